@@ -1,0 +1,22 @@
+"""Compile every module that asks for it in its first line (`# cython: ...`); everything else is in pyproject.toml."""
+
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+SOURCE = Path("src")
+
+
+def compiled_modules() -> list[Extension]:
+    """The modules whose first line is a Cython directive."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        with path.open(encoding="utf-8") as file:
+            if file.readline().startswith("# cython:"):
+                name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+                found.append(Extension(name, [str(path)], extra_compile_args=["-O2", "-g0"]))
+    return found
+
+
+setup(ext_modules=cythonize(compiled_modules(), nthreads=2, build_dir="build/cython", annotate=False))

@@ -1,0 +1,44 @@
+"""barnabas is the Kafka system in Python: a broker, a client and a Spark pipeline.
+
+The public names load on first use, so that `import barnabas` stays cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.embedded import Broker as Broker
+    from barnabas.client.admin.admin_client import AdminClient as AdminClient
+    from barnabas.client.admin.new_topic import NewTopic as NewTopic
+    from barnabas.client.consumer.consumer import Consumer as Consumer
+    from barnabas.client.producer.producer import Producer as Producer
+    from barnabas.protocol.topic_partition import TopicPartition as TopicPartition
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AdminClient": "barnabas.client.admin.admin_client",
+    "Broker": "barnabas.broker.embedded",
+    "Consumer": "barnabas.client.consumer.consumer",
+    "NewTopic": "barnabas.client.admin.new_topic",
+    "Producer": "barnabas.client.producer.producer",
+    "TopicPartition": "barnabas.protocol.topic_partition",
+}
+
+__all__ = ["AdminClient", "Broker", "Consumer", "NewTopic", "Producer", "TopicPartition", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'barnabas' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    import importlib
+
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""One module per API key; each says what it serves and to whom."""

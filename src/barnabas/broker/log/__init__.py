@@ -1,0 +1,1 @@
+"""The log: segments, indexes, recovery, in Kafka's file formats."""

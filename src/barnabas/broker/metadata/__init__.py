@@ -1,0 +1,1 @@
+"""Topics, configs and ids, behind one interface with several homes."""

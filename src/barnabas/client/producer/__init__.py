@@ -1,0 +1,1 @@
+"""The producer: Serializer, Partitioner, RecordAccumulator, Sender."""

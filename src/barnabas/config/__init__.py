@@ -1,0 +1,1 @@
+"""Kafka's settings as data: names, types, defaults, ranges."""

@@ -1,0 +1,1 @@
+"""What is said: Kafka's messages, their codec, headers and framing, with no I/O."""

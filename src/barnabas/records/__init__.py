@@ -1,0 +1,1 @@
+"""What is stored and shipped: record batches, compression, checksums, Arrow."""

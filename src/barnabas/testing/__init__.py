@@ -1,0 +1,1 @@
+"""Fixtures and faults for test suites."""
