@@ -1,0 +1,54 @@
+"""Which APIs are served, in which versions, by which module.
+
+A handler module is imported when its first request arrives, so that a broker starts fast. Each has `API`, `VERSIONS`
+(lowest, highest: the same as here), `OPERATION` and `RESOURCE` (what a principal needs, see `barnabas.broker.acl`) and
+`handle(broker: BrokerState, context: RequestContext, request: Message) -> Message | DelayedOperation | None`;
+None means that the client expects no response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.purgatory import DelayedOperation
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
+
+    Handler = Callable[[BrokerState, RequestContext, Any], Message | DelayedOperation | None]
+
+#: API key → (module in this package, lowest version, highest version).
+SERVED: dict[int, tuple[str, int, int]] = {
+    0: ("produce", 3, 13),
+    1: ("fetch", 4, 18),
+    2: ("list_offsets", 1, 10),
+    3: ("metadata", 0, 13),
+    8: ("offset_commit", 2, 10),
+    9: ("offset_fetch", 1, 10),
+    10: ("find_coordinator", 0, 6),
+    11: ("join_group", 0, 9),
+    12: ("heartbeat", 0, 4),
+    13: ("leave_group", 0, 5),
+    14: ("sync_group", 0, 5),
+    18: ("api_versions", 0, 4),
+    19: ("create_topics", 2, 7),
+    20: ("delete_topics", 1, 6),
+    22: ("init_producer_id", 0, 5),
+    23: ("offset_for_leader_epoch", 2, 4),
+    32: ("describe_configs", 1, 4),
+    37: ("create_partitions", 0, 3),
+    60: ("describe_cluster", 0, 2),
+}
+
+_loaded: dict[int, Handler] = {}
+
+
+def handler_for(api_key: int) -> Handler:
+    """The `handle` function of an API in `SERVED`."""
+    handle = _loaded.get(api_key)
+    if handle is None:
+        handle = _loaded[api_key] = import_module(f"barnabas.broker.handlers.{SERVED[api_key][0]}").handle
+    return handle

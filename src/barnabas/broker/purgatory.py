@@ -1,0 +1,160 @@
+"""Requests that wait: for data, for the other members of a group, for a deadline (Kafka's request purgatory)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+
+INFINITY = float("inf")
+
+
+class DelayedOperation:
+    """A response that cannot be given yet.
+
+    A handler returns one when it has nothing to answer now. It is answered once, by whichever comes first:
+    - `complete(message)`, called by whoever knows the answer (a group coordinator does this);
+    - `try_complete(now)`, called after something happened to one of `keys`, gives a message instead of None;
+    - `on_expiration(now)`, called at `deadline` (monotonic seconds; infinity: never).
+    A subclass overrides what it needs; it can wait under as many keys as it likes. When the client goes away,
+    `on_cancel` is called instead and no answer is sent.
+    """
+
+    __slots__ = ("_respond", "deadline", "done", "keys", "result")
+
+    def __init__(self, deadline: float = INFINITY, keys: tuple[Hashable, ...] = ()):
+        self.deadline = deadline
+        self.keys = keys
+        self.done = False
+        self.result: Message | None = None
+        self._respond: Callable[[Message], None] | None = None
+
+    def try_complete(self, now: float) -> Message | None:
+        """The response if it can be given now, else None; called for each wake-up of one of `keys`."""
+        return None
+
+    def on_expiration(self, now: float) -> Message:
+        """The response at the deadline. The default serves operations that have no deadline."""
+        raise NotImplementedError(f"{type(self).__name__} has a deadline and does not say what happens at it")
+
+    def on_cancel(self) -> None:
+        """Called when nobody waits for the response any more."""
+
+    def woken_by(self, key: Hashable) -> None:
+        """Told which key woke the operation, before `try_complete`; for those who wait under many keys."""
+
+    def complete(self, message: Message) -> None:
+        """Answer with `message`, before or after the operation was parked; a second answer is ignored."""
+        if self.done:
+            return
+        self.done = True
+        self.result = message
+        if self._respond is not None:
+            self._respond(message)
+
+    def cancel(self) -> None:
+        """Give the operation up: no answer, and the purgatory forgets it."""
+        if not self.done:
+            self.done = True
+            self.on_cancel()
+
+
+class Purgatory:
+    """Parked operations, by key and by deadline.
+
+    `mark(key)` notes that something happened to a key; `complete_marked(now)` then tries every operation that waits
+    under a marked key, once, however many of its keys were marked and however often.
+    """
+
+    __slots__ = ("_heap", "_marked", "_sequence", "_watchers", "parked")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, DelayedOperation]] = []
+        self._marked: dict[Hashable, None] = {}
+        self._sequence = 0
+        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.parked = 0
+
+    def park(self, operation: DelayedOperation, respond: Callable[[Message], None]) -> None:
+        """Keep `operation` until it is answered; `respond` gets the message, at once if it is there already."""
+        if operation.done:
+            if operation.result is not None:
+                respond(operation.result)
+            return
+
+        def answer(message: Message) -> None:
+            self._forget(operation)
+            respond(message)
+
+        operation._respond = answer
+        self.parked += 1
+        for key in operation.keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        if operation.deadline != INFINITY:
+            self._sequence += 1
+            heapq.heappush(self._heap, (operation.deadline, self._sequence, operation))
+            self._compact()
+
+    def cancel(self, operation: DelayedOperation) -> None:
+        """Forget an operation whose client is gone."""
+        if not operation.done:
+            operation.cancel()
+            self._forget(operation)
+
+    def mark(self, key: Hashable) -> None:
+        """Note that something happened to `key`: data came, a topic went."""
+        if key in self._watchers:
+            self._marked[key] = None
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether `complete_marked` has anything to do."""
+        return bool(self._marked)
+
+    def complete_marked(self, now: float) -> None:
+        """Answer the operations under marked keys that can be answered now."""
+        while self._marked:
+            marked, self._marked = self._marked, {}
+            woken: dict[DelayedOperation, None] = {}
+            for key in marked:
+                for operation in self._watchers.get(key, ()):
+                    operation.woken_by(key)
+                    woken[operation] = None
+            for operation in woken:
+                if not operation.done:
+                    message = operation.try_complete(now)
+                    if message is not None:
+                        operation.complete(message)
+
+    def tick(self, now: float) -> None:
+        """Answer what is past its deadline."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            operation = heapq.heappop(heap)[2]
+            if not operation.done:
+                operation.complete(operation.on_expiration(now))
+
+    def next_deadline(self) -> float:
+        """When `tick` has to be called next, in monotonic seconds; infinity if nothing waits for a deadline."""
+        heap = self._heap
+        while heap and heap[0][2].done:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else INFINITY
+
+    def _forget(self, operation: DelayedOperation) -> None:
+        self.parked -= 1
+        for key in operation.keys:
+            watchers = self._watchers.get(key)
+            if watchers is not None:
+                watchers.pop(operation, None)
+                if not watchers:
+                    del self._watchers[key]
+
+    def _compact(self) -> None:
+        # Answered operations stay in the heap until their deadline; this keeps their number bounded.
+        if len(self._heap) > 64 and len(self._heap) > 4 * self.parked:
+            self._heap = [entry for entry in self._heap if not entry[2].done]
+            heapq.heapify(self._heap)
