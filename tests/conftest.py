@@ -1,27 +1,19 @@
-"""Runs the suite uncompiled when asked: BARNABAS_UNCOMPILED=1 makes every barnabas module load from its source."""
+"""Puts the import hooks of tests/hooks in place, here and, through PYTHONPATH, in every child process."""
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import ModuleType
+from pathlib import Path
 
+HOOKS = str(Path(__file__).parent / "hooks")
 
-class SourceOnlyFinder:
-    """Finds barnabas modules as `.py` files even where a compiled one lies beside them."""
+if os.environ.get("BARNABAS_UNCOMPILED") or os.environ.get("BARNABAS_BREAK"):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "barnabas"]:
+        del sys.modules[name]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HOOKS, os.environ.get("PYTHONPATH")]))
+    sys.path.insert(0, HOOKS)
+    sys.modules.pop("sitecustomize", None)
+    import sitecustomize
 
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path) if name.startswith("barnabas.") else None
-        if spec is None or not isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-            return spec
-        source = os.path.join(os.path.dirname(spec.loader.path), name.rpartition(".")[2] + ".py")
-        return importlib.util.spec_from_file_location(name, source, loader=SourceFileLoader(name, source))
-
-
-if os.environ.get("BARNABAS_UNCOMPILED"):
-    sys.meta_path.insert(0, SourceOnlyFinder)
+    sitecustomize.install()
