@@ -1,0 +1,8 @@
+"""Writes `barnabas.errors` and `barnabas.protocol.messages` from the schema in `src/barnabas/protocol/schema`.
+
+`python -m codegen` writes the files; `python -m codegen --check` writes nothing, and fails when a file is stale.
+
+- `schema.py` reads `messages.json` and `errors.json` into small objects, resolving every implicit rule.
+- `messages.py` writes one module per message.
+- `errors.py` writes `errors.py`.
+"""
