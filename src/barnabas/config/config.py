@@ -1,0 +1,142 @@
+"""`Config`: the checked settings of one producer, consumer, admin client, topic or broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from barnabas.config.definitions import ConfigDef, canonical_name, definitions
+from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, subject_of
+from barnabas.errors import ConfigError
+
+_warned: set[str] = set()
+
+
+class Config:
+    """The settings of a section: those given, checked, over Kafka's defaults. Immutable.
+
+    `config["linger.ms"]` is the parsed value. Names are Kafka's, in `properties` with dots or underscores, in
+    `keywords` with underscores. A value of None means "not given".
+
+    Raises:
+        ConfigError: an unknown name (the nearest known one is named), a value that does not parse or is out of range,
+            a name given twice, or a setting that is not supported with another value than its default.
+    """
+
+    __slots__ = ("_definitions", "_given", "_values", "section")
+
+    def __init__(
+        self,
+        section: str,
+        properties: Mapping[str, Any] | None = None,
+        keywords: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.section = section
+        self._definitions: ConfigDef = definitions(section)
+        self._given: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+        for source in (properties, keywords):
+            for name, value in (source or {}).items():
+                self._accept(name, value)
+
+    def _accept(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):
+            raise ConfigError(f"the name of a {self.section} setting must be a string, not {name!r}")
+        if value is None:
+            self._definitions.key(name)
+            return
+        if canonical_name(name).startswith(WHOLE_PREFIXES):
+            raise ConfigError(f"{name}={value!r}: {subject_of(canonical_name(name))} is not supported yet")
+        key = self._definitions.key(name)
+        if key.name in self._given:
+            raise ConfigError(f"{key.name!r} is given twice: {self._given[key.name]!r} and {value!r}; give it once")
+        parsed = key.parse(value)
+        if key.name in IGNORED[self.section]:
+            _warn_once(key.name)
+        elif key.name not in SUPPORTED[self.section] and parsed != key.default:
+            shown = "[hidden]" if key.is_secret else repr(value)
+            raise ConfigError(
+                f"{key.name}={shown}: {subject_of(key.name)} is not supported yet; leave it at {key.default!r}"
+            )
+        self._given[key.name] = self._values[key.name] = parsed
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a setting, parsed; its default when it was not given.
+
+        Raises:
+            ConfigError: there is no such setting in this section.
+        """
+        values = self._values
+        if name not in values:
+            key = self._definitions.key(name)
+            values[name] = self._given.get(key.name, key.default)
+        value = values[name]
+        return list(value) if type(value) is list else value
+
+    def get_int(self, name: str) -> int:
+        """A setting of type int, long or short."""
+        value = self[name]
+        return value if isinstance(value, int) else self._complain(name, "a whole number")
+
+    def get_float(self, name: str) -> float:
+        """A setting of type double."""
+        value = self[name]
+        return value if isinstance(value, float) else self._complain(name, "a number")
+
+    def get_bool(self, name: str) -> bool:
+        """A setting of type boolean."""
+        value = self[name]
+        return value if isinstance(value, bool) else self._complain(name, "true or false")
+
+    def get_str(self, name: str) -> str:
+        """A setting of type string that has a value."""
+        value = self[name]
+        return value if isinstance(value, str) else self._complain(name, "a string")
+
+    def get_list(self, name: str) -> list[Any]:
+        """A setting of type list, as a new list."""
+        value = self[name]
+        return value if isinstance(value, list) else self._complain(name, "a list")
+
+    def get_seconds(self, name: str) -> float:
+        """A setting in milliseconds (its name ends in `.ms`) as seconds."""
+        return self.get_int(name) / 1000
+
+    def _complain(self, name: str, wanted: str) -> NoReturn:
+        raise ConfigError(f"{name} is {self[name]!r} where {wanted} is needed")
+
+    def is_given(self, name: str) -> bool:
+        """Whether the user set this one."""
+        return self._definitions.key(name).name in self._given
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that the user gave, parsed, as a new dict."""
+        return dict(self._given)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._definitions.keys)
+
+    def __len__(self) -> int:
+        return len(self._definitions.keys)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._definitions.keys
+
+    def keys(self) -> Iterator[str]:
+        """The names of all settings of the section, so that `dict(config)` works."""
+        return iter(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.section}, {self._given})"
+
+
+def _warn_once(name: str) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
+    import logging
+
+    logging.getLogger("barnabas.config").warning(
+        "%s is ignored: it tunes another implementation of Kafka and has no effect on barnabas", name
+    )

@@ -1,0 +1,165 @@
+"""What barnabas does with each of Kafka's settings: supported, ignored with a warning, or refused unless default.
+
+A name in `SUPPORTED` has its meaning here. A name in `IGNORED` only tunes another implementation (its thread pools,
+its metrics reporters): setting it changes no behaviour, and a warning says so once. Every other name changes what the
+system does in a way that is not built yet: any value but its default is an error. Who builds a setting moves its
+name to `SUPPORTED`, and that is all there is to do here.
+"""
+
+from __future__ import annotations
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CLIENT = """
+    bootstrap.servers client.dns.lookup client.id connections.max.idle.ms metadata.max.age.ms
+    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes reconnect.backoff.max.ms
+    reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+"""
+
+_CLIENT_IGNORED = """
+    enable.metrics.push metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+"""
+
+SUPPORTED: dict[str, frozenset[str]] = {
+    "producer": _names(
+        f"""{_CLIENT}
+        acks batch.size buffer.memory compression.gzip.level compression.lz4.level compression.type
+        compression.zstd.level delivery.timeout.ms enable.idempotence key.serializer linger.ms max.block.ms
+        max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms
+        partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
+        partitioner.ignore.keys retries value.serializer
+        """
+    ),
+    "consumer": _names(
+        f"""{_CLIENT}
+        allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs client.rack
+        default.api.timeout.ms enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms
+        fetch.min.bytes group.id group.instance.id heartbeat.interval.ms isolation.level key.deserializer
+        max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
+        session.timeout.ms value.deserializer
+        """
+    ),
+    "admin": _names(f"{_CLIENT} default.api.timeout.ms retries"),
+    "topic": _names(
+        """
+        cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+        delete.retention.ms file.delete.delay.ms flush.messages flush.ms index.interval.bytes max.compaction.lag.ms
+        max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
+        min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes retention.ms
+        segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+        """
+    ),
+    "broker": _names(
+        """
+        advertised.listeners auto.create.topics.enable broker.id broker.rack compression.gzip.level
+        compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms
+        controller.listener.names default.replication.factor delete.topic.enable fetch.max.bytes
+        group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        inter.broker.listener.name listener.security.protocol.map listeners log.cleaner.backoff.ms
+        log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.max.compaction.lag.ms
+        log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleanup.policy log.dir log.dirs
+        log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms log.index.interval.bytes
+        log.index.size.max.bytes log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+        log.message.timestamp.type log.retention.bytes log.retention.check.interval.ms log.retention.hours
+        log.retention.minutes log.retention.ms log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms
+        log.segment.bytes log.segment.delete.delay.ms max.connections max.connections.per.ip
+        max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes
+        min.insync.replicas node.id num.partitions offset.metadata.max.bytes offsets.commit.timeout.ms
+        offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+        offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes process.roles
+        producer.id.expiration.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.request.max.bytes
+        socket.send.buffer.bytes
+        """
+    ),
+}
+
+IGNORED: dict[str, frozenset[str]] = {
+    "producer": _names(_CLIENT_IGNORED),
+    "consumer": _names(_CLIENT_IGNORED),
+    "admin": _names(_CLIENT_IGNORED),
+    "topic": _names(
+        """
+        follower.replication.throttled.replicas leader.replication.throttled.replicas preallocate
+        unclean.leader.election.enable
+        """
+    ),
+    "broker": _names(
+        """
+        auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.session.timeout.ms
+        controlled.shutdown.enable controller.quorum.append.linger.ms controller.quorum.bootstrap.servers
+        controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
+        controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
+        controller.quorum.voters controller.quota.window.num controller.quota.window.size.seconds
+        controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
+        fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
+        group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes group.coordinator.threads
+        initial.broker.registration.timeout.ms kafka.metrics.polling.interval.secs kafka.metrics.reporters
+        leader.imbalance.check.interval.seconds log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
+        log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
+        log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
+        log.flush.start.offset.checkpoint.interval.ms log.preallocate metadata.log.dir
+        metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+        metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+        metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
+        metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
+        num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
+        offsets.load.buffer.size producer.purgatory.purge.interval.requests queued.max.request.bytes
+        queued.max.requests quota.window.num quota.window.size.seconds replica.fetch.backoff.ms
+        replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+        replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.socket.receive.buffer.bytes
+        replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
+        request.timeout.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+        share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
+        share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+        share.coordinator.state.topic.num.partitions share.coordinator.state.topic.replication.factor
+        share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
+        share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+        socket.connection.setup.timeout.ms telemetry.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms
+        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
+        transaction.state.log.min.isr transaction.state.log.num.partitions
+        transaction.state.log.replication.factor transaction.state.log.segment.bytes
+        unclean.leader.election.enable
+        """
+    ),
+}
+
+# What a refused setting belongs to, by the beginning of its name; the first that fits is used.
+_SUBJECTS = (
+    ("ssl.", "TLS"),
+    ("sasl.", "SASL"),
+    ("security.", "TLS and SASL"),
+    ("listener.name.", "TLS and SASL"),
+    ("delegation.token.", "delegation tokens"),
+    ("transaction", "transactions"),
+    ("group.protocol", "the consumer group protocol of KIP-848"),
+    ("group.consumer.", "the consumer group protocol of KIP-848"),
+    ("group.remote.", "the consumer group protocol of KIP-848"),
+    ("group.share.", "share groups"),
+    ("share.", "share groups"),
+    ("group.streams.", "streams groups"),
+    ("remote.", "tiered storage"),
+    ("local.", "tiered storage"),
+    ("log.local.", "tiered storage"),
+    ("follower.fetch.last.tiered", "tiered storage"),
+    ("authorizer.", "authorization"),
+    ("config.providers", "config providers"),
+    ("interceptor.", "interceptors"),
+    ("bootstrap.controllers", "talking to controllers directly"),
+)
+
+WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")
+"""Names that Kafka accepts without listing them: the part after the prefix is free."""
+
+
+def subject_of(name: str) -> str:
+    """What a setting that is not supported belongs to, for the error message."""
+    for prefix, subject in _SUBJECTS:
+        if name.startswith(prefix):
+            return subject
+    return "this setting"
