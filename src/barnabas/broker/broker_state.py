@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class BrokerState:
     """The parts of one broker, as attributes; one instance per broker, given to every handler.
 
-    - `config`: the settings, `config.get("num.partitions")`;
+    - `config`: the settings, `config["num.partitions"]`;
     - `metadata`: topics, their ids and configs, the cluster's id; changes to them;
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;

@@ -1,0 +1,139 @@
+"""The broker's settings, and what follows from them: listeners, the data directory, topic defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from barnabas.config.config import Config
+from barnabas.config.topic_defaults import topic_defaults
+from barnabas.errors import ConfigError
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOOPBACK_NAMES = ("localhost", "ip6-localhost")
+
+
+class Listener(NamedTuple):
+    """Where clients connect: a name, an address ("" is every address of the machine) and a port (0: any free one)."""
+
+    name: str
+    host: str
+    port: int
+
+
+class BrokerConfig(Config):
+    """`Config` of the section "broker", with what has to be computed from several settings.
+
+    Raises:
+        ConfigError: as `Config` does, and for combinations that cannot be served.
+    """
+
+    __slots__ = ("_topic_defaults", "advertised", "listeners", "node_id")
+
+    def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
+        super().__init__("broker", properties, keywords)
+        self.node_id = self._node_id()
+        self.listeners = self._listeners()
+        self.advertised = self._advertised()
+        self._topic_defaults: dict[str, Any] | None = None
+        self._check_roles()
+
+    @property
+    def data_directory(self) -> str | None:
+        """The directory that log.dirs or log.dir names; None when neither is given."""
+        if self.is_given("log.dirs"):
+            directories = self.get_list("log.dirs")
+        elif self.is_given("log.dir"):
+            directories = [item.strip() for item in self.get_str("log.dir").split(",")]
+        else:
+            return None
+        if len(directories) != 1:
+            raise ConfigError(
+                f"log.dirs names {len(directories)} directories; barnabas keeps all data in one: name one"
+            )
+        return str(directories[0])
+
+    @property
+    def topic_defaults(self) -> dict[str, Any]:
+        """What each topic setting is when the topic does not say otherwise; not to be changed."""
+        if self._topic_defaults is None:
+            self._topic_defaults = topic_defaults(self)
+        return self._topic_defaults
+
+    def _node_id(self) -> int:
+        if self.is_given("node.id") or not self.is_given("broker.id"):
+            return self.get_int("node.id")
+        return self.get_int("broker.id")
+
+    def _check_roles(self) -> None:
+        roles = self.get_list("process.roles")
+        if "broker" not in roles:
+            raise ConfigError(f"process.roles={','.join(roles)}: only nodes with the role broker can be run")
+
+    def _listeners(self) -> tuple[Listener, ...]:
+        controllers = self["controller.listener.names"] or []
+        protocols = self._protocols()
+        found = [parse_listener(text) for text in self.get_list("listeners")]
+        names = [listener.name for listener in found]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"listeners={','.join(map(str, self['listeners']))}: each name may stand there once")
+        for listener in found:
+            protocol = protocols.get(listener.name)
+            if protocol is None and listener.name not in controllers:
+                raise ConfigError(
+                    f"listener {listener.name} has no security protocol: add {listener.name}:PLAINTEXT to "
+                    "listener.security.protocol.map"
+                )
+            if protocol not in (None, "PLAINTEXT"):
+                raise ConfigError(
+                    f"listener {listener.name} uses {protocol}, which is not supported yet: use PLAINTEXT"
+                )
+        served = tuple(listener for listener in found if listener.name not in controllers)
+        if not served:
+            raise ConfigError("listeners has none for clients: add PLAINTEXT://127.0.0.1:9092")
+        return served
+
+    def _protocols(self) -> dict[str, str]:
+        found = {}
+        for item in self.get_str("listener.security.protocol.map").split(","):
+            name, _, protocol = item.strip().rpartition(":")
+            if not name or protocol.upper() not in _PROTOCOLS:
+                raise ConfigError(
+                    f"listener.security.protocol.map holds {item!r}; it must be NAME:PROTOCOL with one of "
+                    + ", ".join(_PROTOCOLS)
+                )
+            found[name.upper()] = protocol.upper()
+        return found
+
+    def _advertised(self) -> dict[str, Listener]:
+        given = self["advertised.listeners"] or []
+        found = {listener.name: listener for listener in map(parse_listener, given)}
+        for listener in found.values():
+            if listener.host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused here, not bound
+                raise ConfigError(
+                    f"advertised.listeners: clients cannot connect to {listener.host or 'an empty host'!r}; "
+                    "name the address they shall use"
+                )
+        return found
+
+
+def parse_listener(text: str) -> Listener:
+    """A listener from `NAME://host:port`, `[v6]` in brackets. Raises ConfigError."""
+    name, separator, address = str(text).partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not name or not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not a listener: it must look like PLAINTEXT://127.0.0.1:9092")
+    return Listener(name.upper(), host.strip("[]"), int(port))
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port from `host:port`, `[v6]:port` or `:port`. Raises ConfigError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not an address: it must be HOST:PORT, such as 127.0.0.1:9092")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return host in _LOOPBACK_NAMES or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())

@@ -1,0 +1,175 @@
+"""The cluster's metadata as the broker uses it: topics by name and id, the cluster's id, producer-id blocks."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
+
+if TYPE_CHECKING:
+    import random
+
+#: Producer ids are handed to brokers in blocks of this size (Kafka's ProducerIdsBlock).
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_CLUSTER = "cluster"
+_PRODUCER_IDS = "producer_ids"
+_TOPICS = "topics/"
+_BROKER_CONFIGS = "configs/brokers/"
+
+
+class TopicMetadata:
+    """One topic: its name, its id (16 bytes), how many partitions it has and the settings it was given."""
+
+    __slots__ = ("configs", "created_ms", "id", "internal", "name", "partitions", "version")
+
+    def __init__(
+        self, name: str, id: bytes, partitions: int, configs: dict[str, str], created_ms: int, version: int = 0
+    ):
+        self.name = name
+        self.id = id
+        self.partitions = partitions
+        self.configs = configs
+        self.created_ms = created_ms
+        self.internal = name in INTERNAL_TOPICS
+        #: The store's version that last changed the topic.
+        self.version = version
+
+    def to_value(self) -> Value:
+        """The topic as a record of the store."""
+        return {
+            "id": self.id.hex(),
+            "partitions": self.partitions,
+            "configs": self.configs,
+            "created_ms": self.created_ms,
+        }
+
+    @classmethod
+    def from_value(cls, name: str, value: Value, version: int) -> TopicMetadata:
+        """The topic that a record of the store describes."""
+        return cls(
+            name, bytes.fromhex(value["id"]), value["partitions"], value["configs"], value["created_ms"], version
+        )
+
+
+class ClusterMetadata:
+    """An image of the store, kept current by its subscription, and the changes that a broker makes.
+
+    `on_topics_changed(deleted)` is called after topics appeared, changed or went, with those that went (or whose name
+    now belongs to another id).
+    """
+
+    def __init__(self, store: MetadataStore):
+        self._store = store
+        self._topics: dict[str, TopicMetadata] = {}
+        self._topics_by_id: dict[bytes, TopicMetadata] = {}
+        self._versions: dict[str, int] = {}
+        self._values: dict[str, Value] = {}
+        self.version = 0
+        self.on_topics_changed: Callable[[list[TopicMetadata]], None] = lambda deleted: None
+        self._take(store.read())
+        self._unsubscribe = store.subscribe(self._take)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; `ensure_cluster_id` has made it."""
+        found: str = self._values[_CLUSTER]["id"]
+        return found
+
+    def ensure_cluster_id(self, random: random.Random) -> str:
+        """Give the cluster an id if it has none."""
+        if _CLUSTER not in self._values:
+            self._put(_CLUSTER, {"id": encode_uuid(random_uuid(random))})
+        return self.cluster_id
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """The topic of that name."""
+        return self._topics.get(name)
+
+    def topic_by_id(self, id: bytes) -> TopicMetadata | None:
+        """The topic of that id."""
+        return self._topics_by_id.get(id)
+
+    def topics(self) -> Iterator[TopicMetadata]:
+        """All topics, by name."""
+        return iter([self._topics[name] for name in sorted(self._topics)])
+
+    def broker_configs(self, node_id: int) -> dict[str, str]:
+        """The settings stored for a broker, beside those of its configuration file."""
+        return dict(self._values.get(f"{_BROKER_CONFIGS}{node_id}", {}))
+
+    def put_topics(self, topics: Iterable[TopicMetadata]) -> None:
+        """Store topics, new or changed. Raises VersionConflictError if another writer was faster."""
+        topics = list(topics)
+        self._store.apply(
+            [Operation(_TOPICS + topic.name, topic.to_value()) for topic in topics],
+            {_TOPICS + topic.name: self._versions.get(_TOPICS + topic.name, 0) for topic in topics},
+        )
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics from the metadata. Raises VersionConflictError if another writer was faster."""
+        keys = [_TOPICS + name for name in names]
+        self._store.apply([Operation(key, None) for key in keys], {key: self._versions[key] for key in keys})
+
+    def allocate_producer_ids(self) -> range:
+        """The next block of producer ids; never given again, whatever happens."""
+        start = self._values.get(_PRODUCER_IDS, {}).get("next", 0)
+        self._put(_PRODUCER_IDS, {"next": start + PRODUCER_ID_BLOCK_SIZE})
+        return range(start, start + PRODUCER_ID_BLOCK_SIZE)
+
+    def close(self) -> None:
+        """Stop following the store; the store stays open."""
+        self._unsubscribe()
+
+    def _put(self, key: str, value: Value) -> None:
+        self._store.apply([Operation(key, value)], {key: self._versions.get(key, 0)})
+
+    def _take(self, changes: Changes) -> None:
+        gone: list[TopicMetadata] = []
+        topics_changed = False
+        for key, value, version in changes.changes:
+            if value is None:
+                self._versions.pop(key, None)
+                self._values.pop(key, None)
+            else:
+                self._versions[key] = version
+            if key.startswith(_TOPICS):
+                topics_changed = True
+                gone += self._take_topic(key[len(_TOPICS) :], value, version)
+            elif value is not None:
+                self._values[key] = value
+        self.version = changes.version
+        if topics_changed:
+            self.on_topics_changed(gone)
+
+    def _take_topic(self, name: str, value: Value | None, version: int) -> list[TopicMetadata]:
+        old = self._topics.pop(name, None)
+        if old is not None:
+            del self._topics_by_id[old.id]
+        if value is not None:
+            topic = TopicMetadata.from_value(name, value, version)
+            self._topics[name] = topic
+            self._topics_by_id[topic.id] = topic
+            if old is not None and old.id == topic.id:
+                return []
+        return [old] if old is not None else []
+
+
+def random_uuid(random: random.Random) -> bytes:
+    """16 random bytes that are a usable id: neither reserved nor, in Kafka's text form, starting with a dash."""
+    while True:
+        value = random.getrandbits(128)
+        # Version 4, variant 1 as java.util.UUID makes them.
+        value = value & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
+        found = value.to_bytes(16, "big")
+        if not encode_uuid(found).startswith("-"):
+            return found
+
+
+def encode_uuid(value: bytes) -> str:
+    """Kafka's text form of a uuid: base64 for URLs, 22 characters."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
