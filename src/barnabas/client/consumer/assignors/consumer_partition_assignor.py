@@ -1,0 +1,98 @@
+"""What an assignor is; the application may bring its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.offsets import ConsumerGroupMetadata
+
+EAGER: Final = "eager"
+COOPERATIVE: Final = "cooperative"
+
+
+class Subscription(NamedTuple):
+    """What one member tells the leader when it joins."""
+
+    topics: Sequence[str]
+    user_data: bytes | None = None
+    owned_partitions: Sequence[TopicPartition] = ()
+    generation_id: int = -1
+    rack_id: str | None = None
+    group_instance_id: str | None = None
+
+
+class Assignment(NamedTuple):
+    """What the leader tells one member."""
+
+    partitions: Sequence[TopicPartition]
+    user_data: bytes | None = None
+
+
+class ConsumerPartitionAssignor:
+    """Deals partitions out among the members of a group; subclass it for a rule of your own.
+
+    `name` is what the members agree on, so every member of a group must have the assignor under the same name.
+    `protocols` lists the ways of rebalancing it can do; a COOPERATIVE one must not give a partition to a member in the
+    same assignment in which it takes it from another (KIP-429). All methods run on the application's thread, in `poll`.
+    """
+
+    name: str = ""
+    protocols: tuple[str, ...] = (EAGER,)
+
+    def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
+        """What to send to the leader in addition to topics and owned partitions."""
+        return None
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        """Deal out, as leader: member id to assignment, for every member.
+
+        `partitions_per_topic` has the partition count of every topic subscribed to by the group that exists.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override assign()")
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        """Take note of what this member got."""
+
+
+class PartitionCountAssignor(ConsumerPartitionAssignor):
+    """An assignor that needs topics and partition counts only, and hands no user data back."""
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        """Deal out with `assign_partitions`."""
+        dealt = self.assign_partitions(partitions_per_topic, subscriptions)
+        return {member: Assignment(partitions) for member, partitions in dealt.items()}
+
+    def assign_partitions(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, list[TopicPartition]]:
+        """The partitions of each member."""
+        raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
+
+
+def sorted_members(subscriptions: Mapping[str, Subscription]) -> list[str]:
+    """Member ids in Kafka's order: static members by instance id first, then dynamic ones by member id.
+
+    A static member so keeps its place, and with it its partitions, through a restart that changes its member id.
+    """
+    return sorted(subscriptions, key=lambda member: _rank(member, subscriptions[member].group_instance_id))
+
+
+def _rank(member: str, instance: str | None) -> tuple[bool, str]:
+    return (True, member) if instance is None else (False, instance)
+
+
+def members_by_topic(subscriptions: Mapping[str, Subscription]) -> dict[str, list[str]]:
+    """Topic to the members that subscribe to it, in the order of `sorted_members`."""
+    found: dict[str, list[str]] = {}
+    for member in sorted_members(subscriptions):
+        for topic in set(subscriptions[member].topics):
+            found.setdefault(topic, []).append(member)
+    return found

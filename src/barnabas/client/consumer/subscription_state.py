@@ -1,0 +1,419 @@
+"""What the consumer is subscribed to and assigned, and where it stands in each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from barnabas.client.consumer.offsets import (
+    EpochEndOffset,
+    FetchPosition,
+    LeaderAndEpoch,
+    LogTruncation,
+    OffsetAndMetadata,
+)
+from barnabas.client.consumer.partition_state import (
+    AWAIT_RESET,
+    AWAIT_VALIDATION,
+    FETCHING,
+    INITIALIZING,
+    TopicPartitionState,
+)
+from barnabas.errors import IllegalStateError, NoOffsetForPartitionError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import re
+
+    from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+    from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+
+_NONE: Final = "none"
+_AUTO_TOPICS: Final = "topics"
+_AUTO_PATTERN: Final = "pattern"
+_USER_ASSIGNED: Final = "assignment"
+
+
+class SubscriptionState:
+    """Subscription, assignment and fetch positions of one consumer.
+
+    Belongs to the application's thread: `poll` and the methods of `Consumer` are its only callers. No method here costs
+    more as more partitions are assigned, except those that ask for all of them.
+    """
+
+    def __init__(self, default_reset_strategy: AutoOffsetResetStrategy) -> None:
+        self._default_reset_strategy = default_reset_strategy
+        self._type = _NONE
+        self._pattern: re.Pattern[str] | None = None
+        self._subscription: frozenset[str] = frozenset()
+        self._group_subscription: frozenset[str] = frozenset()
+        self._assignment: dict[TopicPartition, TopicPartitionState] = {}
+        # Partitions in any state but FETCHING: what poll has to look after, empty in the steady state.
+        self._unsettled: set[TopicPartition] = set()
+        self.rebalance_listener: ConsumerRebalanceListener | None = None
+        self.assignment_id = 0
+
+    # --- subscription
+
+    def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> bool:
+        """Subscribe to topics by name; tells whether the set changed."""
+        self._set_type(_AUTO_TOPICS)
+        self.rebalance_listener = listener
+        return self._change_subscription(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+        """Subscribe to every topic whose whole name matches; the names follow with `subscribe_from_pattern`."""
+        self._set_type(_AUTO_PATTERN)
+        self.rebalance_listener = listener
+        self._pattern = pattern
+
+    def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
+        """Set the topics that match the pattern now; tells whether the set changed."""
+        if self._type != _AUTO_PATTERN:
+            raise IllegalStateError(f"Topics cannot follow from a pattern: the subscription is by {self._type}")
+        return self._change_subscription(topics)
+
+    def group_subscribe(self, topics: Iterable[str]) -> bool:
+        """Note, as leader, the topics of the whole group; tells whether some are not our own."""
+        if not self.has_auto_assigned_partitions:
+            raise IllegalStateError("Only a consumer that subscribed can lead a group")
+        self._group_subscription = frozenset(topics)
+        return not self._subscription >= self._group_subscription
+
+    def reset_group_subscription(self) -> None:
+        """Forget the topics of the other members."""
+        self._group_subscription = frozenset()
+
+    def unsubscribe(self) -> None:
+        """Forget subscription, pattern and assignment."""
+        self._type = _NONE
+        self._pattern = None
+        self._subscription = self._group_subscription = frozenset()
+        self._set_assignment(())
+
+    @property
+    def has_auto_assigned_partitions(self) -> bool:
+        """Whether the group assigns the partitions."""
+        return self._type in (_AUTO_TOPICS, _AUTO_PATTERN)
+
+    @property
+    def has_pattern_subscription(self) -> bool:
+        """Whether the subscription is a pattern."""
+        return self._type == _AUTO_PATTERN
+
+    @property
+    def has_no_subscription_or_user_assignment(self) -> bool:
+        """Whether there is nothing to poll for."""
+        return self._type == _NONE
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to; empty when partitions were assigned by hand."""
+        return self._subscription if self.has_auto_assigned_partitions else frozenset()
+
+    @property
+    def metadata_topics(self) -> frozenset[str]:
+        """The topics whose metadata is needed: our own and, as leader, those of the group."""
+        return self._subscription | self._group_subscription if self._group_subscription else self._subscription
+
+    def matches_subscribed_pattern(self, topic: str) -> bool:
+        """Whether the pattern, if there is one, takes in this topic."""
+        return self._pattern is not None and self._pattern.fullmatch(topic) is not None
+
+    def _set_type(self, kind: str) -> None:
+        if self._type not in (_NONE, kind):
+            raise IllegalStateError(
+                f"This consumer already uses a subscription by {self._type}; "
+                "topics, pattern and assignment exclude each other: call unsubscribe() first"
+            )
+        self._type = kind
+
+    def _change_subscription(self, topics: Iterable[str]) -> bool:
+        before, self._subscription = self._subscription, frozenset(topics)
+        return before != self._subscription
+
+    # --- assignment
+
+    def assign_from_user(self, partitions: Collection[TopicPartition]) -> bool:
+        """Take partitions chosen by hand; tells whether the set of topics changed."""
+        self._set_type(_USER_ASSIGNED)
+        if self._assignment.keys() == set(partitions):
+            return False
+        self._set_assignment(partitions)
+        return self._change_subscription(partition.topic for partition in partitions)
+
+    def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take the partitions that the group assigned; those owned before keep their state."""
+        if not self.has_auto_assigned_partitions:
+            raise IllegalStateError("The group cannot assign partitions: they were assigned by hand")
+        self._set_assignment(partitions)
+
+    def check_assignment_matched_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether all partitions are of topics that are (still) subscribed to."""
+        if self._pattern is not None:
+            return all(self.matches_subscribed_pattern(partition.topic) for partition in partitions)
+        return all(partition.topic in self._subscription for partition in partitions)
+
+    def _set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
+        before = self._assignment
+        self._assignment = {partition: before.get(partition) or TopicPartitionState() for partition in partitions}
+        self._unsettled = {partition for partition, state in self._assignment.items() if state.fetch_state != FETCHING}
+        self.assignment_id += 1
+
+    @property
+    def assigned_partitions(self) -> set[TopicPartition]:
+        """All assigned partitions, as a new set."""
+        return set(self._assignment)
+
+    def is_assigned(self, partition: TopicPartition) -> bool:
+        """Whether the partition is assigned."""
+        return partition in self._assignment
+
+    def __len__(self) -> int:
+        return len(self._assignment)
+
+    # --- what may be fetched
+
+    def fetchable_partitions(self) -> Iterator[tuple[TopicPartition, FetchPosition]]:
+        """Partitions that data may be asked for, with their positions, the longest waiting first."""
+        for partition, state in self._assignment.items():
+            if state.is_fetchable and state.position is not None:
+                yield partition, state.position
+
+    def is_fetchable(self, partition: TopicPartition) -> bool:
+        """Whether data of this partition may be handed out: assigned, valid, not paused, not about to be revoked."""
+        state = self._assignment.get(partition)
+        return state is not None and state.is_fetchable
+
+    def move_partition_to_end(self, partition: TopicPartition) -> None:
+        """Let the other partitions come first in the next fetch: this one has just delivered."""
+        state = self._assignment.pop(partition, None)
+        if state is not None:
+            self._assignment[partition] = state
+
+    def pause(self, partition: TopicPartition) -> None:
+        """Hand out nothing of this partition until `resume`."""
+        self._state(partition).paused = True
+
+    def resume(self, partition: TopicPartition) -> None:
+        """End `pause`."""
+        self._state(partition).paused = False
+
+    def is_paused(self, partition: TopicPartition) -> bool:
+        """Whether the application paused it."""
+        state = self._assignment.get(partition)
+        return state is not None and state.paused
+
+    @property
+    def paused_partitions(self) -> set[TopicPartition]:
+        """The partitions that the application paused."""
+        return {partition for partition, state in self._assignment.items() if state.paused}
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing more of these: their last offsets are being committed before they are given up."""
+        for partition in partitions:
+            self._state(partition).pending_revocation = True
+
+    # --- positions
+
+    def position(self, partition: TopicPartition) -> FetchPosition | None:
+        """Where the consumer stands, valid or not."""
+        return self._state(partition).position
+
+    def valid_position(self, partition: TopicPartition) -> FetchPosition | None:
+        """Where the consumer stands, if the partition is assigned and the position can be read from."""
+        state = self._assignment.get(partition)
+        return state.position if state is not None and state.fetch_state == FETCHING else None
+
+    def set_position(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """Move on after records were handed out."""
+        state = self._state(partition)
+        if state.fetch_state != FETCHING:
+            raise IllegalStateError(f"{partition} has no valid position to move on from")
+        state.position = position
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go to an offset, without asking the leader about it."""
+        self.seek_validated(partition, FetchPosition(offset))
+
+    def seek_validated(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """Go to a position that needs no confirmation."""
+        self._apply(partition, self._state(partition), FETCHING, position)
+
+    def seek_unvalidated(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """Go to a position that the leader has to confirm where epochs are known."""
+        state = self._state(partition)
+        state.transition(FETCHING, position)
+        state.validate(position)
+        self._settle(partition, state)
+
+    def maybe_seek_unvalidated(
+        self, partition: TopicPartition, position: FetchPosition, requested: AutoOffsetResetStrategy
+    ) -> None:
+        """Take the offset that a reset found, unless the partition is gone or no longer waits for this reset."""
+        state = self._assignment.get(partition)
+        if state is not None and state.fetch_state == AWAIT_RESET and state.reset_strategy == requested:
+            self.seek_unvalidated(partition, position)
+
+    def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets to commit: one past the last record handed out, for every partition with a position."""
+        return {
+            partition: OffsetAndMetadata(state.position.offset, "", state.position.offset_epoch)
+            for partition, state in self._assignment.items()
+            if state.position is not None
+        }
+
+    @property
+    def has_all_fetch_positions(self) -> bool:
+        """Whether every partition can be read."""
+        return not self._unsettled
+
+    @property
+    def initializing_partitions(self) -> set[TopicPartition]:
+        """Partitions that have no position yet."""
+        return self._waiting(lambda state: state.fetch_state == INITIALIZING)
+
+    # --- reset
+
+    def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:
+        """Have the position looked up, by `strategy` or by the one configured."""
+        state = self._state(partition)
+        if self._apply(partition, state, AWAIT_RESET, None):
+            state.reset_strategy = strategy or self._default_reset_strategy
+
+    def reset_initializing_positions(self) -> None:
+        """Have the positions looked up of all partitions that nothing was committed for.
+
+        Raises `NoOffsetForPartitionError` where `auto.offset.reset` is `none`.
+        """
+        missing = sorted(self.initializing_partitions)
+        if missing and not self.has_default_offset_reset_policy:
+            names = ", ".join(str(partition) for partition in missing)
+            error = NoOffsetForPartitionError(
+                f"There is no committed offset for {names}, and auto.offset.reset is none: "
+                "seek() to an offset, or set auto.offset.reset"
+            )
+            error.partitions = tuple(missing)
+            raise error
+        for partition in missing:
+            self.request_offset_reset(partition)
+
+    @property
+    def has_default_offset_reset_policy(self) -> bool:
+        """Whether `auto.offset.reset` is anything but `none`."""
+        return self._default_reset_strategy.name != "none"
+
+    def reset_strategy(self, partition: TopicPartition) -> AutoOffsetResetStrategy | None:
+        """How the position is being looked up."""
+        return self._state(partition).reset_strategy
+
+    def is_offset_reset_needed(self, partition: TopicPartition) -> bool:
+        """Whether the position is being looked up."""
+        return self._state(partition).fetch_state == AWAIT_RESET
+
+    def partitions_needing_reset(self, now: float) -> set[TopicPartition]:
+        """Partitions to send ListOffsets for."""
+        return self._waiting(lambda state: state.fetch_state == AWAIT_RESET and now >= state.next_retry_at)
+
+    def set_next_allowed_retry(self, partitions: Iterable[TopicPartition], retry_at: float) -> None:
+        """Ask nothing more about these partitions before `retry_at`."""
+        for partition in partitions:
+            state = self._assignment.get(partition)
+            if state is not None:
+                state.next_retry_at = retry_at
+
+    # --- validation (KIP-320)
+
+    def partitions_needing_validation(self, now: float) -> set[TopicPartition]:
+        """Partitions to send OffsetForLeaderEpoch for."""
+        return self._waiting(lambda state: state.fetch_state == AWAIT_VALIDATION and now >= state.next_retry_at)
+
+    def maybe_validate_position(self, partition: TopicPartition, leader: LeaderAndEpoch) -> bool:
+        """Note the leader; tells whether it has to confirm the position because it is a new one."""
+        state = self._assignment.get(partition)
+        if state is None or state.fetch_state == AWAIT_RESET or leader.leader_id < 0:
+            return False
+        if state.position is not None and state.position.current_leader != leader:
+            state.validate(state.position._replace(current_leader=leader))
+            self._settle(partition, state)
+        return state.fetch_state == AWAIT_VALIDATION
+
+    def maybe_complete_validation(
+        self, partition: TopicPartition, requested: FetchPosition, end: EpochEndOffset
+    ) -> LogTruncation | None:
+        """Take the leader's answer about a position.
+
+        A log that was truncated below it moves the position there or has it reset; without a reset policy the
+        truncation is returned, for the application to decide.
+        """
+        state = self._assignment.get(partition)
+        if state is None or state.fetch_state != AWAIT_VALIDATION or state.position != requested:
+            return None
+        if end.end_offset < 0 or end.leader_epoch < 0:
+            if not self.has_default_offset_reset_policy:
+                return LogTruncation(requested, None)
+            self.request_offset_reset(partition)
+            return None
+        if end.end_offset >= requested.offset:
+            self._apply(partition, state, FETCHING, state.position)
+            return None
+        if not self.has_default_offset_reset_policy:
+            return LogTruncation(requested, OffsetAndMetadata(end.end_offset, "", end.leader_epoch))
+        self.seek_validated(partition, FetchPosition(end.end_offset, end.leader_epoch, requested.current_leader))
+        return None
+
+    # --- what fetches tell about a partition
+
+    def update_log_offsets(
+        self, partition: TopicPartition, high_watermark: int, log_start_offset: int, last_stable_offset: int
+    ) -> None:
+        """Note the leader's offsets, each -1 when the response does not have it."""
+        state = self._assignment.get(partition)
+        if state is None:
+            return
+        if high_watermark >= 0:
+            state.high_watermark = high_watermark
+            state.end_offset_requested = False
+        if log_start_offset >= 0:
+            state.log_start_offset = log_start_offset
+        if last_stable_offset >= 0:
+            state.last_stable_offset = last_stable_offset
+
+    def partition_lag(self, partition: TopicPartition, *, read_committed: bool) -> int | None:
+        """Records between the position and the end of what may be read, or None when that is not known yet."""
+        state = self._state(partition)
+        end = state.last_stable_offset if read_committed else state.high_watermark
+        return None if state.position is None or end < 0 else max(0, end - state.position.offset)
+
+    def request_end_offset(self, partition: TopicPartition) -> bool:
+        """Note that the end offset was asked for; False when it was already."""
+        state = self._state(partition)
+        asked, state.end_offset_requested = state.end_offset_requested, True
+        return not asked
+
+    # --- inner
+
+    def _state(self, partition: TopicPartition) -> TopicPartitionState:
+        state = self._assignment.get(partition)
+        if state is None:
+            raise IllegalStateError(
+                f"{partition} is not assigned to this consumer; assigned: "
+                f"{', '.join(str(other) for other in list(self._assignment)[:10]) or 'nothing'}"
+            )
+        return state
+
+    def _apply(
+        self, partition: TopicPartition, state: TopicPartitionState, kind: int, position: FetchPosition | None
+    ) -> bool:
+        changed = state.transition(kind, position)
+        self._settle(partition, state)
+        return changed
+
+    def _settle(self, partition: TopicPartition, state: TopicPartitionState) -> None:
+        if state.fetch_state == FETCHING:
+            self._unsettled.discard(partition)
+        else:
+            self._unsettled.add(partition)
+
+    def _waiting(self, chosen: Callable[[TopicPartitionState], bool]) -> set[TopicPartition]:
+        return {partition for partition in self._unsettled if chosen(self._assignment[partition])}
