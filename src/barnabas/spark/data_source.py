@@ -1,0 +1,63 @@
+"""The format `"barnabas"`: what Spark asks of a data source, each answered by a class of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from barnabas.spark import schema as rows
+from barnabas.spark.options import SinkOptions, SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class BarnabasDataSource(DataSource):
+    """Reads from and writes to Kafka topics with the options and the schema of Spark's built-in `"kafka"` format."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format(...)`."""
+        return "barnabas"
+
+    def schema(self) -> str:
+        """key, value, topic, partition, offset, timestamp, timestampType, and headers when includeHeaders is true."""
+        return rows.ddl(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch query's reader."""
+        from barnabas.spark.batch_reader import KafkaBatchReader
+
+        return KafkaBatchReader(SourceOptions(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A streaming query's reader."""
+        from barnabas.spark.stream_reader import KafkaStreamReader
+
+        return KafkaStreamReader(SourceOptions(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch query's writer; topics are appended to, so `overwrite` is refused."""
+        from barnabas.spark.errors import OptionError
+        from barnabas.spark.sink import KafkaBatchWriter, check_schema
+
+        if overwrite:
+            raise OptionError("a topic cannot be overwritten, only appended to: use mode('append')")
+        options = SinkOptions(self.options)
+        check_schema(schema, options)
+        return KafkaBatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """A streaming query's writer; `overwrite` (complete output mode) appends each batch anew, as the built-in."""
+        from barnabas.spark.sink import KafkaStreamWriter, check_schema
+
+        options = SinkOptions(self.options)
+        check_schema(schema, options)
+        return KafkaStreamWriter(options)

@@ -1,0 +1,71 @@
+"""Offsets per topic-partition, and their JSON form `{"topic":{"0":23}}`, which is Spark's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.errors import OptionError
+
+LATEST, EARLIEST = -1, -2
+
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+class OffsetLimit:
+    """Where to begin or end: `earliest`, `latest`, or an offset per partition (-1 latest, -2 earliest)."""
+
+    __slots__ = ("everywhere", "option", "specific")
+
+    def __init__(self, option: str, everywhere: int | None, specific: Offsets) -> None:
+        self.option = option
+        self.everywhere = everywhere
+        self.specific = specific
+
+    def __repr__(self) -> str:
+        names = {LATEST: "latest", EARLIEST: "earliest"}
+        return names[self.everywhere] if self.everywhere is not None else json.dumps(to_json(self.specific))
+
+
+def parse_limit(option: str, value: str) -> OffsetLimit:
+    """Read `startingOffsets` or `endingOffsets`; raises OptionError."""
+    named = {"latest": LATEST, "earliest": EARLIEST}.get(value.strip().lower())
+    if named is not None:
+        return OffsetLimit(option, named, {})
+    return OffsetLimit(option, None, parse_offsets(option, value))
+
+
+def parse_offsets(option: str, value: str) -> Offsets:
+    """Read `{"topic":{"0":23,"1":-2}}`; raises OptionError that names the option."""
+    try:
+        return from_json(json.loads(value))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OptionError(
+            f"option {option}={value!r} is neither earliest, nor latest, nor offsets of the form "
+            f'{{"topic":{{"0":23,"1":-2}}}} (-1 is latest, -2 earliest): {error}'
+        ) from error
+
+
+def from_json(value: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """Turn `{"topic":{"0":23}}` into offsets by topic-partition."""
+    return {
+        TopicPartition(topic, int(partition)): _whole(offset)
+        for topic, partitions in value.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < EARLIEST:
+        raise ValueError(f"{value!r} is not an offset")
+    return value
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """Turn offsets by topic-partition into `{"topic":{"0":23}}`, sorted, for checkpoints and messages."""
+    found: OffsetsJson = {}
+    for topic, partition in sorted(offsets):
+        found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
+    return found

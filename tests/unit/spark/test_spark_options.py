@@ -1,0 +1,92 @@
+"""What the source and the sink accept as options, and what they say about the rest."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.errors import OptionError
+from barnabas.spark.offsets import EARLIEST, LATEST
+from barnabas.spark.options import SinkOptions, SourceOptions
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def test_a_streaming_source_begins_at_latest_and_a_batch_at_earliest() -> None:
+    options = {**SERVERS, "subscribe": "flights"}
+
+    streaming, batch = SourceOptions(options, streaming=True), SourceOptions(options, streaming=False)
+
+    assert streaming.starting.everywhere == LATEST
+    assert batch.starting.everywhere == EARLIEST
+    assert batch.ending.everywhere == LATEST
+
+
+def test_option_names_are_not_case_sensitive() -> None:
+    options = SourceOptions({**SERVERS, "SUBSCRIBE": "a", "maxOFFSETSperTrigger": "7"}, streaming=True)
+
+    assert options.strategy().topics == {"a"}
+    assert options.max_offsets_per_trigger == 7
+
+
+def test_kafka_settings_are_passed_on_without_their_prefix() -> None:
+    options = SourceOptions({**SERVERS, "subscribe": "a", "kafka.isolation.level": "read_committed"}, streaming=True)
+
+    assert options.client == {"bootstrap.servers": "localhost:9092", "isolation.level": "read_committed"}
+
+
+def test_specific_offsets_are_read_per_partition() -> None:
+    options = SourceOptions({**SERVERS, "subscribe": "a", "startingOffsets": '{"a":{"0":23,"1":-2}}'}, streaming=True)
+
+    assert options.starting.specific == {TopicPartition("a", 0): 23, TopicPartition("a", 1): EARLIEST}
+
+
+def test_options_travel_to_the_tasks_by_pickle() -> None:
+    options = SourceOptions({**SERVERS, "subscribePattern": "fl.*"}, streaming=True)
+
+    copy = pickle.loads(pickle.dumps(options))
+
+    assert copy.strategy().partitions({"flights": [0], "weather": [0]}) == [TopicPartition("flights", 0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "words"),
+    [
+        ({"subscribe": "a"}, True, ["kafka.bootstrap.servers", "missing"]),
+        (SERVERS, True, ["subscribe", "subscribePattern", "assign", "none"]),
+        ({**SERVERS, "subscribe": "a", "assign": '{"a":[0]}'}, True, ["several", "assign", "subscribe"]),
+        ({**SERVERS, "subscribe": " , "}, True, ["subscribe", "no topic"]),
+        ({**SERVERS, "subscribePattern": "("}, True, ["subscribePattern", "regular expression"]),
+        ({**SERVERS, "assign": "a:0"}, True, ["assign", "a:0"]),
+        ({**SERVERS, "subscribe": "a", "startingOffsets": "first"}, True, ["startingOffsets", "first", "earliest"]),
+        ({**SERVERS, "subscribe": "a", "startingOffsets": '{"a":{"0":-3}}'}, True, ["startingOffsets", "-3"]),
+        ({**SERVERS, "subscribe": "a", "startingOffsets": "latest"}, False, ["startingOffsets", "batch"]),
+        ({**SERVERS, "subscribe": "a", "startingOffsets": '{"a":{"0":-1}}'}, False, ["startingOffsets", "batch"]),
+        ({**SERVERS, "subscribe": "a", "endingOffsets": "latest"}, True, ["endingOffsets", "batch"]),
+        ({**SERVERS, "subscribe": "a", "endingOffsets": "earliest"}, False, ["endingOffsets", "earliest"]),
+        ({**SERVERS, "subscribe": "a", "maxOffsetsPerTrigger": "0"}, True, ["maxOffsetsPerTrigger", "at least 1"]),
+        ({**SERVERS, "subscribe": "a", "failOnDataLoss": "no"}, True, ["failOnDataLoss", "true or false"]),
+        ({**SERVERS, "subscribe": "a", "maxOffsetPerTrigger": "5"}, True, ["did you mean maxoffsetspertrigger"]),
+        ({**SERVERS, "subscribe": "a", "minOffsetsPerTrigger": "5"}, True, ["minoffsetspertrigger", "not supported"]),
+        ({**SERVERS, "subscribe": "a", "kafka.auto.offset.reset": "latest"}, True, ["startingOffsets"]),
+        ({**SERVERS, "subscribe": "a", "kafka.enable.auto.commit": "true"}, True, ["checkpoint"]),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_value(options: dict[str, str], streaming: bool, words: list[str]) -> None:
+    with pytest.raises(OptionError) as raised:
+        SourceOptions(options, streaming=streaming)
+
+    assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+def test_a_sink_takes_its_topic_from_the_option() -> None:
+    assert SinkOptions({**SERVERS, "topic": "delays"}).topic == "delays"
+
+
+def test_a_sink_refuses_a_source_option() -> None:
+    with pytest.raises(OptionError, match="startingoffsets"):
+        SinkOptions({**SERVERS, "topic": "delays", "startingOffsets": "latest"})

@@ -1,0 +1,77 @@
+"""How the offsets of a micro-batch are chosen and shared out to tasks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.offsets import from_json, to_json
+from barnabas.spark.ranges import OffsetRange, divided
+from barnabas.spark.rate_limit import limited
+
+PARTITIONS = [TopicPartition("t", number) for number in range(5)]
+
+spans = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=5)
+
+
+def offsets_of(lengths: list[tuple[int, int]]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    start = {PARTITIONS[number]: begin for number, (begin, _) in enumerate(lengths)}
+    return start, {PARTITIONS[number]: begin + size for number, (begin, size) in enumerate(lengths)}
+
+
+def test_without_pressure_everything_is_taken() -> None:
+    start, latest = offsets_of([(0, 10), (5, 10)])
+
+    assert limited(start, latest, 20) == latest
+
+
+def test_partitions_share_the_limit_in_proportion_to_what_waits() -> None:
+    start, latest = offsets_of([(0, 300), (100, 100)])
+
+    assert limited(start, latest, 40) == {PARTITIONS[0]: 30, PARTITIONS[1]: 110}
+
+
+def test_a_small_partition_beside_a_large_one_still_moves() -> None:
+    start, latest = offsets_of([(0, 100_000), (0, 1)])
+
+    assert limited(start, latest, 10)[PARTITIONS[1]] == 1
+
+
+@given(spans, st.integers(1, 500))
+def test_a_limited_batch_moves_forward_and_stays_within_the_limit(lengths: list[tuple[int, int]], limit: int) -> None:
+    start, latest = offsets_of(lengths)
+
+    taken = limited(start, latest, limit)
+
+    assert all(start[partition] <= taken[partition] <= latest[partition] for partition in latest)
+    assert sum(taken[partition] - start[partition] for partition in taken) <= limit + len(taken)
+    assert taken == start if latest == start else taken != start
+
+
+@given(spans, st.one_of(st.none(), st.integers(1, 40)))
+def test_divided_ranges_cover_the_same_offsets_once(lengths: list[tuple[int, int]], wanted: int | None) -> None:
+    start, latest = offsets_of(lengths)
+    ranges = [OffsetRange(partition, start[partition], latest[partition]) for partition in start]
+
+    found = divided(ranges, wanted)
+
+    covered = [(part.topic_partition, offset) for part in found for offset in range(part.start, part.end)]
+    expected = [(part.topic_partition, offset) for part in ranges for offset in range(part.start, part.end)]
+    assert covered == expected
+    assert all(part.size > 0 for part in found)
+
+
+def test_min_partitions_cuts_the_large_ranges() -> None:
+    ranges = [OffsetRange(PARTITIONS[0], 0, 900), OffsetRange(PARTITIONS[1], 0, 100)]
+
+    found = divided(ranges, 10)
+
+    assert [part.size for part in found] == [100] * 10
+
+
+def test_offsets_have_the_json_form_of_sparks_checkpoints() -> None:
+    offsets = {TopicPartition("b", 1): 7, TopicPartition("a", 10): 3, TopicPartition("a", 2): 5}
+
+    assert to_json(offsets) == {"a": {"2": 5, "10": 3}, "b": {"1": 7}}
+    assert from_json(to_json(offsets)) == offsets
