@@ -77,7 +77,7 @@ def write(schema: dict[str, list[dict[str, Any]]]) -> str:
 
 def _plain(entry: dict[str, Any]) -> str:
     body = [f"{name} = {value!r}" for name, value in entry.get("set", {}).items()]
-    body += [f"{name}: {kind} = ()" for name, kind in entry.get("attributes", {}).items()]
+    body += [f"{name}: {declared}" for name, declared in entry.get("attributes", {}).items()]
     return _class(entry["class"], entry["bases"], entry["text"], body)
 
 

@@ -1075,6 +1075,9 @@ class SslAuthenticationError(AuthenticationError):
 class ProtocolError(KafkaError):
     """Bytes from the other side do not follow the protocol."""
 
+    path: str = ""
+    offset: int = -1
+
 
 class DecompressionError(CorruptRecordError):
     """Compressed records are damaged, or larger than allowed once decompressed."""

@@ -1,0 +1,85 @@
+# C types of the classes in `codec.py`; the functions of `native.py` come from `native.pxd`.
+
+from libc.stdint cimport uint8_t
+
+from barnabas.protocol.native cimport (
+    allocated, get_slot, integer, load_f64, load_i8, load_i16, load_i32, load_i64, load_u8, load_u16, load_u32, new_list, new_object,
+    octets, pointer, released, resized, set_item, set_slot, slot_of, store_8, store_16, store_32, store_64, store_f64,
+    store_octets, stored, text,
+)
+
+
+cdef enum:
+    BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT, ARRAY
+
+
+cdef class Field:
+    cdef readonly str name
+    cdef readonly str type
+    cdef readonly int kind
+    cdef readonly bint compact, nullable, ignorable
+    cdef readonly int tag
+    cdef readonly object default
+    cdef readonly Plan plan
+    cdef readonly Field element
+    cdef readonly Py_ssize_t slot
+    cdef readonly Py_ssize_t min_size
+    cdef readonly long long low, high
+
+
+cdef class Plan:
+    cdef readonly type cls
+    cdef readonly int version
+    cdef readonly bint flexible
+    cdef readonly list all_fields, fields, absent, tagged
+    cdef readonly dict by_tag
+    cdef readonly Py_ssize_t min_size
+    cdef Py_ssize_t tags_slot
+    cdef object pristine
+
+
+cdef class Decoder:
+    cdef object source
+    cdef const uint8_t[::1] view
+    cdef const uint8_t *data
+    cdef Py_ssize_t position, end
+
+    cdef object read_struct(self, Plan plan)
+    cdef object read_value(self, Field field)
+    cdef object read_scalar(self, Field field)
+    cdef object read_integer(self, Field field)
+    cdef object read_sized(self, Field field)
+    cdef object read_optional_struct(self, Field field)
+    cdef object read_array(self, Field field)
+    cdef list read_structs(self, Plan plan, Py_ssize_t count)
+    cdef list read_int32s(self, Py_ssize_t count)
+    cdef object read_tags(self, Plan plan, object instance)
+    cdef int need(self, Py_ssize_t size) except -1
+    cdef long long read_unsigned_varint(self) except -1
+    cdef Py_ssize_t read_length(self, Field field) except -2
+
+
+cdef class Encoder:
+    cdef uint8_t *memory
+    cdef Py_ssize_t size, capacity, shipped
+    cdef list parts
+
+    cdef int write_struct(self, Plan plan, object instance) except -1
+    cdef int write_value(self, Field field, object value) except -1
+    cdef int write_scalar(self, Field field, object value) except -1
+    cdef int write_integer(self, Field field, object value) except -1
+    cdef int write_sized(self, Field field, object value) except -1
+    cdef int write_array(self, Field field, object value) except -1
+    cdef int write_tags(self, Plan plan, object instance) except -1
+    cdef bytes tag_content(self, Field field, object value)
+    cdef int write_length(self, Field field, Py_ssize_t length) except -1
+    cdef int write_octets(self, object data) except -1
+    cdef int ship(self, object data) except -1
+    cdef int reserve(self, Py_ssize_t size) except -1
+    cdef int write_unsigned_varint(self, long long value) except -1
+
+
+cdef object blank(Plan plan)
+cdef object fresh_default(Field field)
+cdef bint is_default(Field field, object value) except -1
+cdef int check_absent(Plan plan, object instance) except -1
