@@ -1,8 +1,11 @@
-"""Compile every module that asks for it in its first line (`# cython: ...`); everything else is in pyproject.toml."""
+"""Compile every module that asks for it in its first line (`# cython: ...`); everything else is in pyproject.toml.
 
+BARNABAS_PURE=1 compiles nothing: the wheel then runs everywhere, slower.
+"""
+
+import os
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 SOURCE = Path("src")
@@ -19,4 +22,13 @@ def compiled_modules() -> list[Extension]:
     return found
 
 
-setup(ext_modules=cythonize(compiled_modules(), nthreads=2, build_dir="build/cython", annotate=False))
+def extensions() -> list[Extension]:
+    """The modules as C extensions; none for a pure wheel, which then needs no Cython either."""
+    if os.environ.get("BARNABAS_PURE"):
+        return []
+    from Cython.Build import cythonize
+
+    return cythonize(compiled_modules(), nthreads=2, build_dir="build/cython")
+
+
+setup(ext_modules=extensions(), options={"build_ext": {"parallel": 2}})

@@ -1,0 +1,254 @@
+"""A year of real flights through a barnabas broker into a Spark job, and what came out: `./run demo`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import check
+import job
+import show
+from data import Tables, flight_events, load, malformed_events
+from produce import Sent, Topics, send_year
+from pyspark.sql.streaming import StreamingQuery
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from barnabas import AdminClient, Broker, Consumer, NewTopic, TopicPartition
+
+OUTPUT = Path("demo-output")
+PARTITIONS = {"flights": 6, "weather": 3, "delays": 3, "dead_letters": 1}
+
+
+class Run(NamedTuple):
+    """What one run of the pipeline sent, what Spark did with it, and what was read back."""
+
+    sent: Sent
+    sending_seconds: float
+    seconds: float
+    rows_read: int
+    batches: int
+    late_rows: int
+    delays: list[dict[str, Any]]
+    dead_letters: list[dict[str, Any]]
+
+
+class Meter:
+    """Progress on the screen: bars on a terminal, a line every few seconds elsewhere."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        """`total`: records that will be sent, and rows that will be read."""
+        self._console = console
+        self._next_line = time.monotonic() + 5
+        self._bars = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+        )
+        self._sent = self._bars.add_task("sent to the broker", total=total)
+        self._read = self._bars.add_task("read by Spark     ", total=total)
+
+    def __enter__(self) -> Meter:
+        if self._console.is_terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._console.is_terminal:
+            self._bars.stop()
+
+    def show(self, sent: int, read: int) -> None:
+        """Say how far things are."""
+        self._bars.update(self._sent, completed=sent)
+        self._bars.update(self._read, completed=read)
+        if not self._console.is_terminal and time.monotonic() >= self._next_line:
+            self._console.print(f"  {sent:,} sent, {read:,} read by Spark")
+            self._next_line = time.monotonic() + 5
+
+
+def create_topics(servers: str, topics: Topics) -> None:
+    """Create the demo's topics with their partitions."""
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics(
+            [NewTopic(name, num_partitions=PARTITIONS[role]) for role, name in topics._asdict().items()]
+        )
+
+
+def run_pipeline(servers: str, tables: Tables, topics: Topics, folder: Path, console: Console) -> Run:
+    """Send the year while Spark works on it; returns when every window is out and read back."""
+    with ThreadPoolExecutor(4) as threads:
+        console.print("starting Spark")
+        spark = job.session(folder)
+        queries: list[StreamingQuery] = []
+        try:
+            queries.append(job.start_delays(spark, servers, topics, tables, folder))
+            queries.append(job.start_dead_letters(spark, servers, topics, folder))
+            began = time.monotonic()
+            progress = [0]
+            sending = threads.submit(send_year, tables, topics, servers, lambda done: progress.__setitem__(0, done))
+            total = len(tables.flights) + len(tables.weather)
+            with Meter(console, total) as meter:
+                wait_for(sending, queries, lambda: meter.show(progress[0], rows_read(queries[0])))
+                sent_after = time.monotonic() - began
+                for query in queries:
+                    draining = threads.submit(query.processAllAvailable)
+                    wait_for(draining, queries, lambda: meter.show(progress[0], rows_read(queries[0])))
+            seconds = time.monotonic() - began
+            return Run(
+                sending.result(), sent_after, seconds, rows_read(queries[0]), len(queries[0].recentProgress),
+                late_rows(queries), read_back(servers, topics.delays, delay_of),
+                read_back(servers, topics.dead_letters, dead_letter_of),
+            )  # fmt: skip
+        finally:
+            for query in queries:
+                query.stop()
+            spark.stop()
+
+
+def wait_for(future: Future[Any], queries: list[StreamingQuery], show_progress: Callable[[], None]) -> None:
+    """Wait with progress; raises what the work raised, or what ended a query before its time."""
+    while not future.done():
+        for query in queries:
+            error = query.exception()
+            if error is not None:
+                raise error
+        show_progress()
+        time.sleep(0.2)
+    future.result()
+    show_progress()
+
+
+def rows_read(query: StreamingQuery) -> int:
+    """Rows that a query has taken in so far."""
+    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
+
+
+def late_rows(queries: list[StreamingQuery]) -> int:
+    """Rows that came too late for their window and were dropped."""
+    return sum(
+        int(operator["numRowsDroppedByWatermark"])
+        for query in queries
+        for progress in query.recentProgress
+        for operator in progress["stateOperators"]
+    )
+
+
+def read_back(servers: str, topic: str, parse: Callable[[Any], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Read a whole topic with the consumer."""
+    found: list[dict[str, Any]] = []
+    with Consumer(topic, bootstrap_servers=servers, group_id="flights-demo", auto_offset_reset="earliest") as consumer:
+        partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic) or []]
+        total = sum(consumer.end_offsets(partitions).values())
+        while len(found) < total:
+            found += [parse(record) for record in consumer.poll(timeout=1.0)]
+    return found
+
+
+def delay_of(record: Any) -> dict[str, Any]:
+    """One window, as the job wrote it."""
+    found: dict[str, Any] = json.loads(record.value)
+    return found
+
+
+def dead_letter_of(record: Any) -> dict[str, Any]:
+    """One event that could not be used, with the headers that say why and from where."""
+    headers = {name: value.decode() for name, value in record.headers}
+    return {"key": record.key, "value": record.value, **headers}
+
+
+def verify(run: Run, tables: Tables, console: Console) -> list[str]:
+    """Say what was checked and what is wrong; an empty list when all is right."""
+    outcome = check.compare(run.delays, tables)
+    wrong = list(outcome.differences)
+    flights = flight_events(tables, "")
+    injected = [(event.key, event.value, reason) for event, reason in malformed_events("", flights[len(flights) // 2])]
+    letters = [(letter["key"], letter["value"], letter["reason"]) for letter in run.dead_letters]
+    if sorted(map(repr, letters)) != sorted(map(repr, injected)):
+        wrong.append(f"dead letters: {letters}, not {injected}")
+    if run.late_rows:
+        wrong.append(f"{run.late_rows} rows came too late")
+    totals = outcome.totals
+    console.print(
+        f"[bold]{outcome.windows:,}[/] windows: {totals['scheduled']:,} flights, {totals['departures']:,} departed, "
+        f"{totals['cancellations']:,} cancelled, {totals['delay_minutes']:,} minutes of delay, "
+        f"{totals['unknown_destinations']:,} to airports the table lacks, {totals['with_weather']:,} with weather"
+    )
+    console.print(f"late rows: {run.late_rows}; malformed events in the dead-letter topic: {len(run.dead_letters)}")
+    for letter in run.dead_letters:
+        console.print(f"  {letter['topic-partition']} offset {letter['offset']}: {letter['reason']}", highlight=False)
+    return wrong
+
+
+def report(run: Run, tables: Tables, console: Console) -> bool:
+    """Print the outcome and save the picture; True when every figure agrees with the data frames."""
+    frame = show.frame_of(run.delays)
+    show.worst_hours(frame, console)
+    picture = OUTPUT / "year.png"
+    show.draw_year(frame, picture)
+    records = sum(run.sent)
+    console.print(
+        f"{records:,} records sent in {run.sending_seconds:.1f} s; Spark read {run.rows_read:,} rows in "
+        f"{run.batches} micro-batches and wrote {len(run.delays):,} windows; all within {run.seconds:.1f} s "
+        f"({records / run.seconds:,.0f} records/s end to end)"
+    )
+    wrong = verify(run, tables, console)
+    for sentence in wrong:
+        console.print(f"[red]wrong:[/] {sentence}", highlight=False)
+    if not wrong:
+        console.print("[green]every count and sum equals the same computation on the data frames[/]")
+    console.print(f"the year as a picture: {picture}")
+    return not wrong
+
+
+def explore(broker: Broker, data: Path, topics: Topics, console: Console) -> None:
+    """Leave the broker running and say how to look around; returns on Ctrl-C."""
+    console.print(
+        f"\nThe broker still runs at [bold]{broker.bootstrap_servers}[/], its data is in {data}. In another terminal:\n"
+        f"  .venv/bin/python -c \"from barnabas import Consumer; c = Consumer('{topics.delays}', group_id='me',\n"
+        f"    auto_offset_reset='earliest', bootstrap_servers='{broker.bootstrap_servers}'); "
+        '[print(r.key, r.value) for r in c.poll(5)]"\n'
+        f"Ctrl-C stops it; ./run barnabas up --data {data} starts it again on the same data.",
+        highlight=False,
+    )
+    signal.pause()
+
+
+def main() -> int:
+    """Run the demo; 0 when everything agrees, 1 when a figure is wrong, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="./run demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave the broker and its data for exploring")
+    parser.add_argument("--days", type=int, help="only the first so many days of the year")
+    arguments = parser.parse_args()
+    console, topics = Console(), Topics()
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-demo-"))
+    data = OUTPUT.resolve() / "broker" if arguments.keep else folder / "broker"
+    shutil.rmtree(data, ignore_errors=True)
+    try:
+        console.print("reading a year of flights")
+        tables = load(arguments.days)
+        with Broker(data_dir=data) as broker:
+            console.print(f"broker at {broker.bootstrap_servers} (process {broker.pid})")
+            create_topics(broker.bootstrap_servers, topics)
+            run = run_pipeline(broker.bootstrap_servers, tables, topics, folder, console)
+            good = report(run, tables, console)
+            if arguments.keep:
+                explore(broker, data, topics, console)
+        return 0 if good else 1
+    except KeyboardInterrupt:
+        console.print(
+            "stopped by Ctrl-C; the broker and Spark are down" + (f", data in {data}" if arguments.keep else "")
+        )
+        return 130
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

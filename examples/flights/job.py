@@ -1,0 +1,161 @@
+"""The streaming job: flights and weather in, delays per airport and hour out; what it cannot use, to dead letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from data import Tables
+from produce import Topics
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.streaming import StreamingQuery
+
+from barnabas import spark as barnabas_spark
+
+FLIGHT_SCHEMA = "carrier string, flight int, origin string, dest string, scheduled string, dep_delay double"
+WEATHER_SCHEMA = "origin string, hour timestamp, temp double, wind_speed double, precip double, visib double"
+
+#: The producer flushes day by day, so no partition is more than a day ahead; a second day is to spare.
+WATERMARK = "2 days"
+
+
+def session(folder: Path) -> SparkSession:
+    """A local Spark on two cores that keeps quiet and leaves its files in `folder`."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.noDataProgressEventInterval": "1000",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("flights")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    barnabas_spark.register(spark)
+    return spark
+
+
+def read_topic(spark: SparkSession, servers: str, topic: str) -> DataFrame:
+    """A topic from its beginning on, as a stream."""
+    return (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+
+
+def parsed_flights(rows: DataFrame) -> DataFrame:
+    """Flights with their fields, and in `reason` what is wrong with those that cannot be used."""
+    corrupt = "_corrupt_record"
+    event = F.from_json(
+        F.col("value").cast("string"), f"{FLIGHT_SCHEMA}, {corrupt} string", {"columnNameOfCorruptRecord": corrupt}
+    )
+    scheduled = F.try_to_timestamp(F.col("event.scheduled"))
+    return rows.withColumn("event", event).withColumn("scheduled", scheduled).withColumn("reason", reason())
+
+
+def reason() -> Column:
+    """The first thing that is wrong with an event; null when nothing is."""
+    return (
+        F.when(F.col("value").isNull(), "no value")
+        .when(F.col("event._corrupt_record").isNotNull(), "not the JSON of a flight")
+        .when(F.col("event.carrier").isNull(), "no carrier")
+        .when(F.col("event.origin").isNull(), "no origin")
+        .when(F.col("scheduled").isNull(), "no scheduled time")
+    )
+
+
+def delays(spark: SparkSession, servers: str, topics: Topics, tables: Tables) -> DataFrame:
+    """Departures, cancellations and delays per airport and hour, with the hour's weather and the airlines' names."""
+    flights = (
+        parsed_flights(read_topic(spark, servers, topics.flights))
+        .where("reason is null")
+        .select("event.carrier", "event.origin", "event.dest", "event.dep_delay", "scheduled")
+        .withColumn("hour", F.date_trunc("hour", "scheduled"))
+        .withWatermark("hour", WATERMARK)
+    )
+    weather = (
+        read_topic(spark, servers, topics.weather)
+        .select(F.from_json(F.col("value").cast("string"), WEATHER_SCHEMA).alias("w"))
+        .select(F.col("w.hour").alias("weather_hour"), F.col("w.origin").alias("weather_origin"), "w.wind_speed",
+                "w.precip", "w.visib")
+        .withWatermark("weather_hour", WATERMARK)
+    )  # fmt: skip
+    airlines = spark.createDataFrame(tables.airlines.rename(columns={"name": "airline"}))
+    names = tables.airports[["faa", "name"]]
+    airports = spark.createDataFrame(names.rename(columns={"faa": "origin", "name": "airport"}))
+    destinations = spark.createDataFrame(names.rename(columns={"faa": "dest", "name": "destination"}))
+    joined = (
+        flights.join(F.broadcast(airlines), "carrier", "left")
+        .join(F.broadcast(airports), "origin", "left")
+        .join(F.broadcast(destinations), "dest", "left")
+        .join(weather, (F.col("origin") == F.col("weather_origin")) & (F.col("hour") == F.col("weather_hour")), "left")
+    )
+    return joined.groupBy(F.window("hour", "1 hour"), "origin", "airport").agg(*measures())
+
+
+def measures() -> list[Column]:
+    """What is known of each airport and hour; `check.expected` computes the same on the data frames."""
+    departed = F.col("dep_delay").isNotNull()
+    return [
+        F.count("*").alias("scheduled"),
+        F.count_if(departed).alias("departures"),
+        F.count_if(~departed).alias("cancellations"),
+        F.coalesce(F.sum("dep_delay"), F.lit(0.0)).cast("long").alias("delay_minutes"),
+        F.max("dep_delay").cast("long").alias("worst_delay"),
+        F.count_if(F.col("destination").isNull()).alias("unknown_destinations"),
+        F.count_if(F.col("weather_hour").isNotNull()).alias("with_weather"),
+        F.max("wind_speed").alias("wind_speed"),
+        F.max("precip").alias("precip"),
+        F.min("visib").alias("visib"),
+        F.array_sort(F.collect_set("airline")).alias("airlines"),
+    ]
+
+
+def start_delays(spark: SparkSession, servers: str, topics: Topics, tables: Tables, checkpoint: Path) -> StreamingQuery:
+    """Write every finished window to the topic of delays, keyed by its airport."""
+    rows = delays(spark, servers, topics, tables).withColumn("hour", F.col("window.start")).drop("window")
+    value = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
+    return (
+        rows.select(F.col("origin").alias("key"), value.alias("value"))
+        .writeStream.format("barnabas")
+        .queryName("delays")
+        .option("kafka.bootstrap.servers", servers)
+        .option("topic", topics.delays)
+        .option("checkpointLocation", str(checkpoint / "delays"))
+        .outputMode("append")
+        .start()
+    )
+
+
+def start_dead_letters(spark: SparkSession, servers: str, topics: Topics, checkpoint: Path) -> StreamingQuery:
+    """Write every flight that cannot be used to the dead letters, as it came, with the reason in a header."""
+    rows = parsed_flights(read_topic(spark, servers, topics.flights)).where("reason is not null")
+    origin = F.concat_ws("-", "topic", "partition")
+    headers = F.array(
+        header("reason", F.col("reason")),
+        header("topic-partition", origin),
+        header("offset", F.col("offset").cast("string")),
+    )
+    return (
+        rows.select("key", "value", headers.alias("headers"))
+        .writeStream.format("barnabas")
+        .queryName("dead-letters")
+        .option("kafka.bootstrap.servers", servers)
+        .option("topic", topics.dead_letters)
+        .option("checkpointLocation", str(checkpoint / "dead-letters"))
+        .outputMode("append")
+        .start()
+    )
+
+
+def header(name: str, value: Column) -> Column:
+    """One Kafka header."""
+    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
