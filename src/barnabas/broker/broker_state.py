@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from barnabas.broker.fetch_session import FetchSessionCache
 from barnabas.broker.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
     from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.topic_admin import TopicAdmin
 
 
 class BrokerState:
@@ -20,6 +23,8 @@ class BrokerState:
 
     - `config`: the settings, `config["num.partitions"]`;
     - `metadata`: topics, their ids and configs, the cluster's id; changes to them;
+    - `topic_admin`: makes topics, by the controller's rules;
+    - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
     - `purgatory`: requests that wait;
@@ -28,19 +33,24 @@ class BrokerState:
     """
 
     __slots__ = (
+        "_producer_ids",
         "advertised",
         "config",
+        "fetch_sessions",
         "group_coordinator",
         "metadata",
         "node_id",
         "purgatory",
+        "rack",
         "random",
         "replica_manager",
+        "topic_admin",
     )
 
     config: BrokerConfig
     metadata: ClusterMetadata
     replica_manager: ReplicaManager
+    topic_admin: TopicAdmin
     group_coordinator: GroupCoordinator
     node_id: int
 
@@ -48,7 +58,10 @@ class BrokerState:
         self.config = config
         self.node_id = config.node_id
         self.random = random
+        self.rack: str | None = config["broker.rack"]
         self.purgatory = Purgatory()
+        self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
+        self._producer_ids: Iterator[int] = iter(())
         self.advertised: dict[str, tuple[str, int]] = {}
 
     @property
@@ -59,3 +72,10 @@ class BrokerState:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Host and port told to clients that came in through `listener`."""
         return self.advertised[listener]
+
+    def next_producer_id(self) -> int:
+        """A producer id that was never given before; every thousandth one costs a write to the metadata."""
+        for id in self._producer_ids:
+            return id
+        self._producer_ids = iter(self.metadata.allocate_producer_ids())
+        return next(self._producer_ids)

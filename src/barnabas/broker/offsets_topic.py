@@ -26,7 +26,7 @@ class OffsetsTopic:
 
     def ensure(self, now_ms: int) -> None:
         """Create the topic if it does not exist. Raises KafkaError when that fails."""
-        self._topics.ensure_internal(GROUP_METADATA_TOPIC, self.partition_count, now_ms)
+        self._topics.ensure_internal(GROUP_METADATA_TOPIC, now_ms)
 
     def append(self, partition: int, batch: bytes | bytearray, now_ms: int) -> int:
         """Append one record batch (offsets from 0, as built); gives its base offset. Raises KafkaError."""

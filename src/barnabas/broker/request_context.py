@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class CloseConnection(Exception):  # noqa: N818 - not an error of the program but the way to answer a client
+    """Raised by a handler that has no other way to answer than to end the connection; the message says why."""
+
+
 class Connection:
     """The peer a request came from: facts that stay the same for all its requests."""
 

@@ -67,6 +67,7 @@ class ClusterMetadata:
         self._store = store
         self._topics: dict[str, TopicMetadata] = {}
         self._topics_by_id: dict[bytes, TopicMetadata] = {}
+        self._folded_names: dict[str, str] = {}
         self._versions: dict[str, int] = {}
         self._values: dict[str, Value] = {}
         self.version = 0
@@ -93,6 +94,10 @@ class ClusterMetadata:
     def topic_by_id(self, id: bytes) -> TopicMetadata | None:
         """The topic of that id."""
         return self._topics_by_id.get(id)
+
+    def colliding_topic(self, name: str) -> str | None:
+        """The topic whose name is the same but for '.' and '_', which names in metrics confuse."""
+        return self._folded_names.get(folded(name))
 
     def topics(self) -> Iterator[TopicMetadata]:
         """All topics, by name."""
@@ -149,14 +154,20 @@ class ClusterMetadata:
     def _take_topic(self, name: str, value: Value | None, version: int) -> list[TopicMetadata]:
         old = self._topics.pop(name, None)
         if old is not None:
-            del self._topics_by_id[old.id]
+            del self._topics_by_id[old.id], self._folded_names[folded(name)]
         if value is not None:
             topic = TopicMetadata.from_value(name, value, version)
             self._topics[name] = topic
+            self._folded_names[folded(name)] = name
             self._topics_by_id[topic.id] = topic
             if old is not None and old.id == topic.id:
                 return []
         return [old] if old is not None else []
+
+
+def folded(name: str) -> str:
+    """A topic's name as metrics have it; two topics may not share one."""
+    return name.replace(".", "_")
 
 
 def random_uuid(random: random.Random) -> bytes:

@@ -1,0 +1,177 @@
+"""The broker without sockets and clocks: frames in, responses out, time as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.broker.client_connection import Buffers, ClientConnection
+from barnabas.broker.handlers.registry import SERVED, Handler, handler_for
+from barnabas.broker.purgatory import INFINITY, DelayedOperation
+from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
+from barnabas.errors import InvalidRequestError, ProtocolError
+from barnabas.protocol.api import request_class
+from barnabas.protocol.framing import decode_request_header, encode_response
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.protocol.message import Message
+
+_API_VERSIONS = 18
+
+
+class Service(Protocol):
+    """A state machine with timers of its own, such as the group coordinator."""
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """Do what is due."""
+
+    def next_deadline(self) -> float:
+        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
+
+
+class BrokerCore:
+    """Takes requests to their handlers and responses back to their connections.
+
+    `warn` gets one line for each thing that an operator should know.
+    """
+
+    def __init__(self, state: BrokerState, warn: Callable[[str], None]):
+        self.state = state
+        self.warn = warn
+        self.services: list[Service] = []
+        self.connections: dict[int, ClientConnection] = {}
+        self.now = 0.0
+        self.now_ms = 0
+        self._next_connection_id = 0
+        self._apis: dict[int, tuple[Handler, type[Message], int, int]] = {}
+        self._max_request_size = state.config.get_int("socket.request.max.bytes")
+        self._max_idle = state.config["connections.max.idle.ms"] / 1000
+        self._next_idle_check = INFINITY
+
+    def connect(
+        self, host: str, listener: str, write: Callable[[Buffers], None], close: Callable[[], None], now: float
+    ) -> ClientConnection:
+        """A new connection from `host`; `write` and `close` act on its socket."""
+        self._next_connection_id += 1
+        info = Connection(self._next_connection_id, host, listener)
+        connection = ClientConnection(self, info, write, close, self._max_request_size, now)
+        self.connections[info.id] = connection
+        if self._next_idle_check == INFINITY and self._max_idle >= 0:
+            self._next_idle_check = now + self._max_idle / 4
+        return connection
+
+    def disconnected(self, connection: ClientConnection) -> None:
+        """The socket of a connection is gone."""
+        self.connections.pop(connection.info.id, None)
+        connection.lost()
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """Answer what is past its deadline, and let the services do what is due."""
+        self.now, self.now_ms = now, now_ms
+        for service in self.services:
+            if service.next_deadline() <= now:
+                service.tick(now, now_ms)
+        self.state.purgatory.tick(now)
+        if self._next_idle_check <= now:
+            self._close_idle(now)
+        self.settle(now, now_ms)
+
+    def settle(self, now: float, now_ms: int) -> None:
+        """Answer what waits for something that happened since; to be called after requests were worked on."""
+        self.now, self.now_ms = now, now_ms
+        self.state.purgatory.complete_marked(now)
+
+    @property
+    def needs_settling(self) -> bool:
+        """Whether `settle` has anything to do."""
+        return self.state.purgatory.has_marked
+
+    def next_deadline(self) -> float:
+        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
+        deadline = min(self.state.purgatory.next_deadline(), self._next_idle_check)
+        for service in self.services:
+            deadline = min(deadline, service.next_deadline())
+        return deadline
+
+    def guard(self, connection: ClientConnection, next_frame: Callable[[], memoryview | None]) -> memoryview | None:
+        """The next frame; a size that cannot be ends the connection."""
+        try:
+            return next_frame()
+        except InvalidRequestError as problem:
+            self._close(connection, str(problem))
+            return None
+
+    def handle_frame(self, connection: ClientConnection, frame: memoryview) -> None:
+        """Work on one request: answer it, park it, or end the connection if it makes no sense."""
+        try:
+            header, offset = decode_request_header(frame)
+            api = self._apis.get(header.request_api_key) or self._load(header.request_api_key)
+            version = header.request_api_version
+            if not api[2] <= version <= api[3]:
+                if header.request_api_key != _API_VERSIONS:
+                    raise InvalidRequestError(
+                        f"{request_class(header.request_api_key).NAME} version {version} is not served"
+                    )
+                request, version = self._oldest_api_versions()
+            else:
+                request = api[1].decode(frame[offset:], version)
+        except (ProtocolError, InvalidRequestError) as problem:
+            self._close(connection, f"a request cannot be understood: {problem}")
+            return
+        context = RequestContext(
+            header.request_api_key,
+            header.request_api_version,
+            header.correlation_id,
+            header.client_id,
+            connection.info,
+            self.now,
+            self.now_ms,
+        )
+        try:
+            response = api[0](self.state, context, request)
+        except CloseConnection as reason:
+            self._close(connection, str(reason))
+            return
+        except Exception as problem:  # noqa: BLE001 - a fault in one handler must not end the broker
+            self._report_fault(connection, api[1].NAME, problem)
+            return
+        if response is None:
+            return
+        if isinstance(response, DelayedOperation):
+            connection.park(response, version, header.correlation_id)
+        else:
+            self.send(connection, response, version, header.correlation_id)
+
+    def send(self, connection: ClientConnection, message: Message, api_version: int, correlation_id: int) -> None:
+        """Give a response to a connection's socket."""
+        connection.write(encode_response(message, api_version, correlation_id))
+
+    def _load(self, api_key: int) -> tuple[Handler, type[Message], int, int]:
+        served = SERVED.get(api_key)
+        if served is None:
+            raise InvalidRequestError(f"API key {api_key} is not served")
+        api = self._apis[api_key] = (handler_for(api_key), request_class(api_key), served[1], served[2])
+        return api
+
+    def _oldest_api_versions(self) -> tuple[Message, int]:
+        # A client that is newer than we are gets an answer in version 0, from which it learns what to ask (KIP-511).
+        return request_class(_API_VERSIONS)(), 0
+
+    def _close(self, connection: ClientConnection, reason: str) -> None:
+        self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
+        connection.closed = True
+        connection.close()
+
+    def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
+        import traceback
+
+        details = "".join(traceback.format_exception(problem)).rstrip()
+        self._close(connection, f"the broker failed at {api}; please report this\n{details}")
+
+    def _close_idle(self, now: float) -> None:
+        for connection in list(self.connections.values()):
+            if connection.is_idle and now - connection.last_used > self._max_idle:
+                connection.closed = True
+                connection.close()
+        self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY

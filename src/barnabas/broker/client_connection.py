@@ -1,0 +1,135 @@
+"""One client's connection, without its socket: bytes in, requests one after the other, responses out in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.broker.request_buffer import RequestBuffer
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_core import BrokerCore
+    from barnabas.broker.purgatory import DelayedOperation
+    from barnabas.broker.request_context import Connection
+    from barnabas.protocol.message import Message
+
+Buffers = Sequence[bytes | bytearray | memoryview]
+
+
+class ClientConnection:
+    """The state of one connection.
+
+    Like Kafka, it works on one request at a time: while one is parked, or while the client does not read its
+    responses, the following ones stay in the buffer, and once that is full the socket is not read (`wants_input`).
+    `write(buffers)` and `close()` come from whoever owns the socket.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_core",
+        "_output_blocked",
+        "_parked",
+        "buffer",
+        "close",
+        "closed",
+        "info",
+        "last_used",
+        "write",
+    )
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        info: Connection,
+        write: Callable[[Buffers], None],
+        close: Callable[[], None],
+        max_request_size: int,
+        now: float,
+    ):
+        self._core = core
+        self._busy = False
+        self._output_blocked = False
+        self._parked: DelayedOperation | None = None
+        self.info = info
+        self.write = write
+        self.close = close
+        self.closed = False
+        self.last_used = now
+        self.buffer = RequestBuffer(max_request_size)
+
+    @property
+    def wants_input(self) -> bool:
+        """Whether the socket should be read."""
+        return self.buffer.has_space and not self._output_blocked
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._parked is None and not self._output_blocked
+
+    def received(self, count: int, now: float, now_ms: int) -> None:
+        """`count` bytes were put into `buffer.space()`."""
+        self.buffer.filled(count)
+        self.last_used = now
+        core = self._core
+        core.now = now
+        core.now_ms = now_ms
+        if self._parked is None:
+            self._work()
+
+    def receive(self, data: bytes | bytearray | memoryview, now: float, now_ms: int) -> None:
+        """Take in bytes from elsewhere than `buffer.space()`; for those who have no socket."""
+        view = memoryview(data)
+        while len(view) and not self.closed:
+            if not self.buffer.has_space:
+                raise BufferError("the connection does not want input; look at wants_input first")
+            space = self.buffer.space()
+            count = min(len(space), len(view))
+            space[:count] = view[:count]
+            view = view[count:]
+            self.received(count, now, now_ms)
+
+    def output_blocked(self) -> None:
+        """The client reads its responses too slowly: no more requests are worked on."""
+        self._output_blocked = True
+
+    def output_resumed(self, now: float, now_ms: int) -> None:
+        """The client has caught up."""
+        self._output_blocked = False
+        self._core.now, self._core.now_ms = now, now_ms
+        if self._parked is None:
+            self._work()
+
+    def lost(self) -> None:
+        """The socket is gone; what is parked is given up."""
+        self.closed = True
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            self._core.state.purgatory.cancel(parked)
+
+    def park(self, operation: DelayedOperation, api_version: int, correlation_id: int) -> None:
+        """Wait for an operation to be answered before the next request is looked at."""
+        self._parked = operation
+
+        def respond(message: Message) -> None:
+            self._parked = None
+            if self.closed:
+                return
+            self._core.send(self, message, api_version, correlation_id)
+            if not self._busy:
+                self._work()
+
+        self._core.state.purgatory.park(operation, respond)
+
+    def _work(self) -> None:
+        core = self._core
+        next_frame = self.buffer.next_frame
+        self._busy = True
+        try:
+            while self._parked is None and not self.closed and not self._output_blocked:
+                frame = core.guard(self, next_frame)
+                if frame is None:
+                    return
+                core.handle_frame(self, frame)
+        finally:
+            self._busy = False

@@ -1,0 +1,167 @@
+"""Reading partitions for a Fetch, now or as soon as there is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.partition import LEADER_EPOCH, Partition
+from barnabas.broker.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from barnabas.broker.fetch_session import FetchTarget
+    from barnabas.broker.log.transaction_index import AbortedTxn
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.protocol.messages.fetch_response import FetchResponse
+
+NO_RECORDS = b""
+_NO_OFFSET = -1
+
+
+class FetchLimits(NamedTuple):
+    """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read."""
+
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+
+
+class PartitionRead(NamedTuple):
+    """What was found in one partition; `diverging` is (epoch, end offset) where the reader's history is not ours."""
+
+    target: FetchTarget
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: bytes | bytearray | memoryview
+    aborted: list[AbortedTxn] | None
+    diverging: tuple[int, int] | None
+
+
+class Fetched:
+    """One round of reading: the partitions in order, how many bytes came, and whether an answer is due at once."""
+
+    __slots__ = ("reads", "size", "urgent")
+
+    def __init__(self) -> None:
+        self.reads: list[PartitionRead] = []
+        self.size = 0
+        self.urgent = False
+
+
+def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limits: FetchLimits) -> Fetched:
+    """Read every target, until `max_bytes` are there.
+
+    The first batch of the first partition that has any is read even if it is larger than all limits: else a consumer
+    could never get past it (KIP-74).
+    """
+    fetched = Fetched()
+    left = limits.max_bytes
+    for target in targets:
+        try:
+            read = _read(manager, target, left, limits.isolation, min_one_message=fetched.size == 0)
+        except errors.KafkaError as problem:
+            read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, None, None)
+        size = len(read.records)
+        fetched.size += size
+        left = max(0, left - size)
+        fetched.urgent |= read.error_code != 0 or read.diverging is not None
+        fetched.reads.append(read)
+    return fetched
+
+
+def _read(
+    manager: ReplicaManager, target: FetchTarget, left: int, isolation: int, *, min_one_message: bool
+) -> PartitionRead:
+    partition = target.partition
+    if partition is None or partition.deleted:
+        partition = target.partition = _find(manager, target)
+    if target.leader_epoch != -1:
+        partition.check_leader_epoch(target.leader_epoch)
+    log = partition.log
+    diverging = None
+    if target.last_fetched_epoch >= 0:
+        diverging = _divergence(partition, target)
+    records: bytes | bytearray | memoryview = NO_RECORDS
+    aborted = None
+    # At the end of the log there is nothing to read, which is what most polls of most partitions find.
+    if target.offset != log.log_end_offset and diverging is None:
+        limit = min(left, target.max_bytes)
+        info = log.read(target.offset, limit, min_one_message=min_one_message, isolation=isolation)
+        # Half a batch is of no use to a client that knows KIP-74, and all that are served do.
+        records = NO_RECORDS if info.first_entry_incomplete else info.records
+        aborted = info.aborted_transactions
+    return PartitionRead(
+        target, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, records, aborted, diverging
+    )
+
+
+def _find(manager: ReplicaManager, target: FetchTarget) -> Partition:
+    if isinstance(target.topic, bytes):
+        return manager.partition_by_id(target.topic, target.index)
+    return manager.partition(target.topic, target.index)
+
+
+def _divergence(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
+    if target.last_fetched_epoch > LEADER_EPOCH:
+        raise errors.UnknownLeaderEpochError("The last fetched epoch is newer than the leader's.")
+    epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    if end_offset == _NO_OFFSET or epoch == -1:
+        raise errors.OffsetOutOfRangeError("Nothing is known of the last fetched epoch.")
+    if epoch < target.last_fetched_epoch or end_offset < target.offset:
+        return epoch, end_offset
+    return None
+
+
+class DelayedFetch(DelayedOperation):
+    """A Fetch that waits until `min_bytes` have come together or its time is over.
+
+    It counts what is appended to its partitions rather than reading them at every wake-up, so that many small appends
+    cost it little; it reads once, for the answer.
+    """
+
+    __slots__ = ("_available", "_finish", "_limits", "_manager", "_seen", "_targets", "_woken")
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        targets: Collection[FetchTarget],
+        limits: FetchLimits,
+        available: int,
+        deadline: float,
+        finish: Callable[[Fetched], FetchResponse],
+    ):
+        seen = {target.partition: target.partition.appended for target in targets if target.partition is not None}
+        super().__init__(deadline, tuple(seen))
+        self._manager = manager
+        self._targets = targets
+        self._limits = limits
+        self._available = available
+        self._finish = finish
+        self._seen: dict[Partition, int] = seen
+        self._woken: list[Partition] = []
+
+    def woken_by(self, key: Hashable) -> None:
+        """Keep the partition for `try_complete`."""
+        assert isinstance(key, Partition)
+        self._woken.append(key)
+
+    def try_complete(self, now: float) -> FetchResponse | None:
+        """The answer, once enough was appended or a partition is gone."""
+        gone = False
+        for partition in self._woken:
+            self._available += partition.appended - self._seen[partition]
+            self._seen[partition] = partition.appended
+            gone |= partition.deleted
+        self._woken.clear()
+        if self._available < self._limits.min_bytes and not gone:
+            return None
+        return self.on_expiration(now)
+
+    def on_expiration(self, now: float) -> FetchResponse:
+        """Whatever there is now."""
+        return self._finish(read_targets(self._manager, self._targets, self._limits))

@@ -1,0 +1,114 @@
+"""Fetch sessions: what a client fetches is remembered, so that it sends and gets only what changes (KIP-227)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+
+if TYPE_CHECKING:
+    import random
+
+    from barnabas.broker.partition import Partition
+
+#: The session epoch of a request that wants a new session, and of one that wants none.
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+#: A session this long unused makes room for another one.
+MIN_EVICTION_SECONDS = 120.0
+
+#: What names a partition in a session: topic name (to version 12) or topic id, and the partition's number.
+FetchKey = tuple[str | bytes, int]
+
+
+class FetchTarget:
+    """A partition to read from, and, in a session, what the client was last told about it."""
+
+    __slots__ = (
+        "index",
+        "known_high_watermark",
+        "known_log_start_offset",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "max_bytes",
+        "offset",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: str | bytes, index: int):
+        self.topic = topic
+        self.index = index
+        self.offset = 0
+        self.max_bytes = 0
+        self.leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.partition: Partition | None = None
+        self.known_high_watermark = -1
+        self.known_log_start_offset = -1
+
+
+class FetchSession:
+    """One client's partitions, in the order in which they are read; `epoch` is what the next request must carry."""
+
+    __slots__ = ("by_id", "epoch", "id", "last_used", "targets")
+
+    def __init__(self, id: int, by_id: bool, targets: OrderedDict[FetchKey, FetchTarget], now: float):
+        self.id = id
+        self.by_id = by_id
+        self.epoch = 1
+        self.targets = targets
+        self.last_used = now
+
+    def advance(self, now: float) -> None:
+        """A request of the current epoch was taken up."""
+        self.epoch = 1 if self.epoch == 2**31 - 1 else self.epoch + 1
+        self.last_used = now
+
+
+class FetchSessionCache:
+    """At most `slots` sessions; when it is full, one that was not used lately has to go, or there is no new one."""
+
+    __slots__ = ("_random", "_sessions", "_slots")
+
+    def __init__(self, slots: int, random: random.Random):
+        self._slots = slots
+        self._random = random
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, by_id: bool, targets: OrderedDict[FetchKey, FetchTarget], now: float) -> FetchSession | None:
+        """A new session, or None when there is no room for it."""
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now - oldest.last_used <= MIN_EVICTION_SECONDS:
+                return None
+            del self._sessions[oldest.id]
+        id = self._random.randint(1, 2**31 - 1)
+        while id in self._sessions:
+            id = self._random.randint(1, 2**31 - 1)
+        session = self._sessions[id] = FetchSession(id, by_id, targets, now)
+        return session
+
+    def use(self, id: int, epoch: int, by_id: bool, now: float) -> FetchSession:
+        """The session that a request continues. Raises the KafkaError that makes the client start a new one."""
+        session = self._sessions.get(id)
+        if session is None:
+            raise errors.FetchSessionIdNotFoundError(f"There is no fetch session {id}.")
+        if session.epoch != epoch:
+            raise errors.InvalidFetchSessionEpochError(
+                f"Fetch session {id} expects epoch {session.epoch}, the request has {epoch}."
+            )
+        if session.by_id != by_id:
+            raise errors.FetchSessionTopicIdError(f"Fetch session {id} cannot go over to the other kind of topic ids.")
+        session.advance(now)
+        self._sessions.move_to_end(id)
+        return session
+
+    def remove(self, id: int) -> None:
+        """Forget a session, if there is one."""
+        self._sessions.pop(id, None)

@@ -1,0 +1,40 @@
+"""ApiVersions: what this broker serves (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.handlers.registry import SERVED
+from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+
+API = 18
+VERSIONS = (0, 4)
+OPERATION = AclOperation.ANY
+RESOURCE = ResourceType.CLUSTER
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer even those who ask in a version that is not served: with UNSUPPORTED_VERSION, in version 0."""
+    if context.api_version > VERSIONS[1]:
+        own = ApiVersion(api_key=API, min_version=VERSIONS[0], max_version=VERSIONS[1])
+        return ApiVersionsResponse(error_code=errors.UnsupportedVersionError.code, api_keys=[own])
+    if context.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+            return ApiVersionsResponse(error_code=errors.InvalidRequestError.code)
+        context.connection.client_software_name = name
+        context.connection.client_software_version = version
+    return ApiVersionsResponse(
+        api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (_, low, high) in SERVED.items()],
+        finalized_features_epoch=broker.metadata.version,
+    )

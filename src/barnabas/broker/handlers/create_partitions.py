@@ -1,0 +1,44 @@
+"""CreatePartitions: more partitions for topics that exist (KIP-195)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest
+
+API = 37
+VERSIONS = (0, 3)
+OPERATION = AclOperation.ALTER
+RESOURCE = ResourceType.TOPIC
+
+
+def handle(broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Enlarge what can be enlarged, all of it in one commit; each topic has its own result."""
+    names = Counter(topic.name for topic in request.topics)
+    planned: list[TopicMetadata] = []
+    results = []
+    for topic in request.topics:
+        result = CreatePartitionsTopicResult(name=topic.name)
+        try:
+            if names[topic.name] > 1:
+                raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
+            assignments = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
+            planned.append(broker.topic_admin.enlarge(topic.name, topic.count, assignments))
+        except errors.KafkaError as problem:
+            result.error_code, result.error_message = problem.code, str(problem)
+        results.append(result)
+    if planned and not request.validate_only:
+        broker.topic_admin.create(planned)
+    return CreatePartitionsResponse(results=results)

@@ -1,0 +1,80 @@
+"""CreateTopics: topics with their partitions and settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.metadata.cluster_metadata import folded
+from barnabas.protocol.messages.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+
+API = 19
+VERSIONS = (2, 7)
+OPERATION = AclOperation.CREATE
+RESOURCE = ResourceType.CLUSTER
+
+
+def handle(broker: BrokerState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create what can be created, all of it in one commit; each topic has its own result."""
+    names = Counter(topic.name for topic in request.topics)
+    planned: dict[str, TopicMetadata] = {}
+    results: dict[str, CreatableTopicResult] = {}
+    for topic in request.topics:
+        try:
+            if names[topic.name] > 1:
+                raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
+            if folded(topic.name) in planned:
+                raise errors.InvalidTopicError(f"Topic {topic.name!r} collides with another one of this request.")
+            plan = planned[folded(topic.name)] = _plan(broker, context, topic)
+            results[topic.name] = _result(broker, plan)
+        except errors.KafkaError as problem:
+            results[topic.name] = CreatableTopicResult(
+                name=topic.name, error_code=problem.code, error_message=str(problem)
+            )
+    if planned and not request.validate_only:
+        broker.topic_admin.create(planned.values())
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _plan(broker: BrokerState, context: RequestContext, topic: CreatableTopic) -> TopicMetadata:
+    return broker.topic_admin.plan(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments},
+        {config.name: config.value for config in topic.configs},
+        context.now_ms,
+    )
+
+
+def _result(broker: BrokerState, topic: TopicMetadata) -> CreatableTopicResult:
+    from barnabas.broker.config_entries import topic_entries
+
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.id,
+        num_partitions=topic.partitions,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in topic_entries(broker.config, topic)
+        ],
+    )

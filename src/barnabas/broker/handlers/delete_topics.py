@@ -1,0 +1,68 @@
+"""DeleteTopics: by name, and from version 6 on also by id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.delete_topics_request import DeleteTopicState
+from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
+
+API = 20
+VERSIONS = (1, 6)
+OPERATION = AclOperation.DELETE
+RESOURCE = ResourceType.TOPIC
+
+_NO_ID = bytes(16)
+
+
+def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete what can be deleted, all of it in one commit; each topic has its own result."""
+    if context.api_version >= 6:
+        asked = request.topics
+    else:
+        asked = [DeleteTopicState(name=name) for name in request.topic_names]
+    doomed: dict[str, TopicMetadata] = {}
+    results = []
+    for state in asked:
+        try:
+            topic = _find(broker, context, state)
+            if topic.name in doomed:
+                raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
+            doomed[topic.name] = topic
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+        except errors.KafkaError as problem:
+            results.append(
+                DeletableTopicResult(
+                    name=state.name, topic_id=state.topic_id, error_code=problem.code, error_message=str(problem)
+                )
+            )
+    if doomed:
+        broker.metadata.delete_topics(doomed)
+    return DeleteTopicsResponse(responses=results)
+
+
+def _find(broker: BrokerState, context: RequestContext, state: DeleteTopicState) -> TopicMetadata:
+    if not broker.config.get_bool("delete.topic.enable"):
+        refusal = errors.TopicDeletionDisabledError if context.api_version >= 3 else errors.InvalidRequestError
+        raise refusal("This broker runs with delete.topic.enable=false.")
+    if state.name is not None and state.topic_id != _NO_ID:
+        raise errors.InvalidRequestError("A topic was given by name and by id; give one of them.")
+    if state.name is None and state.topic_id == _NO_ID:
+        raise errors.InvalidRequestError("A topic was given neither by name nor by id.")
+    if state.name is not None:
+        topic = broker.metadata.topic(state.name)
+        if topic is None:
+            raise errors.UnknownTopicOrPartitionError(f"There is no topic {state.name!r}.")
+        return topic
+    topic = broker.metadata.topic_by_id(state.topic_id)
+    if topic is None:
+        raise errors.UnknownTopicIdError("There is no topic with this id.")
+    return topic

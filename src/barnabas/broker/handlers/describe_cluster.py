@@ -1,0 +1,44 @@
+"""DescribeCluster: the brokers, and what the client may do to the cluster (KIP-700)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+
+API = 60
+VERSIONS = (0, 2)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.CLUSTER
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def handle(broker: BrokerState, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """One broker, which is its own controller."""
+    if request.endpoint_type != _BROKERS:
+        wrong = errors.MismatchedEndpointTypeError if request.endpoint_type == _CONTROLLERS else None
+        return DescribeClusterResponse(
+            error_code=(wrong or errors.UnsupportedEndpointTypeError).code,
+            error_message="This listener describes brokers only.",
+            endpoint_type=request.endpoint_type,
+        )
+    host, port = broker.endpoint(context.connection.listener)
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        cluster_authorized_operations=(
+            AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
+            if request.include_cluster_authorized_operations
+            else OPERATIONS_NOT_REQUESTED
+        ),
+    )

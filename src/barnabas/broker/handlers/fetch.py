@@ -1,0 +1,177 @@
+"""Fetch: reads record batches, waits for them, remembers what a client reads (KIP-74, KIP-227, KIP-320, KIP-516)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, PartitionRead, read_targets
+from barnabas.broker.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchKey,
+    FetchSession,
+    FetchTarget,
+)
+from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.fetch_request import FetchRequest
+
+API = 1
+VERSIONS = (4, 18)
+OPERATION = AclOperation.READ
+RESOURCE = ResourceType.TOPIC
+
+_SESSIONS_FROM = 7
+_TOPIC_IDS_FROM = 13
+
+
+def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedFetch:
+    """Answer at once if there is enough, an error or nothing to wait for; else when there is, or at max_wait_ms."""
+    now = context.now
+    try:
+        session, targets = _take_up(broker, context, request)
+    except errors.KafkaError as problem:
+        return FetchResponse(error_code=problem.code)
+
+    is_full = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or context.api_version < _SESSIONS_FROM
+
+    def finish(fetched: Fetched) -> FetchResponse:
+        return _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
+
+    limits = FetchLimits(
+        request.min_bytes,
+        min(request.max_bytes, broker.config.get_int("fetch.max.bytes")),
+        READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED,
+    )
+    fetched = read_targets(broker.replica_manager, targets.values(), limits)
+    if fetched.size >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
+        return finish(fetched)
+    deadline = now + request.max_wait_ms / 1000
+    return DelayedFetch(broker.replica_manager, list(targets.values()), limits, fetched.size, deadline, finish)
+
+
+def _take_up(
+    broker: BrokerState, context: RequestContext, request: FetchRequest
+) -> tuple[FetchSession | None, OrderedDict[FetchKey, FetchTarget]]:
+    """The session of the request, if it has or gets one, and what is to be read."""
+    by_id = context.api_version >= _TOPIC_IDS_FROM
+    if context.api_version < _SESSIONS_FROM:
+        return None, _merge(OrderedDict(), request, by_id)
+    cache = broker.fetch_sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            cache.remove(request.session_id)
+        targets = _merge(OrderedDict(), request, by_id)
+        wants_session = request.session_epoch == INITIAL_EPOCH and targets
+        return cache.create(by_id, targets, context.now) if wants_session else None, targets
+    session = cache.use(request.session_id, request.session_epoch, by_id, context.now)
+    _forget(session.targets, request, by_id)
+    _merge(session.targets, request, by_id)
+    if not session.targets:
+        cache.remove(session.id)
+        return None, session.targets
+    return session, session.targets
+
+
+def _merge(
+    targets: OrderedDict[FetchKey, FetchTarget], request: FetchRequest, by_id: bool
+) -> OrderedDict[FetchKey, FetchTarget]:
+    for topic in request.topics:
+        name: str | bytes = topic.topic_id if by_id else topic.topic
+        for asked in topic.partitions:
+            key = (name, asked.partition)
+            target = targets.get(key)
+            if target is None:
+                target = targets[key] = FetchTarget(name, asked.partition)
+            target.offset = asked.fetch_offset
+            target.max_bytes = asked.partition_max_bytes
+            target.leader_epoch = asked.current_leader_epoch
+            target.last_fetched_epoch = asked.last_fetched_epoch
+    return targets
+
+
+def _forget(targets: OrderedDict[FetchKey, FetchTarget], request: FetchRequest, by_id: bool) -> None:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            targets.pop((topic.topic_id if by_id else topic.topic, index), None)
+
+
+def _full_response(session: FetchSession | None, fetched: Fetched) -> FetchResponse:
+    if session is not None:
+        for read in fetched.reads:
+            _remember(read)
+    return _response(session.id if session is not None else NO_SESSION, fetched.reads)
+
+
+def _changes(session: FetchSession, fetched: Fetched) -> FetchResponse:
+    """Only what the client does not know: records, errors, moved watermarks."""
+    changed = []
+    for read in fetched.reads:
+        target = read.target
+        if (
+            len(read.records)
+            or read.error_code
+            or read.high_watermark != target.known_high_watermark
+            or read.log_start_offset != target.known_log_start_offset
+            or read.diverging is not None
+        ):
+            changed.append(read)
+            _remember(read)
+            if len(read.records):
+                # To the end of the line, so that full partitions do not starve the others.
+                key = (target.topic, target.index)
+                if key in session.targets:
+                    session.targets.move_to_end(key)
+    return _response(session.id, changed)
+
+
+def _remember(read: PartitionRead) -> None:
+    # An error is told every time: no watermark is ever -1.
+    read.target.known_high_watermark = read.high_watermark
+    read.target.known_log_start_offset = read.log_start_offset
+
+
+def _response(session_id: int, reads: list[PartitionRead]) -> FetchResponse:
+    topics: list[FetchableTopicResponse] = []
+    name: str | bytes | None = None
+    for read in reads:
+        if read.target.topic != name:
+            name = read.target.topic
+            topics.append(
+                FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(topic=name)
+            )
+        topics[-1].partitions.append(_partition_data(read))
+    return FetchResponse(session_id=session_id, responses=topics)
+
+
+def _partition_data(read: PartitionRead) -> PartitionData:
+    data = PartitionData(
+        partition_index=read.target.index,
+        error_code=read.error_code,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=(
+            None
+            if read.aborted is None
+            else [AbortedTransaction(producer_id=t.producer_id, first_offset=t.first_offset) for t in read.aborted]
+        ),
+        records=read.records,
+    )
+    if read.diverging is not None:
+        data.diverging_epoch = EpochEndOffset(epoch=read.diverging[0], end_offset=read.diverging[1])
+    return data

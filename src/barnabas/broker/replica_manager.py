@@ -1,0 +1,102 @@
+"""The place between requests and logs: finds partitions, appends to them, reads from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.fetch_data_info import READ_UNCOMMITTED
+from barnabas.broker.partition import Partition
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.log.log_append_info import LogAppendInfo
+    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
+    from barnabas.broker.purgatory import Purgatory
+
+Buffer = bytes | bytearray | memoryview
+
+
+class ReplicaManager:
+    """All partitions of this broker. A partition's log comes into being when it is first used."""
+
+    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, logs: LogManager, purgatory: Purgatory):
+        self._config = config
+        self._metadata = metadata
+        self._logs = logs
+        self._purgatory = purgatory
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        metadata.on_topics_changed = self._topics_changed
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition of that name. Raises UnknownTopicOrPartitionError."""
+        found = self._partitions.get((topic, index))
+        return found if found is not None else self._open(self._metadata.topic(topic), index)
+
+    def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
+        """The partition of the topic with that id. Raises UnknownTopicIdError, UnknownTopicOrPartitionError."""
+        topic = self._metadata.topic_by_id(topic_id)
+        if topic is None:
+            raise errors.UnknownTopicIdError("There is no topic with this id.")
+        found = self._partitions.get((topic.name, index))
+        return found if found is not None else self._open(topic, index)
+
+    def append(self, partition: Partition, records: Buffer, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
+        """Append record batches; waiting fetches are told. Raises KafkaError.
+
+        The batches get their offsets in place where the buffer can be written to.
+        """
+        info = partition.log.append(records, now_ms=now_ms, origin=origin)
+        if not info.duplicate:
+            partition.appended += len(records)
+            self._purgatory.mark(partition)
+        return info
+
+    def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
+        """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError."""
+        partition = self.partition(topic_partition.topic, topic_partition.partition)
+        return self.append(partition, batch, now_ms, COORDINATOR).first_offset
+
+    def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+        """Whole batches from `offset` on, at least one; empty at the end or without such a partition."""
+        try:
+            partition = self.partition(topic_partition.topic, topic_partition.partition)
+        except errors.UnknownTopicOrPartitionError:
+            return b""
+        start = max(offset, partition.log.log_start_offset)
+        return partition.log.read(start, max_bytes, min_one_message=True, isolation=READ_UNCOMMITTED).records
+
+    def end_offset(self, topic_partition: TopicPartition) -> int:
+        """The offset that the next record gets; 0 without such a partition."""
+        try:
+            return self.partition(topic_partition.topic, topic_partition.partition).log.log_end_offset
+        except errors.UnknownTopicOrPartitionError:
+            return 0
+
+    def _open(self, topic: TopicMetadata | None, index: int) -> Partition:
+        if topic is None or not 0 <= index < topic.partitions:
+            raise errors.UnknownTopicOrPartitionError(
+                "There is no such topic." if topic is None else f"{topic.name} has no partition {index}."
+            )
+        name = TopicPartition(topic.name, index)
+        log = self._logs.get_log(name) or self._logs.create_log(name, topic.id, self.log_settings(topic))
+        found = self._partitions[name] = Partition(topic.name, topic.id, index, log)
+        return found
+
+    def log_settings(self, topic: TopicMetadata) -> dict[str, object]:
+        """What holds for the logs of a topic: the broker's defaults under the topic's own settings."""
+        return {**self._config.topic_defaults, **topic.configs}
+
+    def _topics_changed(self, deleted: list[TopicMetadata]) -> None:
+        for topic in deleted:
+            for index in range(topic.partitions):
+                name = TopicPartition(topic.name, index)
+                partition = self._partitions.pop(name, None)
+                if partition is not None:
+                    partition.deleted = True
+                    self._purgatory.mark(partition)
+                if self._logs.get_log(name) is not None:
+                    self._logs.delete_log(name)

@@ -1,0 +1,210 @@
+"""Creating, enlarging and deleting topics: the rules of Kafka's controller, on `ClusterMetadata`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas import errors
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata, random_uuid
+
+if TYPE_CHECKING:
+    import random
+
+    from barnabas.broker.config import BrokerConfig
+
+MAX_NAME_LENGTH = 249
+#: As many partitions one request may create (Kafka's MAX_PARTITIONS_PER_BATCH).
+MAX_PARTITIONS_PER_REQUEST = 10_000
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+_DEFAULT = -1
+
+
+class TopicAdmin:
+    """Checks what is asked for, then writes it to the metadata. Logs follow from there."""
+
+    __slots__ = ("_config", "_metadata", "_random")
+
+    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, random: random.Random):
+        self._config = config
+        self._metadata = metadata
+        self._random = random
+
+    def plan(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        assignments: Mapping[int, Sequence[int]],
+        configs: Mapping[str, str | None],
+        now_ms: int,
+    ) -> TopicMetadata:
+        """The topic that was asked for, not yet stored. Raises the KafkaError that tells the client why not."""
+        self._check_new_name(name)
+        if assignments:
+            partitions = self._check_assignments(partitions, replication_factor, assignments)
+        else:
+            self._check_replication_factor(replication_factor)
+            partitions = self._check_partitions(partitions)
+        return TopicMetadata(name, random_uuid(self._random), partitions, checked_topic_configs(configs), now_ms)
+
+    def create(self, topics: Iterable[TopicMetadata]) -> None:
+        """Store planned topics, all or none."""
+        self._metadata.put_topics(topics)
+
+    def auto_create(self, name: str, now_ms: int) -> TopicMetadata:
+        """Create a topic because a client asked for its metadata. Raises KafkaError."""
+        internal = _internal_topics(self._config)
+        if name in internal:
+            return self.ensure_internal(name, now_ms)
+        topic = self.plan(name, _DEFAULT, _DEFAULT, {}, {}, now_ms)
+        self.create([topic])
+        return topic
+
+    def ensure_internal(self, name: str, now_ms: int) -> TopicMetadata:
+        """The internal topic of that name, created with the broker's settings for it if it is missing."""
+        topic = self._metadata.topic(name)
+        if topic is None:
+            partitions, configs = _internal_topics(self._config)[name]
+            topic = self.plan(name, partitions, _DEFAULT, {}, configs, now_ms)
+            self.create([topic])
+        return topic
+
+    def enlarge(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicMetadata:
+        """The topic `name` with `count` partitions, not yet stored. Raises KafkaError."""
+        topic = self._metadata.topic(name)
+        if topic is None:
+            raise errors.UnknownTopicOrPartitionError(f"There is no topic {name!r}.")
+        if count == topic.partitions:
+            raise errors.InvalidPartitionsError(f"Topic {name!r} already has {count} partition(s).")
+        if count < topic.partitions:
+            raise errors.InvalidPartitionsError(
+                f"Topic {name!r} has {topic.partitions} partition(s), more than the {count} asked for; "
+                "partitions cannot be removed."
+            )
+        added = count - topic.partitions
+        _check_partition_limit(added)
+        if assignments is not None:
+            if len(assignments) != added:
+                raise errors.InvalidReplicaAssignmentError(
+                    f"{added} partition(s) are to be added, {len(assignments)} assignment(s) are given."
+                )
+            for replicas in assignments:
+                self._check_replicas(replicas)
+        return TopicMetadata(name, topic.id, count, topic.configs, topic.created_ms)
+
+    def _check_new_name(self, name: str) -> None:
+        check_topic_name(name)
+        if name == _CLUSTER_METADATA_TOPIC:
+            raise errors.InvalidRequestError(f"The topic {name!r} is Kafka's own and cannot be created.")
+        if self._metadata.topic(name) is not None:
+            raise errors.TopicExistsError(f"Topic {name!r} already exists.")
+        other = self._metadata.colliding_topic(name)
+        if other is not None:
+            raise errors.InvalidTopicError(
+                f"Topic {name!r} collides with the topic {other!r}: names may not differ only in '.' and '_'."
+            )
+
+    def _check_partitions(self, partitions: int) -> int:
+        if partitions == _DEFAULT:
+            partitions = self._config.get_int("num.partitions")
+        if partitions < 1:
+            raise errors.InvalidPartitionsError(
+                f"{partitions} partitions: the number must be larger than 0, or -1 for the broker's default."
+            )
+        _check_partition_limit(partitions)
+        return partitions
+
+    def _check_replication_factor(self, factor: int) -> None:
+        if factor == _DEFAULT:
+            factor = self._config.get_int("default.replication.factor")
+        if factor < 1:
+            raise errors.InvalidReplicationFactorError(
+                f"Replication factor {factor}: it must be larger than 0, or -1 for the broker's default."
+            )
+        if factor > 1:
+            raise errors.InvalidReplicationFactorError(
+                f"Replication factor {factor} cannot be reached: only 1 broker is registered."
+            )
+
+    def _check_assignments(self, partitions: int, factor: int, assignments: Mapping[int, Sequence[int]]) -> int:
+        if factor != _DEFAULT:
+            raise errors.InvalidRequestError("With assignments given by hand the replication factor must be -1.")
+        if partitions != _DEFAULT:
+            raise errors.InvalidRequestError("With assignments given by hand the number of partitions must be -1.")
+        if sorted(assignments) != list(range(len(assignments))):
+            raise errors.InvalidReplicaAssignmentError("The assigned partitions must be 0, 1, 2, ... without a gap.")
+        for replicas in assignments.values():
+            self._check_replicas(replicas)
+        _check_partition_limit(len(assignments))
+        return len(assignments)
+
+    def _check_replicas(self, replicas: Sequence[int]) -> None:
+        if list(replicas) != [self._config.node_id]:
+            raise errors.InvalidReplicaAssignmentError(
+                f"Replicas {list(replicas)} cannot be used: the only registered broker is {self._config.node_id}."
+            )
+
+
+def check_topic_name(name: str) -> None:
+    """Raises InvalidTopicError unless `name` can be a topic's name."""
+    if not name:
+        problem = "it is empty"
+    elif name in (".", ".."):
+        problem = "it may not be '.' or '..'"
+    elif len(name) > MAX_NAME_LENGTH:
+        problem = f"it is longer than {MAX_NAME_LENGTH} characters"
+    elif not _LEGAL.issuperset(name):
+        problem = "it may hold only ASCII letters and digits, '.', '_' and '-'"
+    else:
+        return
+    raise errors.InvalidTopicError(f"Topic name {name!r} is not valid: {problem}.")
+
+
+def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The settings of a topic, as they are stored. Raises InvalidConfigurationError."""
+    if not configs:
+        return {}
+    from barnabas.config.config import Config
+
+    for name, value in configs.items():
+        if value is None:
+            raise errors.InvalidConfigurationError(f"The topic setting {name} has no value (null).")
+    try:
+        checked = Config("topic", configs)
+    except errors.ConfigError as problem:
+        raise errors.InvalidConfigurationError(str(problem)) from problem
+    return {name: text_of(value) or "" for name, value in checked.given.items()}
+
+
+def text_of(value: Any) -> str | None:
+    """A parsed value in the spelling of Kafka's files and APIs; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _check_partition_limit(partitions: int) -> None:
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise errors.PolicyViolationError(
+            f"{partitions} partitions are too many for one request; {MAX_PARTITIONS_PER_REQUEST} is the limit."
+        )
+
+
+def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str]]]:
+    """Name → (partitions, settings) of the topics that the broker makes for itself."""
+    return {
+        "__consumer_offsets": (
+            config.get_int("offsets.topic.num.partitions"),
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+            },
+        )
+    }
