@@ -1,0 +1,156 @@
+"""A real Apache Kafka, as a peer for tests and benchmarks: fetched through Maven once, started on a free port.
+
+Needs Java 17 or later and Maven; `why_not()` says what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+VERSION = "4.3.1"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / f"apache-kafka-{VERSION}"
+
+#: kafka-tools-api is left out everywhere: Maven Central does not have it.
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>peer</groupId><artifactId>peer</artifactId><version>1</version><dependencies>{dependencies}</dependencies>
+</project>"""
+_DEPENDENCY = """<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+<exclusions><exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion>
+</exclusions></dependency>"""
+_ARTIFACTS = [
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+]
+
+
+def why_not() -> str | None:
+    """Why Apache Kafka cannot be had here; None when it can."""
+    if shutil.which("java") is None:
+        return "Java is missing (apt-get install openjdk-17-jre-headless)"
+    if not (CACHE / "complete").exists() and shutil.which("mvn") is None:
+        return "Maven is missing, which fetches Apache Kafka (apt-get install maven)"
+    return None
+
+
+def classpath() -> str:
+    """The jars' class path; fetches them on the first call, which takes about a minute."""
+    if not (CACHE / "complete").exists():
+        _fetch()
+    return f"{CACHE}/jars/*"
+
+
+def _fetch() -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    rows = (_DEPENDENCY.format(group=group, artifact=name, version=version) for group, name, version in _ARTIFACTS)
+    (CACHE / "pom.xml").write_text(_POM.format(dependencies="".join(rows)), encoding="utf-8")
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={CACHE}/jars"]
+    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Maven could not fetch Apache Kafka {VERSION}: {done.stdout[-2000:]}")
+    (CACHE / "complete").touch()
+
+
+def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's command-line tools by its class, such as org.apache.kafka.tools.TopicCommand."""
+    command = ["java", "-Xmx512m", "-cp", classpath(), main_class, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+class ApacheKafka:
+    """One broker and controller in one process, with its data in a temporary directory; a context manager."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g") -> None:
+        """`settings` are added to server.properties."""
+        self.port, self._controller_port = free_port(), free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self._heap = heap
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The broker's process."""
+        if self._process is None:
+            raise RuntimeError("Apache Kafka is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Format the storage on the first start, then run until the port answers (some 4 s)."""
+        properties = self.folder / "server.properties"
+        if not properties.exists():
+            properties.write_text(self._properties(), encoding="utf-8")
+            self._java("kafka.tools.StorageTool", "format", "-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties))
+        command = ["java", f"-Xmx{self._heap}", "-cp", classpath(), "kafka.Kafka", str(properties)]
+        with (self.folder / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._wait_until_open()
+        return self
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process, by SIGKILL when asked, and keep the data."""
+        if self._process is not None:
+            self._process.kill() if kill else self._process.terminate()
+            self._process.wait(30)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(kill=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _properties(self) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _java(self, *arguments: str) -> None:
+        done = subprocess.run(["java", "-cp", classpath(), *arguments], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+
+    def _wait_until_open(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self._process is not None and self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        log = (self.folder / "kafka.log").read_text(encoding="utf-8", errors="replace")
+        raise RuntimeError(f"Apache Kafka did not open port {self.port}: {log[-2000:]}")
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
