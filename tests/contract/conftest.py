@@ -1,0 +1,48 @@
+"""The brokers that the contract tests run against: ours, and a real Apache Kafka where Java and Maven are present.
+
+BARNABAS_TEST_BOOTSTRAP=host:port runs them against that one instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tools import apache_kafka
+
+PEERS = ["barnabas", "apache-kafka"]
+_numbers = itertools.count()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that asks for `bootstrap_servers` against each broker."""
+    if "bootstrap_servers" in metafunc.fixturenames:
+        chosen = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
+        metafunc.parametrize("bootstrap_servers", [chosen] if chosen else PEERS, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a broker listens; one for the whole session, so tests use topics and groups of their own."""
+    if request.param == "barnabas":
+        from barnabas import Broker
+
+        with Broker() as broker:
+            yield broker.bootstrap_servers
+    elif request.param == "apache-kafka":
+        missing = apache_kafka.why_not()
+        if missing:
+            pytest.skip(missing)
+        with apache_kafka.ApacheKafka() as kafka:
+            yield kafka.bootstrap_servers
+    else:
+        yield request.param
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Makes names of topics and groups that no other test uses."""
+    return lambda kind: f"{kind}-{os.getpid()}-{next(_numbers)}"
