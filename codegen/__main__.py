@@ -15,7 +15,9 @@ def generated() -> dict[Path, str]:
     """The text of every generated file."""
     all_messages = schema.read_messages()
     files = {MESSAGES / f"{message.module}.py": messages.write(message) for message in all_messages}
-    files[MESSAGES / "__init__.py"] = f'"""One module per message, named as the message in snake case."""\n{messages.MARK}'
+    files[MESSAGES / "__init__.py"] = (
+        f'"""One module per message, named as the message in snake case."""\n{messages.MARK}'
+    )
     files[PACKAGE / "protocol" / "api_keys.py"] = messages.write_api_keys(all_messages)
     files[PACKAGE / "errors.py"] = errors.write(schema.read_errors())
     return files

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from barnabas.protocol.names import snake_case
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "src" / "barnabas" / "protocol" / "schema"
@@ -45,7 +46,7 @@ class Field(NamedTuple):
     @property
     def name(self) -> str:
         """The attribute's name."""
-        return snake(self.kafka_name)
+        return snake_case(self.kafka_name)
 
     @property
     def element(self) -> str:
@@ -80,7 +81,7 @@ class Message(NamedTuple):
     @property
     def module(self) -> str:
         """The name of the message's module."""
-        return snake(self.name)
+        return snake_case(self.name)
 
 
 def read_messages() -> list[Message]:
@@ -92,11 +93,6 @@ def read_errors() -> dict[str, list[dict[str, Any]]]:
     """The codes, families and client errors of `errors.json`."""
     content: dict[str, list[dict[str, Any]]] = json.loads((HOME / "errors.json").read_text(encoding="utf-8"))
     return content
-
-
-def snake(name: str) -> str:
-    """`ErrorCode` becomes `error_code`, `KRaftVersion` becomes `k_raft_version`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def version_range(written: str) -> tuple[int, int]:

@@ -31,7 +31,7 @@ cdef class Plan:
     cdef readonly type cls
     cdef readonly int version
     cdef readonly bint flexible
-    cdef readonly list all_fields, fields, absent, tagged
+    cdef readonly list all_fields, fields, absent, tagged, preset
     cdef readonly dict by_tag
     cdef readonly Py_ssize_t min_size
     cdef Py_ssize_t tags_slot
@@ -44,19 +44,19 @@ cdef class Decoder:
     cdef const uint8_t *data
     cdef Py_ssize_t position, end
 
-    cdef object read_struct(self, Plan plan)
-    cdef object read_value(self, Field field)
-    cdef object read_scalar(self, Field field)
-    cdef object read_integer(self, Field field)
-    cdef object read_sized(self, Field field)
-    cdef object read_optional_struct(self, Field field)
-    cdef object read_array(self, Field field)
-    cdef list read_structs(self, Plan plan, Py_ssize_t count)
-    cdef list read_int32s(self, Py_ssize_t count)
-    cdef object read_tags(self, Plan plan, object instance)
-    cdef int need(self, Py_ssize_t size) except -1
-    cdef long long read_unsigned_varint(self) except -1
-    cdef Py_ssize_t read_length(self, Field field) except -2
+    cdef object _read_struct(self, Plan plan)
+    cdef object _read_value(self, Field field)
+    cdef object _read_scalar(self, Field field)
+    cdef object _read_integer(self, Field field)
+    cdef object _read_sized(self, Field field)
+    cdef object _read_optional_struct(self, Field field)
+    cdef object _read_array(self, Field field)
+    cdef list _read_structs(self, Plan plan, Py_ssize_t count)
+    cdef list _read_int32s(self, Py_ssize_t count)
+    cdef object _read_tags(self, Plan plan, object instance)
+    cdef int _need(self, Py_ssize_t size) except -1
+    cdef long long _read_unsigned_varint(self) except -1
+    cdef Py_ssize_t _read_length(self, Field field) except -2
 
 
 cdef class Encoder:
@@ -64,19 +64,19 @@ cdef class Encoder:
     cdef Py_ssize_t size, capacity, shipped
     cdef list parts
 
-    cdef int write_struct(self, Plan plan, object instance) except -1
-    cdef int write_value(self, Field field, object value) except -1
-    cdef int write_scalar(self, Field field, object value) except -1
-    cdef int write_integer(self, Field field, object value) except -1
-    cdef int write_sized(self, Field field, object value) except -1
-    cdef int write_array(self, Field field, object value) except -1
-    cdef int write_tags(self, Plan plan, object instance) except -1
-    cdef bytes tag_content(self, Field field, object value)
-    cdef int write_length(self, Field field, Py_ssize_t length) except -1
-    cdef int write_octets(self, object data) except -1
-    cdef int ship(self, object data) except -1
-    cdef int reserve(self, Py_ssize_t size) except -1
-    cdef int write_unsigned_varint(self, long long value) except -1
+    cdef int _write_struct(self, Plan plan, object instance) except -1
+    cdef int _write_value(self, Field field, object value) except -1
+    cdef int _write_scalar(self, Field field, object value) except -1
+    cdef int _write_integer(self, Field field, object value) except -1
+    cdef int _write_sized(self, Field field, object value) except -1
+    cdef int _write_array(self, Field field, object value) except -1
+    cdef int _write_tags(self, Plan plan, object instance) except -1
+    cdef bytes _tag_content(self, Field field, object value)
+    cdef int _write_length(self, Field field, Py_ssize_t length) except -1
+    cdef int _write_octets(self, object data) except -1
+    cdef int _ship(self, object data) except -1
+    cdef int _reserve(self, Py_ssize_t size) except -1
+    cdef int _write_unsigned_varint(self, long long value) except -1
 
 
 cdef object blank(Plan plan)

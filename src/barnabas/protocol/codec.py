@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import cython
-except ImportError:  # running uncompiled where Cython is not installed
-    from barnabas import _cython as cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from barnabas.errors import (
     IllegalArgumentError,
@@ -130,14 +130,15 @@ class Field:
         ignorable: bool,
         tag: int,
         default: Any,
-        plan: Plan | None,
+        plan: Any,
     ) -> None:
         self.name = name
         self.type = kind
-        self.element = None
+        self.element: Any = None
         if kind.startswith("[]"):
-            element = {"compact": compact, "nullable": False, "ignorable": False, "tag": -1, "default": None}
-            self.element = Field(cls, name, kind.removeprefix("[]"), plan=plan, **element)
+            self.element = Field(
+                cls, name, kind[2:], compact=compact, nullable=False, ignorable=False, tag=-1, default=None, plan=plan
+            )
         self.kind = ARRAY if self.element is not None else KINDS.get(kind, STRUCT)
         self.compact = compact
         self.nullable = nullable
@@ -168,9 +169,11 @@ class Plan:
         self.tagged = sorted((field for field in fields if field.tag >= 0), key=_tag_of)
         self.by_tag = {field.tag: field for field in self.tagged}
         self.absent = absent
+        # What a decoder sets before it reads, because it may not find it.
+        self.preset = absent + self.tagged
         self.min_size = int(flexible) + sum([field.min_size for field in self.fields])
         self.tags_slot = slot_of(cls, "unknown_tagged_fields")
-        self.pristine = None
+        self.pristine: Any = None
 
 
 def _tag_of(field: Field) -> int:
@@ -199,13 +202,13 @@ def is_default(field: Field, value: Any) -> bool:
     if value is field.default:
         return True
     if field.default is not NEW:
-        return value is not None and value == field.default
+        return value is not None and bool(value == field.default)
     if field.kind == ARRAY:
         return value is not None and len(value) == 0
     plan: Plan = field.plan
     if plan.pristine is None:
         plan.pristine = blank(plan)
-    return value == plan.pristine
+    return bool(value == plan.pristine)
 
 
 def check_absent(plan: Plan, instance: Any) -> int:
@@ -235,7 +238,7 @@ class Decoder:
     def message(self, plan: Plan) -> Any:
         """Read one message; `ProtocolError` with the field's path and the offset when the bytes are malformed."""
         try:
-            return self.read_struct(plan)
+            return self._read_struct(plan)
         except Trouble as trouble:
             raise protocol_error(plan, trouble) from None
 
@@ -250,52 +253,48 @@ class Decoder:
         position: int = self.position
         return position
 
-    def read_struct(self, plan: Plan) -> Any:
+    def _read_struct(self, plan: Plan) -> Any:
         instance = new_object(plan.cls)
         set_slot(instance, plan.tags_slot, None)
         field: Field
-        for item in plan.absent:
+        for item in plan.preset:
             field = item
             set_slot(instance, field.slot, fresh_default(field))
-        for item in plan.tagged:
-            field = item
-            set_slot(instance, field.slot, fresh_default(field))
-        field = None
         try:
             for item in plan.fields:
                 field = item
-                set_slot(instance, field.slot, self.read_value(field))
+                set_slot(instance, field.slot, self._read_value(field))
         except Trouble as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
         if plan.flexible:
-            self.read_tags(plan, instance)
+            self._read_tags(plan, instance)
         return instance
 
-    def read_value(self, field: Field) -> Any:
+    def _read_value(self, field: Field) -> Any:
         if field.kind == ARRAY:
-            return self.read_array(field)
+            return self._read_array(field)
         if field.nullable and field.kind == STRUCT:
-            return self.read_optional_struct(field)
-        return self.read_scalar(field)
+            return self._read_optional_struct(field)
+        return self._read_scalar(field)
 
-    def read_scalar(self, field: Field) -> Any:
+    def _read_scalar(self, field: Field) -> Any:
         kind: cython.int = field.kind
         if kind < FLOAT64:
-            return self.read_integer(field)
+            return self._read_integer(field)
         if kind == STRUCT:
-            return self.read_struct(field.plan)
+            return self._read_struct(field.plan)
         if kind != UUID and kind != FLOAT64:
-            return self.read_sized(field)
+            return self._read_sized(field)
         size: cython.Py_ssize_t = 16 if kind == UUID else 8
-        self.need(size)
+        self._need(size)
         at: cython.Py_ssize_t = self.position
         self.position = at + size
         return octets(self.data, at, 16) if kind == UUID else load_f64(self.data, at)
 
-    def read_integer(self, field: Field) -> Any:
+    def _read_integer(self, field: Field) -> Any:
         kind: cython.int = field.kind
-        self.need(field.min_size)
+        self._need(field.min_size)
         at: cython.Py_ssize_t = self.position
         self.position = at + field.min_size
         if kind == INT32:
@@ -312,13 +311,13 @@ class Decoder:
             return load_u16(self.data, at)
         return load_u32(self.data, at)
 
-    def read_sized(self, field: Field) -> Any:
+    def _read_sized(self, field: Field) -> Any:
         """A string, bytes or records: a length, then as many bytes."""
         start: cython.Py_ssize_t = self.position
-        size: cython.Py_ssize_t = self.read_length(field)
+        size: cython.Py_ssize_t = self._read_length(field)
         if size < 0:
             return None
-        self.need(size)
+        self._need(size)
         at: cython.Py_ssize_t = self.position
         self.position = at + size
         if field.kind == BYTES:
@@ -332,15 +331,15 @@ class Decoder:
         except UnicodeDecodeError as error:
             raise Trouble(f"the string is not UTF-8 ({error.reason})", at + error.start) from None
 
-    def read_optional_struct(self, field: Field) -> Any:
-        self.need(1)
+    def _read_optional_struct(self, field: Field) -> Any:
+        self._need(1)
         mark: cython.int = load_i8(self.data, self.position)
         self.position += 1
-        return None if mark < 0 else self.read_struct(field.plan)
+        return None if mark < 0 else self._read_struct(field.plan)
 
-    def read_array(self, field: Field) -> Any:
+    def _read_array(self, field: Field) -> Any:
         start: cython.Py_ssize_t = self.position
-        count: cython.Py_ssize_t = self.read_length(field)
+        count: cython.Py_ssize_t = self._read_length(field)
         if count < 0:
             return None
         element: Field = field.element
@@ -348,31 +347,31 @@ class Decoder:
             left = self.end - self.position
             raise Trouble(f"{count} elements of at least {element.min_size} bytes cannot fit into {left} bytes", start)
         if element.kind == STRUCT:
-            return self.read_structs(element.plan, count)
+            return self._read_structs(element.plan, count)
         if element.kind == INT32:
-            return self.read_int32s(count)
+            return self._read_int32s(count)
         items: list[Any] = []
         try:
             while count > 0:
-                items.append(self.read_scalar(element))
+                items.append(self._read_scalar(element))
                 count -= 1
         except Trouble as trouble:
             trouble.path = f"[{len(items)}]"
             raise
         return items
 
-    def read_structs(self, plan: Plan, count: cython.Py_ssize_t) -> list[Any]:
+    def _read_structs(self, plan: Plan, count: cython.Py_ssize_t) -> list[Any]:
         items: list[Any] = []
         try:
             while count > 0:
-                items.append(self.read_struct(plan))
+                items.append(self._read_struct(plan))
                 count -= 1
         except Trouble as trouble:
             trouble.path = f"[{len(items)}]{trouble.path}"
             raise
         return items
 
-    def read_int32s(self, count: cython.Py_ssize_t) -> list[int]:
+    def _read_int32s(self, count: cython.Py_ssize_t) -> list[int]:
         items = new_list(count)
         at: cython.Py_ssize_t = self.position
         index: cython.Py_ssize_t
@@ -382,15 +381,15 @@ class Decoder:
         self.position = at
         return items
 
-    def read_tags(self, plan: Plan, instance: Any) -> Any:
+    def _read_tags(self, plan: Plan, instance: Any) -> Any:
         """The tagged fields at the end of a flexible struct; those that the schema does not know are kept as bytes."""
-        count: cython.longlong = self.read_unsigned_varint()
+        count: cython.longlong = self._read_unsigned_varint()
         unknown: dict[int, bytes] = {}
         while count > 0:
             count -= 1
-            tag: cython.longlong = self.read_unsigned_varint()
-            size: cython.longlong = self.read_unsigned_varint()
-            self.need(size)
+            tag: cython.longlong = self._read_unsigned_varint()
+            size: cython.longlong = self._read_unsigned_varint()
+            self._need(size)
             start: cython.Py_ssize_t = self.position
             found = plan.by_tag.get(tag)
             if found is None:
@@ -399,24 +398,24 @@ class Decoder:
                 continue
             field: Field = found
             try:
-                set_slot(instance, field.slot, self.read_value(field))
+                set_slot(instance, field.slot, self._read_value(field))
             except Trouble as trouble:
                 trouble.path = "." + field.name + trouble.path
                 raise
             if self.position != start + size:
-                trouble = Trouble(f"the field has {self.position - start} bytes, its tag says {size}", start)
-                trouble.path = "." + field.name
-                raise trouble
+                off = Trouble(f"the field has {self.position - start} bytes, its tag says {size}", start)
+                off.path = "." + field.name
+                raise off
         if unknown:
             set_slot(instance, plan.tags_slot, unknown)
         return None
 
-    def need(self, size: cython.Py_ssize_t) -> int:
+    def _need(self, size: cython.Py_ssize_t) -> int:
         if size > self.end - self.position:
             raise Trouble(f"{size} bytes are needed, {self.end - self.position} are left", self.position)
         return 0
 
-    def read_unsigned_varint(self) -> int:
+    def _read_unsigned_varint(self) -> int:
         start: cython.Py_ssize_t = self.position
         at: cython.Py_ssize_t = start
         value: cython.longlong = 0
@@ -435,18 +434,18 @@ class Decoder:
             shift += 7
         raise Trouble("a variable-length integer does not fit into 32 bits", start)
 
-    def read_length(self, field: Field) -> int:
+    def _read_length(self, field: Field) -> int:
         """The length of a string, of bytes or of an array; -1 stands for null."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong
         if field.compact:
-            length = self.read_unsigned_varint() - 1
+            length = self._read_unsigned_varint() - 1
         elif field.kind == STRING:
-            self.need(2)
+            self._need(2)
             length = load_i16(self.data, start)
             self.position = start + 2
         else:
-            self.need(4)
+            self._need(4)
             length = load_i32(self.data, start)
             self.position = start + 4
         if length < -1:
@@ -472,13 +471,13 @@ class Encoder:
     def message(self, plan: Plan, instance: Any) -> None:
         """Write one message; a usage error with the field's path when a value does not fit its field."""
         try:
-            self.write_struct(plan, instance)
+            self._write_struct(plan, instance)
         except Trouble as trouble:
             raise trouble.error(f"Cannot write {plan.cls.__name__}{trouble.path}: {trouble.reason}") from None
 
     def int32(self, value: int) -> None:
         """Write four bytes."""
-        self.reserve(4)
+        self._reserve(4)
         store_32(self.memory, self.size, value)
         self.size += 4
 
@@ -505,61 +504,61 @@ class Encoder:
         store_prefix(parts[0], total)
         return parts
 
-    def write_struct(self, plan: Plan, instance: Any) -> int:
+    def _write_struct(self, plan: Plan, instance: Any) -> int:
         if type(instance) is not plan.cls and not isinstance(instance, plan.cls):
             raise Trouble(f"{instance!r} is not a {plan.cls.__name__}", error=IllegalTypeError)
         if plan.absent:
             check_absent(plan, instance)
-        field: Field = None
+        field: Field
         value: Any = None
         try:
             for item in plan.fields:
                 field = item
                 value = get_slot(instance, field.slot)
-                self.write_value(field, value)
+                self._write_value(field, value)
         except Trouble as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
         except (TypeError, ValueError, OverflowError, AttributeError, BufferError) as error:
             raise misfit(field, value, error) from None
         if plan.flexible:
-            self.write_tags(plan, instance)
+            self._write_tags(plan, instance)
         return 0
 
-    def write_value(self, field: Field, value: Any) -> int:
+    def _write_value(self, field: Field, value: Any) -> int:
         if field.kind == ARRAY:
-            return self.write_array(field, value)
+            return self._write_array(field, value)
         if field.kind == STRUCT and field.nullable:
-            self.reserve(1)
+            self._reserve(1)
             store_8(self.memory, self.size, -1 if value is None else 1)
             self.size += 1
             if value is None:
                 return 0
-        return self.write_scalar(field, value)
+        return self._write_scalar(field, value)
 
-    def write_scalar(self, field: Field, value: Any) -> int:
+    def _write_scalar(self, field: Field, value: Any) -> int:
         kind: cython.int = field.kind
         if kind < FLOAT64:
-            return self.write_integer(field, value)
+            return self._write_integer(field, value)
         if kind == STRUCT:
-            return self.write_struct(field.plan, value)
+            return self._write_struct(field.plan, value)
         if kind == UUID:
             if len(value) != 16:
                 raise Trouble(f"a uuid has 16 bytes, not {len(value)}", error=IllegalArgumentError)
-            return self.write_octets(value)
+            return self._write_octets(value)
         if kind == FLOAT64:
-            self.reserve(8)
+            self._reserve(8)
             store_f64(self.memory, self.size, value + 0.0)
             self.size += 8
             return 0
-        return self.write_sized(field, value)
+        return self._write_sized(field, value)
 
-    def write_integer(self, field: Field, value: Any) -> int:
+    def _write_integer(self, field: Field, value: Any) -> int:
         number: cython.longlong = integer(value)
         if number < field.low or number > field.high:
             raise Trouble(f"{value!r} does not fit into {field.type}", error=IllegalArgumentError)
         kind: cython.int = field.kind
-        self.reserve(8)
+        self._reserve(8)
         at: cython.Py_ssize_t = self.size
         if kind == INT32 or kind == UINT32:
             store_32(self.memory, at, number)
@@ -572,49 +571,49 @@ class Encoder:
         self.size = at + field.min_size
         return 0
 
-    def write_sized(self, field: Field, value: Any) -> int:
+    def _write_sized(self, field: Field, value: Any) -> int:
         if value is None:
-            return self.write_length(field, -1)
+            return self._write_length(field, -1)
         if field.kind == STRING:
             encoded: bytes = value.encode()
             if len(encoded) > MAX_STRING:
                 reason = f"its {len(encoded)} bytes are more than the {MAX_STRING} that a string may have"
                 raise Trouble(reason, error=IllegalArgumentError)
-            self.write_length(field, len(encoded))
-            return self.write_octets(encoded)
+            self._write_length(field, len(encoded))
+            return self._write_octets(encoded)
         data = value if type(value) is bytes else memoryview(value).cast("B")
-        self.write_length(field, len(data))
+        self._write_length(field, len(data))
         if field.kind == RECORDS and self.parts is not None and len(data) >= SHIP_SEPARATELY:
-            return self.ship(data)
-        return self.write_octets(data)
+            return self._ship(data)
+        return self._write_octets(data)
 
-    def write_array(self, field: Field, value: Any) -> int:
+    def _write_array(self, field: Field, value: Any) -> int:
         if value is None:
-            return self.write_length(field, -1)
+            return self._write_length(field, -1)
         count: cython.Py_ssize_t = len(value)
-        self.write_length(field, count)
+        self._write_length(field, count)
         index: cython.Py_ssize_t = 0
         kind: Field = field.element
         element: Any = None
         try:
             for element in value:
-                self.write_scalar(kind, element)
+                self._write_scalar(kind, element)
                 index += 1
         except Trouble as trouble:
             trouble.path = f"[{index}]{trouble.path}"
             raise
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
-            trouble = misfit(kind, element, error)
-            trouble.path = f"[{index}]"
-            raise trouble from None
+            off = misfit(kind, element, error)
+            off.path = f"[{index}]"
+            raise off from None
         if index != count:
             raise Trouble(f"it changed from {count} to {index} elements meanwhile", error=IllegalArgumentError)
         return 0
 
-    def write_tags(self, plan: Plan, instance: Any) -> int:
+    def _write_tags(self, plan: Plan, instance: Any) -> int:
         unknown = get_slot(instance, plan.tags_slot)
         if not plan.tagged and not unknown:
-            self.reserve(1)
+            self._reserve(1)
             store_8(self.memory, self.size, 0)
             self.size += 1
             return 0
@@ -625,19 +624,19 @@ class Encoder:
             if field.tag in contents:
                 raise Trouble(f"unknown_tagged_fields has tag {field.tag} of {field.name}", error=IllegalArgumentError)
             if not is_default(field, value):
-                contents[field.tag] = self.tag_content(field, value)
-        self.write_unsigned_varint(len(contents))
+                contents[field.tag] = self._tag_content(field, value)
+        self._write_unsigned_varint(len(contents))
         for tag in sorted(contents):
             content = contents[tag]
-            self.write_unsigned_varint(tag)
-            self.write_unsigned_varint(len(content))
-            self.write_octets(content)
+            self._write_unsigned_varint(tag)
+            self._write_unsigned_varint(len(content))
+            self._write_octets(content)
         return 0
 
-    def tag_content(self, field: Field, value: Any) -> bytes:
+    def _tag_content(self, field: Field, value: Any) -> bytes:
         encoder = Encoder()
         try:
-            encoder.write_value(field, value)
+            encoder._write_value(field, value)
         except Trouble as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
@@ -645,12 +644,12 @@ class Encoder:
             raise misfit(field, value, error) from None
         return encoder.joined()
 
-    def write_length(self, field: Field, length: cython.Py_ssize_t) -> int:
+    def _write_length(self, field: Field, length: cython.Py_ssize_t) -> int:
         if length < 0 and not field.nullable:
             raise Trouble("it cannot be None in this version", error=IllegalArgumentError)
         if field.compact:
-            return self.write_unsigned_varint(length + 1)
-        self.reserve(4)
+            return self._write_unsigned_varint(length + 1)
+        self._reserve(4)
         if field.kind == STRING:
             store_16(self.memory, self.size, length)
             self.size += 2
@@ -659,16 +658,16 @@ class Encoder:
             self.size += 4
         return 0
 
-    def write_octets(self, data: Any) -> int:
+    def _write_octets(self, data: Any) -> int:
         size: cython.Py_ssize_t = len(data)
-        self.reserve(size)
+        self._reserve(size)
         store_octets(self.memory, self.size, data)
         self.size += size
         return 0
 
-    def ship(self, data: Any) -> int:
+    def _ship(self, data: Any) -> int:
         """Let a large buffer follow what was written so far, without a copy."""
-        parts: list[Any] = self.parts
+        parts: Any = self.parts
         if self.size:
             parts.append(bytearray(stored(self.memory, self.size)))
         parts.append(data)
@@ -676,17 +675,17 @@ class Encoder:
         self.size = 0
         return 0
 
-    def reserve(self, size: cython.Py_ssize_t) -> int:
+    def _reserve(self, size: cython.Py_ssize_t) -> int:
         wanted: cython.Py_ssize_t = self.size + size
         if wanted > self.capacity:
             self.capacity = max(wanted, 2 * self.capacity)
             self.memory = resized(self.memory, self.capacity)
         return 0
 
-    def write_unsigned_varint(self, value: cython.longlong) -> int:
+    def _write_unsigned_varint(self, value: cython.longlong) -> int:
         if value < 0 or value > 0xFFFFFFFF:
             raise Trouble(f"{value} does not fit into 32 bits", error=IllegalArgumentError)
-        self.reserve(5)
+        self._reserve(5)
         at: cython.Py_ssize_t = self.size
         rest: cython.longlong = value
         while rest > 0x7F:

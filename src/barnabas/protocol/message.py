@@ -19,7 +19,7 @@ ZERO_UUID = bytes(16)
 
 
 class Struct:
-    """A part of a message. `unknown_tagged_fields` maps tags that the schema does not know to their bytes, or is None."""
+    """A part of a message. `unknown_tagged_fields` maps tags that the schema lacks to their bytes, or is None."""
 
     __slots__ = ("unknown_tagged_fields",)
 
@@ -30,7 +30,7 @@ class Struct:
         if type(self) is not type(other):
             return NotImplemented
         names = self.__slots__
-        if (self.unknown_tagged_fields or None) != (other.unknown_tagged_fields or None):  # type: ignore[attr-defined]  # same class
+        if (self.unknown_tagged_fields or None) != (other.unknown_tagged_fields or None):
             return False
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
