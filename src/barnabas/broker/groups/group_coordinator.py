@@ -1,0 +1,263 @@
+"""The group coordinator: what handlers and the broker's loop see of groups and committed offsets.
+
+It reads no clock and touches no disk or socket: the time comes with each call, records go through the storage port,
+randomness through `random`. Whoever drives it calls `startup` once, and `tick` whenever `next_deadline` has come, which
+is at once while there is background work: loading, expiry of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.classic_group import DEAD
+from barnabas.broker.groups.group_admin import GroupAdmin
+from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
+from barnabas.broker.groups.loader import Loader
+from barnabas.broker.groups.membership import Joining, Membership
+from barnabas.broker.groups.offset_expiration import OffsetExpiration
+from barnabas.broker.groups.offset_requests import OffsetRequests
+from barnabas.broker.groups.rebalance import Rebalance
+from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
+from barnabas.protocol.messages.join_group_response import JoinGroupResponse
+from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.classic_group import ClassicGroup
+    from barnabas.broker.groups.storage import CoordinatorStorage
+    from barnabas.broker.purgatory import DelayedOperation
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.config.config import Config
+    from barnabas.protocol.messages.describe_groups_response import DescribedGroup
+    from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
+    from barnabas.protocol.messages.join_group_request import JoinGroupRequest
+    from barnabas.protocol.messages.leave_group_request import MemberIdentity
+    from barnabas.protocol.messages.leave_group_response import MemberResponse
+    from barnabas.protocol.messages.list_groups_response import ListedGroup
+    from barnabas.protocol.messages.offset_commit_request import OffsetCommitRequest
+    from barnabas.protocol.messages.offset_commit_response import OffsetCommitResponse
+    from barnabas.protocol.messages.offset_delete_request import OffsetDeleteRequest
+    from barnabas.protocol.messages.offset_delete_response import OffsetDeleteResponse
+    from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
+    from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+    from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
+
+_EXPIRATION = "offsets-expiration"
+_AT_ONCE = float("-inf")
+#: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
+_WORK_PER_TICK = 2000
+
+
+def _say_nothing(warning: str) -> None:
+    pass
+
+
+class GroupCoordinator:
+    """All groups of one broker, in `__consumer_offsets` behind the port `storage`.
+
+    `warn` is told what went wrong without a client to tell it to.
+    """
+
+    __slots__ = (
+        "_admin",
+        "_expiration",
+        "_loader",
+        "_membership",
+        "_offset_requests",
+        "_rebalance",
+        "_settings",
+        "_store",
+        "_timers",
+    )
+
+    def __init__(
+        self,
+        config: Config,
+        storage: CoordinatorStorage,
+        random: Random,
+        warn: Callable[[str], None] = _say_nothing,
+    ):
+        self._settings = GroupSettings(config)
+        self._store = GroupStore(storage)
+        self._timers = TimerQueue()
+        self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)
+        self._membership = Membership(self._settings, self._store, self._rebalance, random)
+        self._offset_requests = OffsetRequests(self._settings, self._store, self._rebalance)
+        self._admin = GroupAdmin(self._store, self._rebalance)
+        self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
+        self._loader = Loader(self._store, warn)
+
+    # --- driven by the broker
+
+    def startup(self, now: float, now_ms: int) -> None:
+        """Line up what is to be loaded. Until a partition is, its groups answer COORDINATOR_LOAD_IN_PROGRESS."""
+        self._loader.start()
+        self._schedule_expiration(Instant(now, now_ms))
+
+    def next_deadline(self) -> float:
+        """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
+        if self._loader.loading or self._expiration.sweeping:
+            return _AT_ONCE
+        return self._timers.next_deadline()
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """Do what is due: sessions that ended, waits that are over, and a piece of the background work."""
+        at = Instant(now, now_ms)
+        self._run_timers(at)
+        if self._loader.loading:
+            for group_id in self._loader.step(_WORK_PER_TICK):
+                self._loaded(self._store.groups[group_id], at)
+        elif self._expiration.sweeping:
+            self._expiration.step(_WORK_PER_TICK, at)
+
+    def _run_timers(self, at: Instant) -> None:
+        while (action := self._timers.pop_due(at.now)) is not None:
+            action(at)
+
+    def close(self, now_ms: int) -> None:
+        """Tell everybody who waits to look for the coordinator again; after that no group answers any more."""
+        not_coordinator = errors.NotCoordinatorError.code
+        for group in self._store.groups.values():
+            for member in group.members.values():
+                group.answer_join(member, JoinGroupResponse(error_code=not_coordinator, member_id=member.member_id))
+                member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
+            group.transition_to(DEAD, now_ms)
+        self._store.groups.clear()
+
+    def _loaded(self, group: ClassicGroup, at: Instant) -> None:
+        for member in group.members.values():
+            self._rebalance.renew_session(group, member, at)
+        if len(group.members) > self._settings.max_size:
+            # The limit was lowered: let the members commit, then turn the last ones away.
+            self._rebalance.prepare(group, at)
+
+    def _schedule_expiration(self, at: Instant) -> None:
+        interval = self._settings.offsets_retention_check_interval_ms / 1000
+        self._timers.schedule(_EXPIRATION, at.now + interval, self._begin_expiration)
+
+    def _begin_expiration(self, at: Instant) -> None:
+        self._expiration.begin()
+        self._schedule_expiration(at)
+
+    # --- where groups are
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that holds the group."""
+        return self._store.partition_of(group_id)
+
+    def ensure_topic(self, now_ms: int) -> None:
+        """Create `__consumer_offsets` if it does not exist. Raises KafkaError."""
+        self._store.ensure_topic(now_ms)
+
+    @property
+    def loading(self) -> bool:
+        """Whether some groups are not known yet."""
+        return self._loader.loading
+
+    def statistics(self) -> dict[str, int]:
+        """How many groups there are, in all and by state, and how many timers run."""
+        counts = {"groups": len(self._store.groups), "timers": len(self._timers)}
+        for group in self._store.groups.values():
+            counts[group.state] = counts.get(group.state, 0) + 1
+        return counts
+
+    def _check(self, group_id: str, may_be_empty: bool = False) -> None:
+        if not group_id and not may_be_empty:
+            raise errors.InvalidGroupIdError()
+        self._loader.check(self._store.partition_of(group_id))
+
+    # --- membership
+
+    def join_group(self, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | DelayedOperation:
+        """Join a group; the answer comes when everybody has joined, or with an error."""
+        at = Instant(context.now, context.now_ms)
+        joining = Joining(context, request)
+        try:
+            self._check(request.group_id)
+            self._membership.join(request.group_id, joining, at)
+        except errors.KafkaError as error:
+            joining.operation.complete(
+                JoinGroupResponse(error_code=coordinator_error_code(error), member_id=request.member_id)
+            )
+        # group.initial.rebalance.delay.ms=0 means now, not at the next turn of the loop.
+        self._run_timers(at)
+        answer = joining.operation.result
+        return joining.operation if answer is None else answer  # type: ignore[return-value]  # completed with its kind
+
+    def sync_group(self, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | DelayedOperation:
+        """Send (as the leader) and get the assignment; the answer comes when the leader has sent it."""
+        at = Instant(context.now, context.now_ms)
+        try:
+            self._check(request.group_id)
+            return self._membership.sync(request, at)
+        except errors.KafkaError as error:
+            return SyncGroupResponse(error_code=coordinator_error_code(error))
+
+    def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Keep a member in its group. A group that is being loaded is taken to be as the member says."""
+        try:
+            self._check(request.group_id)
+            return self._membership.heartbeat(request, Instant(context.now, context.now_ms))
+        except errors.CoordinatorLoadInProgressError:
+            return HeartbeatResponse()
+        except errors.KafkaError as error:
+            return HeartbeatResponse(error_code=error.code)
+
+    def leave_group(
+        self, context: RequestContext, group_id: str, members: list[MemberIdentity]
+    ) -> list[MemberResponse]:
+        """Put members out of a group. Raises KafkaError."""
+        self._check(group_id)
+        return self._membership.leave(group_id, members, Instant(context.now, context.now_ms))
+
+    # --- offsets
+
+    def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+        """Commit offsets of partitions that exist, by topic name. Raises KafkaError when none could be."""
+        self._check(request.group_id, may_be_empty=True)
+        return self._offset_requests.commit(request, context.api_version, Instant(context.now, context.now_ms))
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+        """Committed offsets of one group, by topic name."""
+        try:
+            self._check(request.group_id, may_be_empty=True)
+        except errors.KafkaError as error:
+            from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+
+            return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error.code)
+        return self._offset_requests.fetch(request, require_stable)
+
+    def delete_offsets(self, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """Delete committed offsets. Raises KafkaError when none could be."""
+        self._check(request.group_id)
+        return self._offset_requests.delete(request, Instant(context.now, context.now_ms))
+
+    def on_topic_deleted(self, topic: str, now: float, now_ms: int) -> None:
+        """Delete what groups committed for a topic that is gone. Raises KafkaError."""
+        at = Instant(now, now_ms)
+        offsets = self._store.offsets
+        for group_id in offsets.groups_with(topic):
+            gone = [partition for partition in offsets.all_partitions(group_id) if partition[0] == topic]
+            self._offset_requests.remove(group_id, gone, at)
+
+    # --- administration
+
+    def list_groups(self, states: list[str], types: list[str]) -> list[ListedGroup]:
+        """The groups that the filters let through. Raises CoordinatorLoadInProgressError until all are known."""
+        if self._loader.loading:
+            raise errors.CoordinatorLoadInProgressError()
+        return self._admin.list(states, types)
+
+    def describe_group(self, group_id: str, version: int) -> DescribedGroup:
+        """One group, as DescribeGroups of this version shows it. Raises KafkaError."""
+        self._check(group_id, may_be_empty=True)
+        return self._admin.describe(group_id, version)
+
+    def delete_group(self, group_id: str, now: float, now_ms: int) -> None:
+        """Delete a group and its offsets. Raises KafkaError."""
+        self._check(group_id, may_be_empty=True)
+        self._admin.delete(group_id, Instant(now, now_ms))

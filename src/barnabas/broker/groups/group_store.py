@@ -1,0 +1,80 @@
+"""All groups and their committed offsets, and the way a change of them gets into `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.offset_store import OffsetStore
+from barnabas.broker.groups.partitioner import partition_for
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator_records import Record
+    from barnabas.broker.groups.storage import CoordinatorStorage
+    from barnabas.broker.groups.timers import Instant
+
+_E = errors
+#: What clients are told when an append failed: errors that they know how to handle from a coordinator.
+_TRANSLATED = {
+    **dict.fromkeys(
+        (_E.UnknownTopicOrPartitionError.code, _E.NotEnoughReplicasError.code, _E.KafkaTimeoutError.code),
+        _E.CoordinatorNotAvailableError.code,
+    ),
+    **dict.fromkeys((_E.NotLeaderOrFollowerError.code, _E.KafkaStorageError.code), _E.NotCoordinatorError.code),
+    **dict.fromkeys(
+        (_E.RecordTooLargeError.code, _E.RecordBatchTooLargeError.code, _E.InvalidFetchSizeError.code),
+        _E.UnknownServerError.code,
+    ),
+}
+
+
+def coordinator_error_code(error: errors.KafkaError) -> int:
+    """The code that answers a request whose records could not be written because of `error`."""
+    return _TRANSLATED.get(error.code, error.code)
+
+
+class GroupStore:
+    """What is in memory; `write` is the only way to the log, and comes before the change in memory."""
+
+    __slots__ = ("_ensured", "groups", "offsets", "storage")
+
+    def __init__(self, storage: CoordinatorStorage):
+        self.storage = storage
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetStore()
+        self._ensured = False
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that holds this group."""
+        return partition_for(group_id, self.storage.partition_count)
+
+    def ensure_topic(self, now_ms: int) -> None:
+        """Create `__consumer_offsets` if it does not exist. Raises KafkaError."""
+        if not self._ensured:
+            self.storage.ensure(now_ms)
+            self._ensured = True
+
+    def write(self, group_id: str, records: Sequence[Record], at: Instant) -> int:
+        """Append the records, all or none; gives the offset of the first. Raises KafkaError."""
+        self.ensure_topic(at.now_ms)
+        return self.storage.append(self.partition_of(group_id), records, at.now_ms)
+
+    def group(self, group_id: str) -> ClassicGroup:
+        """Raises GroupIdNotFoundError."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise errors.GroupIdNotFoundError(f"Group {group_id} not found.")
+        return group
+
+    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """The group, or a new and empty one."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
+        return group
+
+    def remove(self, group_id: str) -> None:
+        """Forget the group; its offsets stay."""
+        self.groups.pop(group_id, None)

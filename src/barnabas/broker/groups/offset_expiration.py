@@ -1,0 +1,97 @@
+"""Drops offsets that nobody has use for any more, and groups that are left with nothing (offsets.retention.minutes)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
+from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
+from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offset_requests import OffsetRequests
+from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.timers import Instant
+from barnabas.errors import KafkaError
+
+#: So many tombstones go into one batch.
+_TOMBSTONES_PER_WRITE = 1000
+
+
+class OffsetExpiration:
+    """A sweep over all groups, a few at each step."""
+
+    __slots__ = ("_offset_requests", "_queue", "_settings", "_store", "_warn")
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        store: GroupStore,
+        offset_requests: OffsetRequests,
+        warn: Callable[[str], None],
+    ):
+        self._settings = settings
+        self._store = store
+        self._offset_requests = offset_requests
+        self._warn = warn
+        self._queue: deque[str] = deque()
+
+    def begin(self) -> None:
+        """Line up every group; a sweep that is still going on is not doubled."""
+        if not self._queue:
+            self._queue.extend(self._store.groups)
+
+    @property
+    def sweeping(self) -> bool:
+        """Whether groups remain to be looked at."""
+        return bool(self._queue)
+
+    def step(self, budget: int, at: Instant) -> None:
+        """Look at up to `budget` groups."""
+        while self._queue and budget > 0:
+            budget -= 1
+            group = self._store.groups.get(self._queue.popleft())
+            if group is None:
+                continue
+            try:
+                self._clean(group, at)
+            except KafkaError as error:
+                self._warn(f"Offsets of group {group.group_id} could not be expired, the next sweep will: {error}")
+
+    def _clean(self, group: ClassicGroup, at: Instant) -> None:
+        group_id = group.group_id
+        expired = self._expired(group, at.now_ms)
+        for start in range(0, len(expired), _TOMBSTONES_PER_WRITE):
+            self._offset_requests.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
+        offsets = self._store.offsets
+        in_use = offsets.of_group(group_id) or offsets.has_open_transactions(group_id) or group.pending_members
+        if group.state == EMPTY and not in_use:
+            self._store.write(group_id, [group_metadata_tombstone(group_id)], at)
+            self._store.remove(group_id)
+
+    def _expired(self, group: ClassicGroup, now_ms: int) -> list[tuple[str, int]]:
+        since = _retention_starts(group)
+        if since is None:
+            return []
+        retention_ms = self._settings.offsets_retention_ms
+        offsets = self._store.offsets
+        return [
+            (topic, partition)
+            for topic, partitions in offsets.of_group(group.group_id).items()
+            if not group.is_subscribed_to(topic)
+            for partition, offset in partitions.items()
+            if offset.is_expired(now_ms, retention_ms, since(offset))
+            and not offsets.has_pending(group.group_id, topic, partition)
+        ]
+
+
+def _retention_starts(group: ClassicGroup) -> Callable[[OffsetAndMetadata], int] | None:
+    # From when on the retention of an offset counts (KIP-211); None: nothing expires now.
+    empty_since_ms = group.state_timestamp_ms
+    if group.protocol_type is not None and group.state == EMPTY and empty_since_ms != -1:
+        return lambda offset: empty_since_ms
+    simple = group.protocol_type is None
+    knows_subscriptions = group.subscribed_topics is not None and group.state == STABLE
+    if simple or group.state == EMPTY or (group.uses_consumer_protocol and knows_subscriptions):
+        return lambda offset: offset.commit_timestamp_ms
+    return None

@@ -1,0 +1,202 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.coordinator_records import Record, offset_commit_record, offset_commit_tombstone
+from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.rebalance import Rebalance
+from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.timers import Instant
+from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from barnabas.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
+    from barnabas.protocol.messages.offset_delete_request import OffsetDeleteRequest
+    from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
+
+_DEFAULT_RETENTION = -1
+#: From this version of OffsetCommit on an unknown group is GROUP_ID_NOT_FOUND (KIP-848).
+_GROUP_ID_NOT_FOUND_FROM = 9
+_METADATA_TOO_LARGE = errors.OffsetMetadataTooLargeError.code
+_SUBSCRIBED = errors.GroupSubscribedToTopicError.code
+_UNSTABLE = errors.UnstableOffsetCommitError.code
+
+#: What a commit puts into the log, and where it belongs in memory.
+_Commit = tuple[str, int, OffsetAndMetadata]
+
+
+class OffsetRequests:
+    """What requests do with committed offsets."""
+
+    __slots__ = ("_rebalance", "_settings", "_store")
+
+    def __init__(self, settings: GroupSettings, store: GroupStore, rebalance: Rebalance):
+        self._settings = settings
+        self._store = store
+        self._rebalance = rebalance
+
+    # --- commit
+
+    def commit(self, request: OffsetCommitRequest, version: int, at: Instant) -> OffsetCommitResponse:
+        """Commit after the records are in the log; partitions with too much metadata are refused one by one.
+
+        Topics of the request have their names. Raises KafkaError when nothing can be committed.
+        """
+        group = self._committing_group(request, version, at)
+        if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
+            self._rebalance.renew_session(group, group.members[request.member_id], at)
+        expires = request.retention_time_ms != _DEFAULT_RETENTION
+        expire_timestamp_ms = at.now_ms + request.retention_time_ms if expires else -1
+        commits: list[_Commit] = []
+        topics = []
+        for topic in request.topics:
+            answers = []
+            for partition in topic.partitions:
+                error_code = 0
+                if len(partition.committed_metadata or "") > self._settings.offset_metadata_max_bytes:
+                    error_code = _METADATA_TOO_LARGE
+                else:
+                    offset = _offset_from(partition, topic.topic_id, at.now_ms, expire_timestamp_ms)
+                    commits.append((topic.name, partition.partition_index, offset))
+                answers.append(OffsetCommitResponsePartition(partition.partition_index, error_code))
+            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+        if commits:
+            self._take(request.group_id, commits, at)
+        return OffsetCommitResponse(topics=topics)
+
+    def _take(self, group_id: str, commits: list[_Commit], at: Instant) -> None:
+        records = [offset_commit_record(group_id, topic, partition, offset) for topic, partition, offset in commits]
+        record_offset = self._store.write(group_id, records, at)
+        self._store.get_or_create(group_id, at.now_ms)
+        for topic, partition, offset in commits:
+            offset.record_offset = record_offset
+            self._store.offsets.put(group_id, topic, partition, offset)
+            record_offset += 1
+
+    def _committing_group(self, request: OffsetCommitRequest, version: int, at: Instant) -> ClassicGroup | None:
+        # None: a commit from outside any group management makes a simple group, once it is written.
+        group = self._store.groups.get(request.group_id)
+        generation_id = request.generation_id_or_member_epoch
+        if group is None:
+            if generation_id < 0:
+                return None
+            if version >= _GROUP_ID_NOT_FOUND_FROM:
+                raise errors.GroupIdNotFoundError(f"Group {request.group_id} not found.")
+            raise errors.IllegalGenerationError()
+        if generation_id < 0 and group.state == EMPTY:
+            return group
+        if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+            group.validate_member(request.member_id, request.group_instance_id)
+            group.validate_generation(generation_id)
+        elif group.state != EMPTY:
+            raise errors.UnknownMemberIdError()
+        if group.state == COMPLETING_REBALANCE:
+            # The member knows the new generation but not its assignment: it cannot own what it commits for.
+            raise errors.RebalanceInProgressError()
+        return group
+
+    # --- fetch
+
+    def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+        """The committed offsets of the partitions asked for, or of all; -1 where there is none.
+
+        With `require_stable`, an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT (KIP-447).
+        """
+        group_id = request.group_id
+        if request.topics is None:
+            wanted = [(topic, ZERO_UUID, list(offsets)) for topic, offsets in self._offsets_of(group_id).items()]
+        else:
+            wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+        topics = [
+            OffsetFetchResponseTopics(
+                name=name,
+                topic_id=topic_id,
+                partitions=[self._fetched(group_id, name, topic_id, index, require_stable) for index in indexes],
+            )
+            for name, topic_id, indexes in wanted
+        ]
+        return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
+
+    def _offsets_of(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
+        return self._store.offsets.of_group(group_id) if group_id in self._store.groups else {}
+
+    def _fetched(
+        self, group_id: str, topic: str, topic_id: bytes, partition: int, require_stable: bool
+    ) -> OffsetFetchResponsePartitions:
+        if require_stable and self._store.offsets.has_pending(group_id, topic, partition):
+            return OffsetFetchResponsePartitions(
+                partition_index=partition, committed_offset=-1, metadata="", error_code=_UNSTABLE
+            )
+        offset = self._offsets_of(group_id).get(topic, {}).get(partition)
+        if offset is None or not offset.is_for(topic_id):
+            return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, metadata="")
+        return OffsetFetchResponsePartitions(
+            partition_index=partition,
+            committed_offset=offset.committed_offset,
+            committed_leader_epoch=offset.leader_epoch,
+            metadata=offset.metadata,
+        )
+
+    # --- delete
+
+    def delete(self, request: OffsetDeleteRequest, at: Instant) -> OffsetDeleteResponse:
+        """Delete offsets of topics that no member subscribes to. Raises KafkaError."""
+        group = self._store.group(request.group_id)
+        if group.state != EMPTY and not group.uses_consumer_protocol:
+            raise errors.GroupNotEmptyError()
+        gone: list[tuple[str, int]] = []
+        topics = []
+        for topic in request.topics:
+            subscribed = group.is_subscribed_to(topic.name)
+            indexes = [partition.partition_index for partition in topic.partitions]
+            if not subscribed:
+                gone += [(topic.name, index) for index in indexes if self._exists(group.group_id, topic.name, index)]
+            answers = [OffsetDeleteResponsePartition(index, _SUBSCRIBED if subscribed else 0) for index in indexes]
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        self.remove(request.group_id, gone, at)
+        return OffsetDeleteResponse(topics=topics)
+
+    def remove(self, group_id: str, partitions: list[tuple[str, int]], at: Instant) -> None:
+        """Write tombstones, then forget the offsets. Raises KafkaError when nothing was written."""
+        if partitions:
+            records: list[Record] = [offset_commit_tombstone(group_id, *partition) for partition in partitions]
+            self._store.write(group_id, records, at)
+        for topic, partition in partitions:
+            self._store.offsets.remove(group_id, topic, partition)
+
+    def _exists(self, group_id: str, topic: str, partition: int) -> bool:
+        offsets = self._store.offsets
+        return offsets.get(group_id, topic, partition) is not None or offsets.has_pending(group_id, topic, partition)
+
+
+def _offset_from(
+    partition: OffsetCommitRequestPartition, topic_id: bytes, now_ms: int, expire_timestamp_ms: int
+) -> OffsetAndMetadata:
+    return OffsetAndMetadata(
+        committed_offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=bytes(topic_id),
+    )

@@ -1,0 +1,107 @@
+"""`__consumer_offsets` as records: what the coordinator writes to and loads from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import unpack_from
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas import errors
+from barnabas.records import RecordBatchBuilder, read_batches
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator_records import Record
+    from barnabas.broker.offsets_topic import OffsetsTopic
+
+#: What one batch may take; the topic's own limit is the same by default.
+MAX_BATCH_BYTES = 1 << 20
+#: By the values of offsets.topic.compression.codec.
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_NO_PRODUCER_ID = -1
+_CONTROL_COMMIT = 1
+
+
+class StoredRecord(NamedTuple):
+    """A record as it stands in the log.
+
+    `producer_id` is -1 outside transactions. With `ends_transaction` it is a marker: True commits, False aborts.
+    """
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    producer_id: int = _NO_PRODUCER_ID
+    ends_transaction: bool | None = None
+
+
+class CoordinatorStorage(Protocol):
+    """The port: partitions that records are appended to and read back from. Every method may raise KafkaError."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the groups are spread over."""
+
+    def ensure(self, now_ms: int) -> None:
+        """Create the topic if it does not exist."""
+
+    def append(self, partition: int, records: Sequence[Record], now_ms: int) -> int:
+        """Write all records or none; gives the offset of the first."""
+
+    def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
+        """Some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
+
+    def end_offset(self, partition: int) -> int:
+        """The offset that the next record gets."""
+
+
+class BatchStorage:
+    """CoordinatorStorage on partitions of record batches."""
+
+    __slots__ = ("_compression", "_topic")
+
+    def __init__(self, topic: OffsetsTopic, compression: int = 0):
+        self._topic = topic
+        self._compression = _CODECS[compression]
+
+    @property
+    def partition_count(self) -> int:
+        """offsets.topic.num.partitions, or what the existing topic has."""
+        return self._topic.partition_count
+
+    def ensure(self, now_ms: int) -> None:
+        """Create the topic if it does not exist."""
+        self._topic.ensure(now_ms)
+
+    def end_offset(self, partition: int) -> int:
+        """The offset that the next record gets; 0 without the partition."""
+        return self._topic.end_offset(partition)
+
+    def append(self, partition: int, records: Sequence[Record], now_ms: int) -> int:
+        """Write the records as one batch. Raises RecordTooLargeError when they do not fit into one."""
+        builder = RecordBatchBuilder(MAX_BATCH_BYTES, compression=self._compression)
+        for key, value in records:
+            if builder.try_append(now_ms, key, value, ()) < 0:
+                raise errors.RecordTooLargeError(
+                    f"{len(records)} records for __consumer_offsets-{partition} take more than {MAX_BATCH_BYTES} bytes"
+                )
+        return self._topic.append(partition, builder.close(), now_ms)
+
+    def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
+        """The records of the next batches. Raises CorruptRecordError."""
+        records: list[StoredRecord] = []
+        next_offset = offset
+        for batch in read_batches(self._topic.read(partition, offset)):
+            next_offset = batch.last_offset + 1
+            producer_id = batch.producer_id if batch.is_transactional else _NO_PRODUCER_ID
+            for record in batch:
+                if record.offset < offset or record.key is None:
+                    continue
+                ends = _control_type(record.key) if batch.is_control else None
+                records.append(StoredRecord(record.offset, record.key, record.value, producer_id, ends))
+        return records, next_offset
+
+
+def _control_type(key: bytes) -> bool:
+    # The key of a control record: version and type, int16 each.
+    _, control_type = unpack_from(">hh", key)
+    return bool(control_type == _CONTROL_COMMIT)

@@ -1,0 +1,112 @@
+"""Timers under names, driven by whoever calls `pop_due(now)`."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+
+INFINITY = float("inf")
+
+
+class Instant:
+    """A point in time on both clocks: `now` in monotonic seconds, `now_ms` in epoch milliseconds."""
+
+    __slots__ = ("now", "now_ms")
+
+    def __init__(self, now: float, now_ms: int):
+        self.now = now
+        self.now_ms = now_ms
+
+
+Action = Callable[[Instant], None]
+
+
+class _Timer:
+    __slots__ = ("action", "deadline", "key", "queued_at")
+
+    def __init__(self, key: Hashable, deadline: float, action: Action):
+        self.key = key
+        self.deadline = deadline
+        self.queued_at = deadline
+        self.action: Action | None = action
+
+
+class TimerQueue:
+    """At most one timer per key; setting one again replaces it.
+
+    Pushing a deadline back, which every heartbeat does, touches no heap: the entry finds out when it comes up.
+    """
+
+    __slots__ = ("_heap", "_sequence", "_timers")
+
+    def __init__(self) -> None:
+        self._timers: dict[Hashable, _Timer] = {}
+        self._heap: list[tuple[float, int, _Timer]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._timers
+
+    def deadline(self, key: Hashable) -> float:
+        """When the timer of `key` goes off; infinity if there is none."""
+        timer = self._timers.get(key)
+        return INFINITY if timer is None else timer.deadline
+
+    def schedule(self, key: Hashable, deadline: float, action: Action) -> None:
+        """Call `action` once `deadline` (monotonic seconds) has come, instead of what `key` stood for before."""
+        timer = self._timers.get(key)
+        if timer is not None and deadline >= timer.queued_at:
+            timer.deadline = deadline
+            timer.action = action
+            return
+        if timer is not None:
+            timer.action = None
+        timer = _Timer(key, deadline, action)
+        self._timers[key] = timer
+        self._push(timer)
+        self._compact()
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget the timer of `key`, if there is one."""
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.action = None
+
+    def next_deadline(self) -> float:
+        """The earliest deadline; infinity if there is no timer."""
+        self._settle()
+        return self._heap[0][0] if self._heap else INFINITY
+
+    def pop_due(self, now: float) -> Action | None:
+        """Take out the earliest timer whose deadline has come."""
+        if self.next_deadline() > now:
+            return None
+        timer = heapq.heappop(self._heap)[2]
+        del self._timers[timer.key]
+        return timer.action
+
+    def _settle(self) -> None:
+        # Brings a timer that is really due next to the top of the heap.
+        heap = self._heap
+        while heap:
+            timer = heap[0][2]
+            if timer.action is None:
+                heapq.heappop(heap)
+            elif timer.deadline > timer.queued_at:
+                heapq.heappop(heap)
+                timer.queued_at = timer.deadline
+                self._push(timer)
+            else:
+                return
+
+    def _push(self, timer: _Timer) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (timer.queued_at, self._sequence, timer))
+
+    def _compact(self) -> None:
+        if len(self._heap) > 64 and len(self._heap) > 2 * len(self._timers):
+            self._heap = [entry for entry in self._heap if entry[2].action is not None]
+            heapq.heapify(self._heap)

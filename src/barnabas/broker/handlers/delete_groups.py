@@ -1,0 +1,35 @@
+"""DeleteGroups: groups without members, with what they committed (KIP-229)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
+
+API = 42
+VERSIONS = (0, 2)
+OPERATION = AclOperation.DELETE
+RESOURCE = ResourceType.GROUP
+
+
+def handle(broker: BrokerState, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Each group has its own result."""
+    group_ids = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=[_delete(broker, context, group_id) for group_id in group_ids])
+
+
+def _delete(broker: BrokerState, context: RequestContext, group_id: str) -> DeletableGroupResult:
+    error_code = 0
+    try:
+        broker.group_coordinator.delete_group(group_id, context.now, context.now_ms)
+    except errors.KafkaError as error:
+        error_code = coordinator_error_code(error)
+    return DeletableGroupResult(group_id=group_id, error_code=error_code)

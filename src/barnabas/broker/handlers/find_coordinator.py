@@ -1,0 +1,52 @@
+"""FindCoordinator: which broker looks after a group or a transactional id (KIP-98, batched by KIP-699)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+
+API = 10
+VERSIONS = (0, 6)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.GROUP
+
+GROUP, TRANSACTION = range(2)
+#: From this version on a request asks for several keys at once.
+_BATCHED_FROM = 4
+
+
+def handle(broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """This broker, for every key of a kind that it looks after."""
+    if context.api_version >= _BATCHED_FROM:
+        found = [_coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _coordinator(broker, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def _coordinator(broker: BrokerState, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    try:
+        if key_type == GROUP:
+            broker.group_coordinator.ensure_topic(context.now_ms)
+        elif key_type != TRANSACTION:
+            raise errors.InvalidRequestError(f"Coordinators of type {key_type} are not served by this broker.")
+    except errors.InvalidRequestError as error:
+        return _nobody(key, error.code, str(error))
+    except errors.KafkaError as error:
+        return _nobody(key, errors.CoordinatorNotAvailableError.code, str(error))
+    host, port = broker.endpoint(context.connection.listener)
+    return Coordinator(key=key, node_id=broker.node_id, host=host, port=port, error_message=None)
+
+
+def _nobody(key: str, error_code: int, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=message)

@@ -1,0 +1,23 @@
+"""Heartbeat: a member is alive; the answer tells it when to join again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.acl import AclOperation, ResourceType
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
+    from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
+
+API = 12
+VERSIONS = (0, 4)
+OPERATION = AclOperation.READ
+RESOURCE = ResourceType.GROUP
+
+
+def handle(broker: BrokerState, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Answered at once."""
+    return broker.group_coordinator.heartbeat(context, request)

@@ -1,0 +1,34 @@
+"""LeaveGroup: members that go, or that an administrator puts out (KIP-345)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.leave_group_request import MemberIdentity
+from barnabas.protocol.messages.leave_group_response import LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest
+
+API = 13
+VERSIONS = (0, 5)
+OPERATION = AclOperation.READ
+RESOURCE = ResourceType.GROUP
+
+#: From this version on a request names several members.
+_BATCHED_FROM = 3
+
+
+def handle(broker: BrokerState, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Each member has its own result; before version 3 there is one of both."""
+    batched = context.api_version >= _BATCHED_FROM
+    members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
+    try:
+        results = broker.group_coordinator.leave_group(context, request.group_id, members)
+    except errors.KafkaError as error:
+        return LeaveGroupResponse(error_code=error.code)
+    return LeaveGroupResponse(members=results) if batched else LeaveGroupResponse(error_code=results[0].error_code)

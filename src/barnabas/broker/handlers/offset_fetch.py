@@ -1,0 +1,130 @@
+"""OffsetFetch: how far groups have read; several groups at once from version 8 (KIP-709)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from barnabas.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest
+
+API = 9
+VERSIONS = (1, 10)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.GROUP
+
+_GROUP_ERROR_FROM = 2
+_GROUPS_FROM = 8
+_TOPIC_IDS_FROM = 10
+_UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code
+
+
+def handle(broker: BrokerState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Committed offsets; -1 where there is none."""
+    version = context.api_version
+    if version < _GROUPS_FROM:
+        return _one_group(broker, request, version)
+    fetch = _fetch_by_id if version >= _TOPIC_IDS_FROM else _fetch
+    return OffsetFetchResponse(groups=[fetch(broker, group, request.require_stable) for group in request.groups])
+
+
+def _fetch(broker: BrokerState, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    return broker.group_coordinator.fetch_offsets(group, require_stable)
+
+
+def _fetch_by_id(broker: BrokerState, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    metadata = broker.metadata
+    if group.topics is None:
+        found = _fetch(broker, group, require_stable)
+        # A topic that is gone has no id to tell it by.
+        named = [(topic, metadata.topic(topic.name)) for topic in found.topics]
+        found.topics = [_with_id(topic, known.id) for topic, known in named if known is not None]
+        return found
+    unknown = []
+    known_topics = []
+    for topic in group.topics:
+        known = metadata.topic_by_id(topic.topic_id)
+        if known is None:
+            unknown.append(_unknown(topic))
+        else:
+            topic.name = known.name
+            known_topics.append(topic)
+    group.topics = known_topics
+    found = _fetch(broker, group, require_stable)
+    if not found.error_code:
+        found.topics += unknown
+    return found
+
+
+def _with_id(topic: OffsetFetchResponseTopics, topic_id: bytes) -> OffsetFetchResponseTopics:
+    topic.topic_id = topic_id
+    return topic
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    partitions = [
+        OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, metadata="", error_code=_UNKNOWN_TOPIC_ID
+        )
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions)
+
+
+def _one_group(broker: BrokerState, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    topics = None
+    if request.topics is not None:
+        topics = [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    found = _fetch(broker, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics), request.require_stable)
+    if found.error_code and version < _GROUP_ERROR_FROM:
+        return _error_in_partitions(request, found.error_code)
+    return OffsetFetchResponse(
+        error_code=found.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in found.topics
+        ],
+    )
+
+
+def _error_in_partitions(request: OffsetFetchRequest, error_code: int) -> OffsetFetchResponse:
+    # Version 1 has no other place for an error of the group.
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=error_code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )
