@@ -1,0 +1,63 @@
+"""Puts a client's network part together from its settings."""
+
+from __future__ import annotations
+
+from random import Random
+
+from barnabas.client.bootstrap import parse_bootstrap_servers
+from barnabas.client.metadata import Metadata
+from barnabas.client.metadata_updater import DefaultMetadataUpdater
+from barnabas.config.client_config import ClientConfig
+from barnabas.network.exponential_backoff import RandomSource
+from barnabas.network.network_client import NetworkClient
+from barnabas.network.selectable import Selectable
+from barnabas.network.selector import Selector
+
+# Kafka's consumers and admin clients set no bound of their own to the requests in flight to one broker.
+DEFAULT_MAX_IN_FLIGHT = 100
+
+
+def create_network_client(
+    config: ClientConfig,
+    client_id: str,
+    metadata: Metadata,
+    *,
+    max_in_flight_requests_per_connection: int = DEFAULT_MAX_IN_FLIGHT,
+    random: RandomSource | None = None,
+    selector: Selectable | None = None,
+) -> NetworkClient:
+    """A NetworkClient that keeps `metadata` fresh; `metadata` starts from `bootstrap.servers` if it has no nodes yet.
+
+    `selector` and `random` are for simulators.
+
+    Raises:
+        ConfigError: `bootstrap.servers` cannot be read.
+    """
+    if not metadata.fetch().nodes:
+        metadata.bootstrap(parse_bootstrap_servers(config.get_list("bootstrap.servers")))
+    if selector is None:
+        selector = Selector(
+            send_buffer=config.get_int("send.buffer.bytes"), receive_buffer=config.get_int("receive.buffer.bytes")
+        )
+    request_timeout = config.get_seconds("request.timeout.ms")
+    does_rebootstrap = config.get_str("metadata.recovery.strategy").lower() == "rebootstrap"
+    updater = DefaultMetadataUpdater(
+        metadata,
+        request_timeout=request_timeout,
+        rebootstrap_trigger=(
+            config.get_seconds("metadata.recovery.rebootstrap.trigger.ms") if does_rebootstrap else None
+        ),
+    )
+    return NetworkClient(
+        selector,
+        updater,
+        client_id,
+        random=Random() if random is None else random,
+        max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
+        reconnect_backoff=config.get_seconds("reconnect.backoff.ms"),
+        reconnect_backoff_max=config.get_seconds("reconnect.backoff.max.ms"),
+        request_timeout=request_timeout,
+        connection_setup_timeout=config.get_seconds("socket.connection.setup.timeout.ms"),
+        connection_setup_timeout_max=config.get_seconds("socket.connection.setup.timeout.max.ms"),
+        connections_max_idle=config.get_seconds("connections.max.idle.ms"),
+    )

@@ -1,0 +1,127 @@
+"""Keeps a client's `Metadata` fresh: the requests, to whom they go, and what their failures mean."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.metadata import Metadata, MetadataQuery
+
+if TYPE_CHECKING:
+    from barnabas.errors import KafkaError
+    from barnabas.network.network_client import NetworkClient
+    from barnabas.network.node import Node
+
+log = logging.getLogger("barnabas.metadata")
+
+_REBOOTSTRAP_REQUIRED = 129
+
+
+class DefaultMetadataUpdater:
+    """The `MetadataUpdater` of producers, consumers and admin clients.
+
+    `rebootstrap_trigger` is `metadata.recovery.rebootstrap.trigger.ms` in seconds (KIP-1102), None when
+    `metadata.recovery.strategy` is none.
+    """
+
+    def __init__(self, metadata: Metadata, *, request_timeout: float, rebootstrap_trigger: float | None) -> None:
+        self._metadata = metadata
+        self._request_timeout = request_timeout
+        self._rebootstrap_trigger = rebootstrap_trigger
+        self._in_progress: MetadataQuery | None = None
+        self._trying_since: float | None = None
+
+    def fetch_nodes(self) -> list[Node]:
+        """See `MetadataUpdater`."""
+        return self._metadata.fetch().nodes
+
+    def is_update_due(self, now: float) -> bool:
+        """See `MetadataUpdater`."""
+        return self._in_progress is None and self._metadata.time_to_next_update(now) == 0
+
+    def maybe_update(self, now: float, client: NetworkClient) -> float:
+        """See `MetadataUpdater`."""
+        if self._in_progress is not None:
+            return self._request_timeout
+        wait = self._metadata.time_to_next_update(now)
+        if wait > 0:
+            return wait
+        if self._trying_since is None:
+            self._trying_since = now
+        node = client.least_loaded_node(now)
+        if node is None and self._may_rebootstrap() and not client.has_ready_connection(now):
+            self.rebootstrap(now)
+            node = client.least_loaded_node(now)
+        if node is None:
+            return client.reconnect_backoff
+        return self._ask(node, now, client)
+
+    def _ask(self, node: Node, now: float, client: NetworkClient) -> float:
+        if client.can_send_request(node.id, now):
+            self._in_progress = query = self._metadata.new_query(now)
+            client.send_internal_request(node.id, query.message, now)
+            return self._request_timeout
+        # One connection under way is enough to ask on; more would only be a burden.
+        if client.is_any_node_connecting():
+            return client.reconnect_backoff
+        if client.connection_states.can_connect(node.id, now):
+            client.initiate_connect(node, now)
+            return client.reconnect_backoff
+        return math.inf
+
+    def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
+        """See `MetadataUpdater`; the cluster may have changed, so fresh metadata is asked for."""
+        if self.is_update_due(now):
+            self.handle_failed_request(now, None)
+        if error is not None:
+            self._metadata.fatal_error(error)
+        self._metadata.request_update(reset_equivalent_backoff=False)
+
+    def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
+        """See `MetadataUpdater`."""
+        self._in_progress = None
+        if error is not None:
+            self._metadata.fatal_error(error)
+        self._metadata.failed_update(now)
+
+    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+        """See `MetadataUpdater`; a response without brokers comes from one that is still starting, and is no answer."""
+        query, self._in_progress = self._in_progress, None
+        if message.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstrap_trigger is not None:
+            log.info("the broker asks this client to start again from its bootstrap servers")
+            self._trying_since = -math.inf
+            self._metadata.failed_update(now)
+        elif not message.brokers or query is None:
+            self._metadata.failed_update(now)
+        else:
+            self._trying_since = None
+            self._metadata.update(
+                message,
+                now,
+                request_version=query.request_version,
+                is_partial=query.is_partial,
+                version=version,
+            )
+
+    def needs_rebootstrap(self, now: float) -> bool:
+        """See `MetadataUpdater`."""
+        return (
+            self._rebootstrap_trigger is not None
+            and self._trying_since is not None
+            and now - self._trying_since > self._rebootstrap_trigger
+        )
+
+    def _may_rebootstrap(self) -> bool:
+        return self._rebootstrap_trigger is not None and not self._metadata.fetch().is_bootstrap_configured
+
+    def rebootstrap(self, now: float) -> None:
+        """See `MetadataUpdater`."""
+        if self._rebootstrap_trigger is not None:
+            log.info("no known broker can be reached: starting again from the bootstrap servers")
+            self._metadata.rebootstrap()
+            self._trying_since = now
+
+    def close(self) -> None:
+        """See `MetadataUpdater`."""
+        self._metadata.close()

@@ -1,0 +1,103 @@
+"""The requests that were sent and are not answered yet, by node."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from barnabas.errors import IllegalStateError
+
+if TYPE_CHECKING:
+    from barnabas.network.client_request import ClientRequest
+
+
+class InFlightRequest:
+    """A sent request: its `version` and when it went out. An internal one is the NetworkClient's own."""
+
+    __slots__ = ("is_internal", "request", "sent_at", "version")
+
+    def __init__(self, request: ClientRequest, version: int, is_internal: bool, sent_at: float) -> None:
+        self.request = request
+        self.version = version
+        self.is_internal = is_internal
+        self.sent_at = sent_at
+
+
+class InFlightRequests:
+    """A queue for each node: requests join at the end and are answered from the front, in the order they were sent."""
+
+    __slots__ = ("_count", "_queues", "max_per_connection")
+
+    def __init__(self, max_per_connection: int) -> None:
+        self.max_per_connection = max_per_connection
+        self._queues: dict[int, deque[InFlightRequest]] = {}
+        self._count = 0
+
+    def add(self, in_flight: InFlightRequest) -> None:
+        """Takes note of a request that is about to be sent."""
+        queue = self._queues.get(in_flight.request.destination)
+        if queue is None:
+            queue = self._queues[in_flight.request.destination] = deque()
+        queue.append(in_flight)
+        self._count += 1
+
+    def complete_next(self, node_id: int) -> InFlightRequest:
+        """Removes the oldest request of a node: the one that a response answers."""
+        in_flight = self._queue(node_id).popleft()
+        self._count -= 1
+        return in_flight
+
+    def complete_last_sent(self, node_id: int) -> InFlightRequest:
+        """Removes the newest request of a node: the one whose sending has just been completed."""
+        in_flight = self._queue(node_id).pop()
+        self._count -= 1
+        return in_flight
+
+    def last_sent(self, node_id: int) -> InFlightRequest:
+        """The newest request of a node."""
+        return self._queue(node_id)[-1]
+
+    def _queue(self, node_id: int) -> deque[InFlightRequest]:
+        queue = self._queues.get(node_id)
+        if not queue:
+            raise IllegalStateError(f"there are no in-flight requests for node {node_id}")
+        return queue
+
+    def has_room(self, node_id: int) -> bool:
+        """Whether one more request may be in flight to a node."""
+        queue = self._queues.get(node_id)
+        return queue is None or len(queue) < self.max_per_connection
+
+    def count(self, node_id: int | None = None) -> int:
+        """How many requests are in flight, to a node or to all."""
+        if node_id is None:
+            return self._count
+        return len(self._queues.get(node_id, ()))
+
+    def clear_all(self, node_id: int) -> list[InFlightRequest]:
+        """Removes all requests of a node, oldest first."""
+        queue = self._queues.pop(node_id, None)
+        if queue is None:
+            return []
+        self._count -= len(queue)
+        return list(queue)
+
+    def nodes_with_timed_out_requests(self, now: float) -> list[int]:
+        """The nodes with a request that has waited for its answer longer than its timeout."""
+        if not self._count:
+            return []
+        return [
+            node_id
+            for node_id, queue in self._queues.items()
+            if any(now - in_flight.sent_at > in_flight.request.timeout for in_flight in queue)
+        ]
+
+    def time_to_next_timeout(self, now: float) -> float:
+        """Seconds until the first request in flight times out; infinite when there is none."""
+        if not self._count:
+            return float("inf")
+        return min(
+            in_flight.sent_at + in_flight.request.timeout - now
+            for queue in self._queues.values()
+            for in_flight in queue
+        )

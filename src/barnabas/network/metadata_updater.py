@@ -1,0 +1,79 @@
+"""How NetworkClient learns which brokers there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.errors import KafkaError
+    from barnabas.network.network_client import NetworkClient
+    from barnabas.network.node import Node
+
+
+class MetadataUpdater(Protocol):
+    """Keeps the metadata fresh with requests of its own, sent by `NetworkClient.send_internal_request`."""
+
+    def fetch_nodes(self) -> list[Node]:
+        """The brokers known now."""
+
+    def is_update_due(self, now: float) -> bool:
+        """Whether a metadata request should go before everything else."""
+
+    def maybe_update(self, now: float, client: NetworkClient) -> float:
+        """Sends a metadata request, or makes a connection for one, when it is time; gives the wait to the next call."""
+
+    def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
+        """A connection ended; `error` is one that will not go away by trying again."""
+
+    def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
+        """The metadata request got no answer; `error` is one that will not go away by trying again."""
+
+    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+        """The answer to the metadata request, in the version it was asked in."""
+
+    def needs_rebootstrap(self, now: float) -> bool:
+        """Whether no broker known now can be relied on, so that all must start again (KIP-1102)."""
+
+    def rebootstrap(self, now: float) -> None:
+        """Forgets the brokers and begins again with the bootstrap servers."""
+
+    def close(self) -> None:
+        """No request is answered any more; who waits for metadata stops waiting."""
+
+
+class ManualMetadataUpdater:
+    """Knows the nodes it is told and asks nobody: for callers that manage metadata themselves, and for tests."""
+
+    def __init__(self, nodes: list[Node] | None = None) -> None:
+        self.nodes: list[Node] = [] if nodes is None else nodes
+
+    def fetch_nodes(self) -> list[Node]:
+        """See `MetadataUpdater`."""
+        return self.nodes
+
+    def is_update_due(self, now: float) -> bool:
+        """See `MetadataUpdater`: never."""
+        return False
+
+    def maybe_update(self, now: float, client: NetworkClient) -> float:
+        """See `MetadataUpdater`: never."""
+        return float("inf")
+
+    def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
+        """See `MetadataUpdater`: nothing to do."""
+
+    def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
+        """See `MetadataUpdater`: nothing to do."""
+
+    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+        """See `MetadataUpdater`: nothing to do."""
+
+    def needs_rebootstrap(self, now: float) -> bool:
+        """See `MetadataUpdater`: never."""
+        return False
+
+    def rebootstrap(self, now: float) -> None:
+        """See `MetadataUpdater`: nothing to do."""
+
+    def close(self) -> None:
+        """See `MetadataUpdater`: nothing to do."""

@@ -1,0 +1,511 @@
+"""`NetworkClient`: requests and responses with all brokers of a cluster, driven by whoever calls `poll`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.errors import (
+    AuthenticationError,
+    DisconnectError,
+    IllegalStateError,
+    KafkaError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
+from barnabas.network.client_request import ClientRequest, ClientResponse, RequestBuilder
+from barnabas.network.cluster_connection_states import ClusterConnectionStates, ConnectionState
+from barnabas.network.exponential_backoff import RandomSource
+from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
+from barnabas.network.metadata_updater import MetadataUpdater
+from barnabas.network.node import Node
+from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_try
+from barnabas.network.selectable import Buffer, Disconnection, Selectable
+from barnabas.network.throttling import throttle_seconds
+from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.framing import decode_response, encode_request
+from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+
+log = logging.getLogger("barnabas.network")
+
+_SOFTWARE_NAME = "barnabas"
+_LARGEST_FRAME = 2**31 - 1
+_LAST_CORRELATION_ID = 2**31 - 1
+
+
+class NetworkClient:
+    """Kafka's NetworkClient. It has no thread: one owner calls it, and only `wakeup` may come from another thread.
+
+    It makes connections when `ready` asks for them, learns each broker's API versions, keeps the metadata fresh
+    through its `metadata_updater`, answers every request exactly once (by `poll`, with a response, a disconnection or
+    a version mismatch), and after a failure leaves a broker alone for a growing time before it tries again.
+    Durations are seconds, `now` is monotonic.
+
+    Raises (all methods):
+        IllegalStateError: after `close`.
+    """
+
+    def __init__(
+        self,
+        selector: Selectable,
+        metadata_updater: MetadataUpdater,
+        client_id: str,
+        *,
+        random: RandomSource,
+        max_in_flight_requests_per_connection: int = 5,
+        reconnect_backoff: float = 0.05,
+        reconnect_backoff_max: float = 1.0,
+        request_timeout: float = 30.0,
+        connection_setup_timeout: float = 10.0,
+        connection_setup_timeout_max: float = 30.0,
+        connections_max_idle: float = 540.0,
+    ) -> None:
+        self._selector = selector
+        self._metadata_updater = metadata_updater
+        self.client_id = client_id
+        self.request_timeout = request_timeout
+        self.reconnect_backoff = reconnect_backoff
+        self.in_flight_requests = InFlightRequests(max_in_flight_requests_per_connection)
+        self.connection_states = ClusterConnectionStates(
+            reconnect_backoff, reconnect_backoff_max, connection_setup_timeout, connection_setup_timeout_max, random
+        )
+        self._random = random
+        self._max_idle = connections_max_idle if connections_max_idle >= 0 else math.inf
+        self._last_used: dict[int, float] = {}
+        self._next_idle_check = -math.inf
+        self._api_versions: dict[int, NodeApiVersions] = {}
+        self._api_versions_to_ask: dict[int, int] = {}
+        self._aborted_sends: list[ClientResponse] = []
+        self._correlation_id = 0
+        self._is_closed = False
+
+    def ready(self, node: Node, now: float) -> bool:
+        """Whether a request can be sent to the node now; when there is no connection to it, one is begun."""
+        self._ensure_open()
+        if self.is_ready(node, now):
+            return True
+        if self.connection_states.can_connect(node.id, now):
+            self.initiate_connect(node, now)
+        return False
+
+    def is_ready(self, node: Node, now: float) -> bool:
+        """Whether a request can be sent to the node now; no node is ready while a metadata request must go first."""
+        return not self._metadata_updater.is_update_due(now) and self.can_send_request(node.id, now)
+
+    def can_send_request(self, node_id: int, now: float) -> bool:
+        """Whether the connection is ready, not throttled, and has room for one more request in flight."""
+        return (
+            self.connection_states.is_ready(node_id, now)
+            and self.in_flight_requests.has_room(node_id)
+            and self._selector.is_channel_ready(node_id)
+            and not self._selector.is_send_in_progress(node_id)
+        )
+
+    def initiate_connect(self, node: Node, now: float) -> None:
+        """Begins to connect to a node that `connection_states` allows to be connected to."""
+        attempt = self.connection_states.connecting(node.id, now, node.host)
+        log.debug("%s: connecting to node %s", self.client_id, node)
+        self._selector.connect(node.id, node.host, node.port, attempt)
+
+    def connection_delay(self, node: Node, now: float) -> float:
+        """Seconds to wait before the node is worth another look; infinite when only an event can change something."""
+        return self.connection_states.connection_delay(node.id, now)
+
+    def poll_delay(self, node: Node, now: float) -> float:
+        """Like `connection_delay`, with the time that the broker throttles this client."""
+        return self.connection_states.poll_delay(node.id, now)
+
+    def connection_failed(self, node: Node) -> bool:
+        """Whether the last connection, or attempt, ended."""
+        return self.connection_states.is_disconnected(node.id)
+
+    def authentication_error(self, node: Node) -> AuthenticationError | None:
+        """Why the node did not let this client in, if that is what happened last."""
+        return self.connection_states.authentication_error(node.id)
+
+    def api_versions(self, node_id: int) -> NodeApiVersions | None:
+        """What the node understands; None while there is no ready connection."""
+        return self._api_versions.get(node_id)
+
+    def least_loaded_node(self, now: float) -> Node | None:
+        """The node to ask when any will do: ready with the fewest requests in flight, else one that is connecting,
+        else one that may be connected to (the one tried longest ago). None when all are in their backoff.
+        """
+        nodes = self._metadata_updater.fetch_nodes()
+        best: Node | None = None
+        fewest = math.inf
+        connecting: Node | None = None
+        connectable: Node | None = None
+        offset = int(self._random.random() * len(nodes))
+        states = self.connection_states
+        for index in range(len(nodes)):
+            node = nodes[(offset + index) % len(nodes)]
+            if self.can_send_request(node.id, now):
+                count = self.in_flight_requests.count(node.id)
+                if count == 0:
+                    return node
+                if count < fewest:
+                    best, fewest = node, count
+            elif states.is_preparing(node.id):
+                connecting = node
+            elif states.can_connect(node.id, now) and (
+                connectable is None or states.last_attempt(connectable.id) > states.last_attempt(node.id)
+            ):
+                connectable = node
+        return best or connecting or connectable
+
+    def has_ready_connection(self, now: float) -> bool:
+        """Whether any known node has a ready connection, busy or not."""
+        return any(self.connection_states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
+
+    def is_any_node_connecting(self) -> bool:
+        """Whether a connection to any known node is being made."""
+        return any(self.connection_states.is_connecting(node.id) for node in self._metadata_updater.fetch_nodes())
+
+    def new_client_request(
+        self,
+        node_id: int,
+        message: Any,
+        now: float,
+        expect_response: bool = True,
+        timeout: float | None = None,
+        callback: Callable[[ClientResponse], None] | None = None,
+    ) -> ClientRequest:
+        """A request for `send`: `message` is a request message or a `RequestBuilder`; `timeout` is in seconds."""
+        correlation_id = self._correlation_id
+        self._correlation_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
+        if timeout is None:
+            timeout = self.request_timeout
+        return ClientRequest(node_id, message, correlation_id, now, expect_response, timeout, callback)
+
+    def send(self, request: ClientRequest, now: float) -> None:
+        """Queues a request for the next `poll`, which transmits it and in time returns its response.
+
+        Raises:
+            IllegalStateError: the node is not ready.
+        """
+        self._ensure_open()
+        if not self.can_send_request(request.destination, now):
+            raise IllegalStateError(
+                f"{self.client_id}: cannot send to node {request.destination}, which is not ready; "
+                "ask `ready` first and poll until it is"
+            )
+        self._do_send(request, is_internal=False, now=now)
+
+    def send_internal_request(self, node_id: int, message: Any, now: float) -> None:
+        """Sends a request of the client's own; its outcome goes to the metadata updater, not to `poll`'s caller."""
+        self._do_send(self.new_client_request(node_id, message, now), is_internal=True, now=now)
+
+    def _do_send(self, request: ClientRequest, *, is_internal: bool, now: float) -> None:
+        try:
+            message, version = self._build(request)
+            frame = encode_request(message, version, request.correlation_id, self.client_id)
+        except UnsupportedVersionError as error:
+            self._abort(request, is_internal, error, now)
+            return
+        self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
+        self._last_used[request.destination] = now
+        self._selector.send(request.destination, (frame,))
+
+    def _build(self, request: ClientRequest) -> tuple[Any, int]:
+        message = request.message
+        known = self._api_versions.get(request.destination)
+        if isinstance(message, RequestBuilder):
+            if known is None:
+                return message.build(message.high), message.high
+            version = known.latest_usable_version(message.api_key, message.low, message.high)
+            return message.build(version), version
+        low, high = stable_versions(request.api_key)
+        return message, high if known is None else known.latest_usable_version(request.api_key, low, high)
+
+    def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:
+        log.debug("%s: no version of %r suits node %s: %s", self.client_id, request, request.destination, error)
+        if is_internal:
+            self._metadata_updater.handle_failed_request(now, error)
+        else:
+            self._aborted_sends.append(ClientResponse(request, now, error=error, version_mismatch=True))
+
+    def poll(self, timeout: float, now: float) -> list[ClientResponse]:
+        """Transmits and receives, waits up to `timeout` seconds for something to happen, and runs the callbacks of what
+        was completed; the same responses are returned.
+        """
+        self._ensure_open()
+        if self._aborted_sends:
+            responses, self._aborted_sends = self._aborted_sends, []
+            self._complete_responses(responses)
+            return responses
+        wait = min(timeout, self._metadata_updater.maybe_update(now, self), self._time_to_next_timeout(now))
+        now = self._selector.poll(wait, now)
+        responses = []
+        self.handle_completed_sends(responses, now)
+        self.handle_completed_receives(responses, now)
+        self._handle_disconnections(responses, now)
+        self._handle_connections(now)
+        self._ask_api_versions(now)
+        self._handle_timed_out_connections(responses, now)
+        self._handle_timed_out_requests(responses, now)
+        self._handle_rebootstrap(responses, now)
+        self._close_idle_connections(now)
+        self._complete_responses(responses)
+        return responses
+
+    def _time_to_next_timeout(self, now: float) -> float:
+        return min(
+            self.request_timeout,
+            self.in_flight_requests.time_to_next_timeout(now),
+            self.connection_states.time_to_next_setup_timeout(now),
+        )
+
+    def _complete_responses(self, responses: list[ClientResponse]) -> None:
+        for response in responses:
+            try:
+                response.on_complete()
+            except Exception:
+                log.exception("%s: the callback of %r failed", self.client_id, response.request)
+
+    def handle_completed_sends(self, responses: list[ClientResponse], now: float) -> None:
+        """A request that expects no response is complete, and leaves the in-flight requests, as soon as it is sent."""
+        for node_id in self._selector.completed_sends:
+            # Only the newest one can just have been sent: a node gets one send at a time.
+            last = self.in_flight_requests.last_sent(node_id)
+            if not last.request.expect_response:
+                self.in_flight_requests.complete_last_sent(node_id)
+                responses.append(ClientResponse(last.request, now, api_version=last.version))
+
+    def handle_completed_receives(self, responses: list[ClientResponse], now: float) -> None:
+        """A response belongs to the oldest request in flight to its node, whose correlation id it must carry."""
+        for node_id, frame in self._selector.completed_receives:
+            if not self.in_flight_requests.count(node_id):
+                # Already given up on: what came before it on this connection could not be read.
+                continue
+            in_flight = self.in_flight_requests.complete_next(node_id)
+            request = in_flight.request
+            try:
+                message = self._decode(in_flight, frame)
+            except (ProtocolError, UnsupportedVersionError) as error:
+                self._give_up_on(node_id, in_flight, error, responses, now)
+                continue
+            self._last_used[node_id] = now
+            pause = throttle_seconds(request.api_key, in_flight.version, message)
+            if pause:
+                self.connection_states.throttle(node_id, now + pause)
+            if not in_flight.is_internal:
+                responses.append(ClientResponse(request, now, message=message, api_version=in_flight.version))
+            elif request.api_key == ApiKey.API_VERSIONS:
+                self._handle_api_versions(in_flight, message, responses, now)
+            else:
+                self._metadata_updater.handle_successful_response(now, message, in_flight.version)
+
+    def _decode(self, in_flight: InFlightRequest, frame: Buffer) -> Any:
+        request = in_flight.request
+        correlation_id, message = decode_response(request.api_key, in_flight.version, frame)
+        if correlation_id != request.correlation_id:
+            raise ProtocolError(
+                f"a response carries the correlation id {correlation_id} "
+                f"where {request.correlation_id} is the oldest one waiting"
+            )
+        return message
+
+    def _give_up_on(
+        self, node_id: int, in_flight: InFlightRequest, error: KafkaError, responses: list[ClientResponse], now: float
+    ) -> None:
+        """Ends a connection whose bytes make no sense."""
+        log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
+        if in_flight.is_internal:
+            if in_flight.request.api_key == ApiKey.METADATA:
+                self._metadata_updater.handle_failed_request(now, None)
+        else:
+            responses.append(ClientResponse(in_flight.request, now, error=error, disconnected=True))
+        self._disconnect_locally(node_id, responses, now)
+
+    def _handle_api_versions(
+        self, in_flight: InFlightRequest, message: Any, responses: list[ClientResponse], now: float
+    ) -> None:
+        node_id = in_flight.request.destination
+        if message.error_code:
+            retry_version = next_version_to_try(in_flight.version, message)
+            if retry_version is not None:
+                self._api_versions_to_ask[node_id] = retry_version
+                return
+            log.warning(
+                "%s: node %s answered the ApiVersions request with error %s; disconnecting",
+                self.client_id,
+                node_id,
+                message.error_code,
+            )
+            self._disconnect_locally(node_id, responses, now)
+            return
+        self._api_versions[node_id] = NodeApiVersions.from_response(message)
+        self._selector.set_max_receive_size(node_id, _LARGEST_FRAME)
+        self.connection_states.ready(node_id)
+        log.debug("%s: node %s is ready", self.client_id, node_id)
+
+    def _handle_connections(self, now: float) -> None:
+        for node_id in self._selector.connected:
+            self._api_versions_to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
+            self._last_used[node_id] = now
+
+    def _ask_api_versions(self, now: float) -> None:
+        if not self._api_versions_to_ask:
+            return
+        to_ask, self._api_versions_to_ask = self._api_versions_to_ask, {}
+        from barnabas import __version__
+
+        for node_id, version in to_ask.items():
+            self.connection_states.checking_api_versions(node_id)
+            message = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)
+            self.send_internal_request(node_id, RequestBuilder.fixed(message, version), now)
+
+    def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
+        for node_id, disconnection in self._selector.disconnected.items():
+            self._log_disconnection(node_id, disconnection)
+            self._process_disconnection(node_id, responses, now, reason=disconnection.reason)
+
+    def _log_disconnection(self, node_id: int, disconnection: Disconnection) -> None:
+        if not disconnection.was_connected:
+            what = "could not be established"
+        elif self.connection_states.state(node_id) == ConnectionState.CHECKING_API_VERSIONS:
+            what = "ended before the broker said what it understands (does it expect TLS or SASL?)"
+        else:
+            log.info(
+                "%s: node %s (%s) disconnected: %s",
+                self.client_id,
+                node_id,
+                disconnection.address,
+                disconnection.reason,
+            )
+            return
+        log.warning(
+            "%s: the connection to node %s (%s) %s: %s",
+            self.client_id,
+            node_id,
+            disconnection.address,
+            what,
+            disconnection.reason,
+        )
+
+    def _process_disconnection(
+        self,
+        node_id: int,
+        responses: list[ClientResponse],
+        now: float,
+        *,
+        reason: str,
+        timed_out: bool = False,
+    ) -> None:
+        self.connection_states.disconnected(node_id, now)
+        self._forget(node_id)
+        self._cancel_in_flight_requests(node_id, responses, now, reason=reason, timed_out=timed_out)
+        self._metadata_updater.handle_server_disconnect(now, node_id, None)
+
+    def _forget(self, node_id: int) -> None:
+        self._api_versions.pop(node_id, None)
+        self._api_versions_to_ask.pop(node_id, None)
+        self._last_used.pop(node_id, None)
+
+    def _cancel_in_flight_requests(
+        self,
+        node_id: int,
+        responses: list[ClientResponse],
+        now: float,
+        *,
+        reason: str,
+        timed_out: bool = False,
+    ) -> None:
+        for in_flight in self.in_flight_requests.clear_all(node_id):
+            request = in_flight.request
+            if in_flight.is_internal:
+                if request.api_key == ApiKey.METADATA:
+                    self._metadata_updater.handle_failed_request(now, None)
+                continue
+            error = DisconnectError(
+                f"the connection to node {node_id} ended before it answered the {ApiKey(request.api_key).name} request "
+                f"(sent {now - in_flight.sent_at:.3f} s ago): {reason}"
+            )
+            responses.append(
+                ClientResponse(
+                    request, now, error=error, disconnected=True, timed_out=timed_out, api_version=in_flight.version
+                )
+            )
+
+    def _disconnect_locally(self, node_id: int, responses: list[ClientResponse], now: float) -> None:
+        self._selector.close(node_id)
+        self._process_disconnection(node_id, responses, now, reason="this client closed it")
+
+    def _handle_timed_out_requests(self, responses: list[ClientResponse], now: float) -> None:
+        for node_id in self.in_flight_requests.nodes_with_timed_out_requests(now):
+            log.info("%s: disconnecting from node %s: a request timed out", self.client_id, node_id)
+            self._selector.close(node_id)
+            self._process_disconnection(
+                node_id, responses, now, reason="a request took longer than its timeout", timed_out=True
+            )
+
+    def _handle_timed_out_connections(self, responses: list[ClientResponse], now: float) -> None:
+        for node_id in self.connection_states.nodes_with_setup_timeout(now):
+            timeout = self.connection_states.setup_timeout(node_id)
+            log.info("%s: node %s did not accept a connection within %.3f s", self.client_id, node_id, timeout)
+            self._selector.close(node_id)
+            self._process_disconnection(
+                node_id, responses, now, reason="the connection was not made in time", timed_out=True
+            )
+
+    def _handle_rebootstrap(self, responses: list[ClientResponse], now: float) -> None:
+        if not self._metadata_updater.needs_rebootstrap(now):
+            return
+        for node in self._metadata_updater.fetch_nodes():
+            if self.connection_states.is_preparing(node.id) or self.connection_states.is_connected(node.id):
+                self._disconnect_locally(node.id, responses, now)
+        self._metadata_updater.rebootstrap(now)
+
+    def _close_idle_connections(self, now: float) -> None:
+        if now < self._next_idle_check or self._max_idle == math.inf:
+            return
+        oldest = now
+        for node_id, used_at in list(self._last_used.items()):
+            if self.in_flight_requests.count(node_id):
+                continue
+            if now - used_at >= self._max_idle:
+                # Not news about the cluster: unlike other disconnections it does not ask for fresh metadata, which
+                # would only make the connection again.
+                log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
+                self._selector.close(node_id)
+                self.connection_states.disconnected(node_id, now)
+                self._forget(node_id)
+            else:
+                oldest = min(oldest, used_at)
+        self._next_idle_check = oldest + self._max_idle
+
+    def in_flight_request_count(self, node_id: int | None = None) -> int:
+        """How many requests wait for their answer, from a node or from all."""
+        return self.in_flight_requests.count(node_id)
+
+    def has_ready_nodes(self, now: float) -> bool:
+        """Whether any connection is ready."""
+        return self.connection_states.has_ready_nodes(now)
+
+    def wakeup(self) -> None:
+        """Makes the current or next `poll` return without waiting; from any thread."""
+        self._selector.wakeup()
+
+    def disconnect(self, node_id: int, now: float) -> None:
+        """Ends the connection to a node; what is in flight there is returned as disconnected by the next `poll`."""
+        if self.connection_states.state(node_id) is None or self.connection_states.is_disconnected(node_id):
+            return
+        self._selector.close(node_id)
+        self._cancel_in_flight_requests(node_id, self._aborted_sends, now, reason="this client closed it")
+        self.connection_states.disconnected(node_id, now)
+        self._forget(node_id)
+
+    def close(self) -> None:
+        """Ends all connections; what is in flight is not answered. A second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._selector.close_all()
+        self._metadata_updater.close()
+
+    def _ensure_open(self) -> None:
+        if self._is_closed:
+            raise IllegalStateError(f"{self.client_id}: the network client is closed")

@@ -1,0 +1,90 @@
+"""Cuts the bytes of one connection into frames, with at most one copy and large frames read into place."""
+
+from __future__ import annotations
+
+from barnabas.errors import ProtocolError
+
+_STAGING_SIZE = 65536
+
+
+class NetworkReceive:
+    """Sans-IO: read into `buffer()`, then `received(n)` gives the frames that are complete, without their sizes.
+
+    A frame that fits the staging buffer is copied out of it; a larger one gets a buffer of its own as soon as its size
+    is known, and the rest of it is read straight into that. Frames stay valid for as long as they are referenced.
+    """
+
+    __slots__ = ("_end", "_filled", "_max_size", "_staging", "_target", "_view")
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._staging = bytearray(_STAGING_SIZE)
+        self._view = memoryview(self._staging)
+        self._end = 0
+        self._target: memoryview | None = None
+        self._filled = 0
+
+    @property
+    def max_size(self) -> int:
+        """The largest size, in bytes, that a frame may announce."""
+        return self._max_size
+
+    @max_size.setter
+    def max_size(self, value: int) -> None:
+        self._max_size = value
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes belong; never empty."""
+        return self._view[self._end :] if self._target is None else self._target[self._filled :]
+
+    def received(self, count: int) -> list[bytes | memoryview]:
+        """Takes note of `count` bytes in the buffer last asked for, and gives the frames that they complete.
+
+        Raises:
+            ProtocolError: a size is negative or larger than `max_size`; nothing after it can be read.
+        """
+        if self._target is not None:
+            self._filled += count
+            if self._filled < len(self._target):
+                return []
+            frame = self._target
+            self._target = None
+            return [frame]
+        self._end += count
+        return self._cut()
+
+    def _cut(self) -> list[bytes | memoryview]:
+        frames: list[bytes | memoryview] = []
+        staging = self._staging
+        start = 0
+        while self._end - start >= 4:
+            size = int.from_bytes(staging[start : start + 4], "big", signed=True)
+            if not 0 <= size <= self._max_size:
+                raise ProtocolError(
+                    f"the peer announced a message of {size} bytes where 0 to {self._max_size} are allowed: "
+                    "it does not speak Kafka's protocol, or expects TLS"
+                )
+            stop = start + 4 + size
+            if stop <= self._end:
+                frames.append(bytes(self._view[start + 4 : stop]))
+                start = stop
+                continue
+            if 4 + size > _STAGING_SIZE:
+                self._start_target(start + 4, size)
+                return frames
+            break
+        self._move_to_front(start)
+        return frames
+
+    def _start_target(self, start: int, size: int) -> None:
+        target = memoryview(bytearray(size))
+        self._filled = self._end - start
+        target[: self._filled] = self._view[start : self._end]
+        self._target = target
+        self._end = 0
+
+    def _move_to_front(self, start: int) -> None:
+        if start:
+            rest = self._staging[start : self._end]
+            self._staging[: len(rest)] = rest
+            self._end = len(rest)

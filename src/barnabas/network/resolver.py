@@ -1,0 +1,66 @@
+"""Looks up host names without holding up whoever asks."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Address = tuple[int, tuple[Any, ...]]
+"""A socket family and what `socket.connect` takes."""
+
+Done = Callable[[list[Address] | OSError], None]
+
+
+class Resolver(Protocol):
+    """Turns a host name into addresses."""
+
+    def resolve(self, host: str, port: int, done: Done) -> None:
+        """Calls `done` with the addresses in order of preference or with the error, at once or from another thread."""
+
+
+class ThreadedResolver:
+    """Asks the system in a daemon thread, since it offers no call that does not block; addresses need no thread.
+
+    A name that is being looked up is not looked up a second time: both askers get the one answer. So a name server
+    that hangs costs one thread a name, however often the client tries again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, int], list[Done]] = {}
+
+    def resolve(self, host: str, port: int, done: Done) -> None:
+        """See `Resolver.resolve`."""
+        try:
+            done(_look_up(host, port, socket.AI_NUMERICHOST))
+            return
+        except OSError:
+            # Not an address: a name.
+            pass
+        with self._lock:
+            waiting = self._waiting.get((host, port))
+            if waiting is not None:
+                waiting.append(done)
+                return
+            self._waiting[host, port] = [done]
+        threading.Thread(target=self._look_up_name, args=(host, port), name="barnabas-resolver", daemon=True).start()
+
+    def _look_up_name(self, host: str, port: int) -> None:
+        result: list[Address] | OSError
+        try:
+            result = _look_up(host, port, 0)
+        except OSError as error:
+            result = error
+        except UnicodeError as error:
+            result = OSError(f"{host!r} is not a host name: {error}")
+        with self._lock:
+            waiting = self._waiting.pop((host, port))
+        for done in waiting:
+            done(result)
+
+
+def _look_up(host: str, port: int, flags: int) -> list[Address]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, sockaddr) for family, _, _, _, sockaddr in found]

@@ -1,0 +1,73 @@
+"""What NetworkClient needs of the outside world: connections that carry frames, and time that passes in `poll`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Disconnection:
+    """Why a connection ended: `reason` for people, `address` that was tried or connected, `was_connected`."""
+
+    __slots__ = ("address", "reason", "was_connected")
+
+    def __init__(self, reason: str, address: str, *, was_connected: bool) -> None:
+        self.reason = reason
+        self.address = address
+        self.was_connected = was_connected
+
+    def __repr__(self) -> str:
+        return f"Disconnection({self.reason!r}, {self.address!r}, was_connected={self.was_connected})"
+
+
+class Selectable(Protocol):
+    """Connections by node id. `Selector` does it with sockets, a simulator with virtual ones.
+
+    The results of the last `poll` stand in the five collections until the next. Only the owner's thread may call
+    anything but `wakeup`.
+    """
+
+    @property
+    def connected(self) -> Sequence[int]:
+        """Nodes whose connection was established in the last poll."""
+
+    @property
+    def disconnected(self) -> Mapping[int, Disconnection]:
+        """Nodes whose connection ended, or could not be made, in the last poll; not those closed by `close`."""
+
+    @property
+    def completed_sends(self) -> Sequence[int]:
+        """Nodes to which a send was handed over completely in the last poll."""
+
+    @property
+    def completed_receives(self) -> Sequence[tuple[int, Buffer]]:
+        """Node and frame, without the size in front, in the order of arrival."""
+
+    def connect(self, node_id: int, host: str, port: int, attempt: int) -> None:
+        """Starts to connect; the result comes with a later poll. `attempt` says which address to begin with."""
+
+    def is_channel_ready(self, node_id: int) -> bool:
+        """Whether bytes can be sent there now or soon."""
+
+    def is_send_in_progress(self, node_id: int) -> bool:
+        """Whether the last send has not been handed over completely."""
+
+    def send(self, node_id: int, buffers: Sequence[Buffer]) -> None:
+        """Queues one frame, its size included, for the next poll; one at a time for each node."""
+
+    def set_max_receive_size(self, node_id: int, size: int) -> None:
+        """Bounds the frames that the node may send from now on."""
+
+    def poll(self, timeout: float, now: float) -> float:
+        """Transmits and receives, waits up to `timeout` seconds when there is nothing to do; gives the time then."""
+
+    def wakeup(self) -> None:
+        """Makes the current or next poll return without waiting; from any thread."""
+
+    def close(self, node_id: int) -> None:
+        """Ends a connection at once; nothing is reported for it."""
+
+    def close_all(self) -> None:
+        """Ends everything; the object is not usable any more."""

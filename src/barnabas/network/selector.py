@@ -1,0 +1,335 @@
+"""Client sockets: the only file that touches them."""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from barnabas.errors import IllegalStateError, ProtocolError
+from barnabas.network.network_receive import NetworkReceive
+from barnabas.network.resolver import Address, Resolver, ThreadedResolver
+from barnabas.network.selectable import Buffer, Disconnection
+
+_CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+_READ = selectors.EVENT_READ
+_WRITE = selectors.EVENT_WRITE
+_LONGEST_WAIT = 3600.0
+# One connection may read this much in one poll before the others have their turn.
+_READ_BUDGET = 16 * 1024 * 1024
+# The system takes at most 1024 buffers (IOV_MAX) in one call.
+_BUFFERS_PER_CALL = 512
+# Before the API versions are known a peer may be anything; nothing that Kafka says until then is longer.
+FIRST_RECEIVE_SIZE = 1024 * 1024
+
+
+class _Channel:
+    """One node's socket, what is being sent on it and what is being received."""
+
+    __slots__ = (
+        "address",
+        "addresses",
+        "interest",
+        "is_connected",
+        "node_id",
+        "receive",
+        "sending",
+        "socket",
+        "target",
+    )
+
+    def __init__(self, node_id: int, target: str) -> None:
+        self.node_id = node_id
+        self.target = target
+        self.address = target
+        self.addresses: deque[Address] = deque()
+        self.socket: socket.socket | None = None
+        self.interest = 0
+        self.is_connected = False
+        self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
+        self.sending: list[memoryview] = []
+
+
+class Selector:
+    """Non-blocking sockets behind `Selectable`.
+
+    `send_buffer` and `receive_buffer` are the sockets' sizes in bytes, -1 leaves them to the system. Names are looked
+    up by `resolver`, by default in a thread of its own, so that a slow name server never holds up `poll`.
+    All addresses of a host are tried one after the other, at once when one refuses; the connection counts as failed
+    when the last one failed. How long an address may stay silent is the caller's to decide, by `close`.
+    """
+
+    def __init__(self, *, send_buffer: int = -1, receive_buffer: int = -1, resolver: Resolver | None = None) -> None:
+        self.connected: list[int] = []
+        self.disconnected: dict[int, Disconnection] = {}
+        self.completed_sends: list[int] = []
+        self.completed_receives: list[tuple[int, Buffer]] = []
+        self._send_buffer = send_buffer
+        self._receive_buffer = receive_buffer
+        self._resolver = ThreadedResolver() if resolver is None else resolver
+        self._resolved: deque[tuple[_Channel, int, list[Address] | OSError]] = deque()
+        self._channels: dict[int, _Channel] = {}
+        self._to_write: list[_Channel] = []
+        self._failed: list[tuple[_Channel, str]] = []
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._wakee = socket.socketpair()
+        self._waker.setblocking(False)
+        self._wakee.setblocking(False)
+        self._is_wakeup_pending = False
+        self._selector.register(self._wakee, _READ, None)
+
+    def fileno(self) -> int:
+        """One descriptor that becomes readable when `poll` has something to do, for an event loop to watch."""
+        fileno: int = self._selector.fileno()
+        return fileno
+
+    def connect(self, node_id: int, host: str, port: int, attempt: int = 0) -> None:
+        """See `Selectable.connect`."""
+        if node_id in self._channels:
+            raise IllegalStateError(f"there is already a connection to node {node_id}")
+        channel = _Channel(node_id, f"{host}:{port}")
+        self._channels[node_id] = channel
+
+        def on_resolved(result: list[Address] | OSError) -> None:
+            self._resolved.append((channel, attempt, result))
+            if threading.get_ident() != owner:
+                self.wakeup()
+
+        # An answer that comes at once, in this thread, is seen by the next poll.
+        owner = threading.get_ident()
+        self._resolver.resolve(host, port, on_resolved)
+
+    def _start_resolved(self) -> None:
+        while self._resolved:
+            channel, attempt, result = self._resolved.popleft()
+            if self._channels.get(channel.node_id) is not channel:
+                continue
+            if isinstance(result, OSError):
+                self._fail(channel, f"its name could not be resolved: {result.strerror or result}")
+                continue
+            channel.addresses.extend(result)
+            channel.addresses.rotate(-attempt)
+            self._connect_next(channel, "its name has no address")
+
+    def _connect_next(self, channel: _Channel, problem: str) -> None:
+        while channel.addresses:
+            family, sockaddr = channel.addresses.popleft()
+            channel.address = (
+                f"{channel.target} ({sockaddr[0]})" if sockaddr[0] not in channel.target else channel.target
+            )
+            try:
+                channel.socket = self._open(family)
+            except OSError as error:
+                problem = error.strerror or str(error)
+                continue
+            status = channel.socket.connect_ex(sockaddr)
+            if status == 0 or status in _CONNECTING:
+                channel.interest = _WRITE
+                self._selector.register(channel.socket, _WRITE, channel)
+                return
+            problem = _describe(status)
+            channel.socket.close()
+            channel.socket = None
+        self._fail(channel, problem)
+
+    def _open(self, family: int) -> socket.socket:
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        opened.setblocking(False)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._send_buffer >= 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+        if self._receive_buffer >= 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        return opened
+
+    def is_channel_ready(self, node_id: int) -> bool:
+        """See `Selectable.is_channel_ready`."""
+        channel = self._channels.get(node_id)
+        return channel is not None and channel.is_connected
+
+    def is_send_in_progress(self, node_id: int) -> bool:
+        """See `Selectable.is_send_in_progress`."""
+        channel = self._channels.get(node_id)
+        return channel is not None and bool(channel.sending)
+
+    def set_max_receive_size(self, node_id: int, size: int) -> None:
+        """See `Selectable.set_max_receive_size`."""
+        self._channels[node_id].receive.max_size = size
+
+    def send(self, node_id: int, buffers: Sequence[Buffer]) -> None:
+        """See `Selectable.send`.
+
+        Raises:
+            IllegalStateError: there is no connection, or its last send is still in progress.
+        """
+        channel = self._channels.get(node_id)
+        if channel is None or not channel.is_connected:
+            raise IllegalStateError(f"there is no connection to node {node_id} to send on")
+        if channel.sending:
+            raise IllegalStateError(f"the last send to node {node_id} is still in progress")
+        channel.sending = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        self._to_write.append(channel)
+
+    def poll(self, timeout: float, now: float) -> float:
+        """See `Selectable.poll`; `now` only matters to simulators, here the time is the system's monotonic clock."""
+        self.connected = []
+        self.disconnected = {}
+        self.completed_sends = []
+        self.completed_receives = []
+        self._start_resolved()
+        if self._to_write:
+            to_write, self._to_write = self._to_write, []
+            for channel in to_write:
+                self._write(channel)
+        if self.completed_sends or self._failed:
+            timeout = 0.0
+        events = self._selector.select(min(max(timeout, 0.0), _LONGEST_WAIT))
+        for key, mask in events:
+            channel = key.data
+            if channel is None:
+                self._drain_wakeups()
+            elif not channel.is_connected:
+                self._finish_connect(channel)
+            else:
+                if mask & _WRITE:
+                    self._write(channel)
+                if mask & _READ and channel.socket is not None:
+                    self._read(channel)
+        self._report_failures()
+        return time.monotonic()
+
+    def _finish_connect(self, channel: _Channel) -> None:
+        assert channel.socket is not None
+        status = channel.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if status:
+            self._drop_socket(channel)
+            self._connect_next(channel, _describe(status))
+            return
+        channel.is_connected = True
+        channel.addresses.clear()
+        self._set_interest(channel, _READ)
+        self.connected.append(channel.node_id)
+
+    def _write(self, channel: _Channel) -> None:
+        if channel.socket is None:
+            return
+        sending = channel.sending
+        try:
+            while sending:
+                _consume(sending, channel.socket.sendmsg(sending[:_BUFFERS_PER_CALL]))
+        except (BlockingIOError, InterruptedError):
+            self._set_interest(channel, _READ | _WRITE)
+            return
+        except OSError as error:
+            # What the peer said before it closed may still be there to read; the read finds the end by itself.
+            channel.sending = []
+            self._set_interest(channel, _READ)
+            self._read(channel)
+            self._fail(channel, error.strerror or str(error))
+            return
+        if channel.interest & _WRITE:
+            self._set_interest(channel, _READ)
+        self.completed_sends.append(channel.node_id)
+
+    def _read(self, channel: _Channel) -> None:
+        receive = channel.receive
+        budget = _READ_BUDGET
+        try:
+            while budget > 0:
+                assert channel.socket is not None
+                buffer = receive.buffer()
+                count = channel.socket.recv_into(buffer)
+                if count == 0:
+                    self._fail(channel, "the peer closed the connection")
+                    return
+                for frame in receive.received(count):
+                    self.completed_receives.append((channel.node_id, frame))
+                if count < len(buffer):
+                    return
+                budget -= count
+        except (BlockingIOError, InterruptedError):
+            return
+        except ProtocolError as error:
+            self._fail(channel, str(error))
+        except OSError as error:
+            self._fail(channel, error.strerror or str(error))
+
+    def _set_interest(self, channel: _Channel, interest: int) -> None:
+        if channel.interest != interest and channel.socket is not None:
+            channel.interest = interest
+            self._selector.modify(channel.socket, interest, channel)
+
+    def _fail(self, channel: _Channel, reason: str) -> None:
+        if self._channels.get(channel.node_id) is channel:
+            del self._channels[channel.node_id]
+            self._drop_socket(channel)
+            self._failed.append((channel, reason))
+
+    def _report_failures(self) -> None:
+        for channel, reason in self._failed:
+            self.disconnected[channel.node_id] = Disconnection(
+                reason, channel.address, was_connected=channel.is_connected
+            )
+        self._failed.clear()
+
+    def _drop_socket(self, channel: _Channel) -> None:
+        if channel.socket is not None:
+            self._selector.unregister(channel.socket)
+            channel.socket.close()
+            channel.socket = None
+            channel.interest = 0
+
+    def wakeup(self) -> None:
+        """See `Selectable.wakeup`; calls that come before the poll notices the first one cost nothing."""
+        if not self._is_wakeup_pending:
+            self._is_wakeup_pending = True
+            try:
+                self._waker.send(b"\0")
+            except OSError:
+                # Full: a byte is waiting already. Closed: nobody polls any more.
+                return
+
+    def _drain_wakeups(self) -> None:
+        # In this order: a wakeup between the two is lost, but the poll that it wants to end is ending. The other way
+        # round its byte could be read here with the flag left set, and no wakeup would ever come through again.
+        try:
+            self._wakee.recv(4096)
+        except BlockingIOError:
+            pass
+        self._is_wakeup_pending = False
+
+    def close(self, node_id: int) -> None:
+        """See `Selectable.close`."""
+        channel = self._channels.pop(node_id, None)
+        if channel is not None:
+            self._drop_socket(channel)
+
+    def close_all(self) -> None:
+        """See `Selectable.close_all`."""
+        for node_id in list(self._channels):
+            self.close(node_id)
+        self._selector.close()
+        self._waker.close()
+        self._wakee.close()
+
+
+def _consume(buffers: list[memoryview], count: int) -> None:
+    """Takes `count` bytes off the front."""
+    done = 0
+    while done < len(buffers) and count >= len(buffers[done]):
+        count -= len(buffers[done])
+        done += 1
+    del buffers[:done]
+    if count:
+        buffers[0] = buffers[0][count:]
+
+
+def _describe(status: int) -> str:
+    import os
+
+    return os.strerror(status)
