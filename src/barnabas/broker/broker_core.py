@@ -50,12 +50,18 @@ class BrokerCore:
         self._next_idle_check = INFINITY
 
     def connect(
-        self, host: str, listener: str, write: Callable[[Buffers], None], close: Callable[[], None], now: float
+        self,
+        host: str,
+        listener: str,
+        now: float,
+        write: Callable[[Buffers], None],
+        close: Callable[[], None],
+        resume_reading: Callable[[], None],
     ) -> ClientConnection:
-        """A new connection from `host`; `write` and `close` act on its socket."""
+        """A new connection from `host`; the functions act on its socket (see ClientConnection)."""
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener)
-        connection = ClientConnection(self, info, write, close, self._max_request_size, now)
+        connection = ClientConnection(self, info, write, close, resume_reading, self._max_request_size, now)
         self.connections[info.id] = connection
         if self._next_idle_check == INFINITY and self._max_idle >= 0:
             self._next_idle_check = now + self._max_idle / 4
@@ -94,14 +100,6 @@ class BrokerCore:
             deadline = min(deadline, service.next_deadline())
         return deadline
 
-    def guard(self, connection: ClientConnection, next_frame: Callable[[], memoryview | None]) -> memoryview | None:
-        """The next frame; a size that cannot be ends the connection."""
-        try:
-            return next_frame()
-        except InvalidRequestError as problem:
-            self._close(connection, str(problem))
-            return None
-
     def handle_frame(self, connection: ClientConnection, frame: memoryview) -> None:
         """Work on one request: answer it, park it, or end the connection if it makes no sense."""
         try:
@@ -117,7 +115,7 @@ class BrokerCore:
             else:
                 request = api[1].decode(frame[offset:], version)
         except (ProtocolError, InvalidRequestError) as problem:
-            self._close(connection, f"a request cannot be understood: {problem}")
+            self.refuse(connection, f"a request cannot be understood: {problem}")
             return
         context = RequestContext(
             header.request_api_key,
@@ -131,7 +129,7 @@ class BrokerCore:
         try:
             response = api[0](self.state, context, request)
         except CloseConnection as reason:
-            self._close(connection, str(reason))
+            self.refuse(connection, str(reason))
             return
         except Exception as problem:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._report_fault(connection, api[1].NAME, problem)
@@ -147,6 +145,12 @@ class BrokerCore:
         """Give a response to a connection's socket."""
         connection.write(encode_response(message, api_version, correlation_id))
 
+    def refuse(self, connection: ClientConnection, reason: str) -> None:
+        """End a connection, for a reason that the operator should know."""
+        self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
+        connection.closed = True
+        connection.close()
+
     def _load(self, api_key: int) -> tuple[Handler, type[Message], int, int]:
         served = SERVED.get(api_key)
         if served is None:
@@ -158,16 +162,11 @@ class BrokerCore:
         # A client that is newer than we are gets an answer in version 0, from which it learns what to ask (KIP-511).
         return request_class(_API_VERSIONS)(), 0
 
-    def _close(self, connection: ClientConnection, reason: str) -> None:
-        self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
-        connection.closed = True
-        connection.close()
-
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
         import traceback
 
         details = "".join(traceback.format_exception(problem)).rstrip()
-        self._close(connection, f"the broker failed at {api}; please report this\n{details}")
+        self.refuse(connection, f"the broker failed at {api}; please report this\n{details}")
 
     def _close_idle(self, now: float) -> None:
         for connection in list(self.connections.values()):

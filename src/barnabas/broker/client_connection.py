@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.request_buffer import RequestBuffer
+from barnabas.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_core import BrokerCore
@@ -21,7 +22,8 @@ class ClientConnection:
 
     Like Kafka, it works on one request at a time: while one is parked, or while the client does not read its
     responses, the following ones stay in the buffer, and once that is full the socket is not read (`wants_input`).
-    `write(buffers)` and `close()` come from whoever owns the socket.
+    `write(buffers)`, `close()` and `resume_reading()` act on the socket, for whoever owns it; the owner stops reading
+    when `wants_input` is False and says so in `reading_paused`.
     """
 
     __slots__ = (
@@ -34,6 +36,8 @@ class ClientConnection:
         "closed",
         "info",
         "last_used",
+        "reading_paused",
+        "resume_reading",
         "write",
     )
 
@@ -43,6 +47,7 @@ class ClientConnection:
         info: Connection,
         write: Callable[[Buffers], None],
         close: Callable[[], None],
+        resume_reading: Callable[[], None],
         max_request_size: int,
         now: float,
     ):
@@ -53,6 +58,8 @@ class ClientConnection:
         self.info = info
         self.write = write
         self.close = close
+        self.resume_reading = resume_reading
+        self.reading_paused = False
         self.closed = False
         self.last_used = now
         self.buffer = RequestBuffer(max_request_size)
@@ -123,13 +130,18 @@ class ClientConnection:
 
     def _work(self) -> None:
         core = self._core
-        next_frame = self.buffer.next_frame
+        buffer = self.buffer
         self._busy = True
         try:
             while self._parked is None and not self.closed and not self._output_blocked:
-                frame = core.guard(self, next_frame)
+                frame = buffer.next_frame()
                 if frame is None:
-                    return
+                    break
                 core.handle_frame(self, frame)
+        except InvalidRequestError as problem:
+            core.refuse(self, str(problem))
         finally:
             self._busy = False
+        if self.reading_paused and self.wants_input and not self.closed:
+            self.reading_paused = False
+            self.resume_reading()

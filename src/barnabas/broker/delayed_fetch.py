@@ -109,7 +109,7 @@ def _find(manager: ReplicaManager, target: FetchTarget) -> Partition:
 def _divergence(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
     if target.last_fetched_epoch > LEADER_EPOCH:
         raise errors.UnknownLeaderEpochError("The last fetched epoch is newer than the leader's.")
-    epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
     if end_offset == _NO_OFFSET or epoch == -1:
         raise errors.OffsetOutOfRangeError("Nothing is known of the last fetched epoch.")
     if epoch < target.last_fetched_epoch or end_offset < target.offset:

@@ -37,3 +37,11 @@ class Partition:
         if epoch < LEADER_EPOCH:
             raise errors.FencedLeaderEpochError(found)
         raise errors.UnknownLeaderEpochError(found)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch` and where it ends; (-1, -1) for one that is not known."""
+        if epoch == LEADER_EPOCH:
+            # The current epoch goes on, also where nothing was written in it yet.
+            return LEADER_EPOCH, self.log.log_end_offset
+        found = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
+        return found.epoch, found.start_offset

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
-from barnabas.broker.log.fetch_data_info import READ_UNCOMMITTED
 from barnabas.broker.partition import Partition
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -62,19 +61,15 @@ class ReplicaManager:
 
     def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
         """Whole batches from `offset` on, at least one; empty at the end or without such a partition."""
-        try:
-            partition = self.partition(topic_partition.topic, topic_partition.partition)
-        except errors.UnknownTopicOrPartitionError:
+        log = self._logs.get_log(topic_partition)
+        if log is None:
             return b""
-        start = max(offset, partition.log.log_start_offset)
-        return partition.log.read(start, max_bytes, min_one_message=True, isolation=READ_UNCOMMITTED).records
+        return log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True).records
 
     def end_offset(self, topic_partition: TopicPartition) -> int:
         """The offset that the next record gets; 0 without such a partition."""
-        try:
-            return self.partition(topic_partition.topic, topic_partition.partition).log.log_end_offset
-        except errors.UnknownTopicOrPartitionError:
-            return 0
+        log = self._logs.get_log(topic_partition)
+        return 0 if log is None else log.log_end_offset
 
     def _open(self, topic: TopicMetadata | None, index: int) -> Partition:
         if topic is None or not 0 <= index < topic.partitions:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata, random_uuid
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
+from barnabas.protocol.kafka_uuid import random_uuid
 
 if TYPE_CHECKING:
     import random

@@ -46,6 +46,8 @@ def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRe
             )
     if doomed:
         broker.metadata.delete_topics(doomed)
+        for name in doomed:
+            broker.group_coordinator.on_topic_deleted(name, context.now, context.now_ms)
     return DeleteTopicsResponse(responses=results)
 
 

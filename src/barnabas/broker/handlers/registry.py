@@ -33,6 +33,8 @@ SERVED: dict[int, tuple[str, int, int]] = {
     12: ("heartbeat", 0, 4),
     13: ("leave_group", 0, 5),
     14: ("sync_group", 0, 5),
+    15: ("describe_groups", 0, 6),
+    16: ("list_groups", 0, 5),
     18: ("api_versions", 0, 4),
     19: ("create_topics", 2, 7),
     20: ("delete_topics", 1, 6),
@@ -40,6 +42,8 @@ SERVED: dict[int, tuple[str, int, int]] = {
     23: ("offset_for_leader_epoch", 2, 4),
     32: ("describe_configs", 1, 4),
     37: ("create_partitions", 0, 3),
+    42: ("delete_groups", 0, 2),
+    47: ("offset_delete", 0, 0),
     60: ("describe_cluster", 0, 2),
 }
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
+from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
     import random
@@ -84,7 +84,7 @@ class ClusterMetadata:
     def ensure_cluster_id(self, random: random.Random) -> str:
         """Give the cluster an id if it has none."""
         if _CLUSTER not in self._values:
-            self._put(_CLUSTER, {"id": encode_uuid(random_uuid(random))})
+            self._put(_CLUSTER, {"id": to_text(random_uuid(random))})
         return self.cluster_id
 
     def topic(self, name: str) -> TopicMetadata | None:
@@ -168,19 +168,3 @@ class ClusterMetadata:
 def folded(name: str) -> str:
     """A topic's name as metrics have it; two topics may not share one."""
     return name.replace(".", "_")
-
-
-def random_uuid(random: random.Random) -> bytes:
-    """16 random bytes that are a usable id: neither reserved nor, in Kafka's text form, starting with a dash."""
-    while True:
-        value = random.getrandbits(128)
-        # Version 4, variant 1 as java.util.UUID makes them.
-        value = value & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
-        found = value.to_bytes(16, "big")
-        if not encode_uuid(found).startswith("-"):
-            return found
-
-
-def encode_uuid(value: bytes) -> str:
-    """Kafka's text form of a uuid: base64 for URLs, 22 characters."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode("ascii")

@@ -1,0 +1,86 @@
+"""ListOffsets: where a partition begins and ends, and where a time begins in it (KIP-79, KIP-734, KIP-405)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.broker.partition import LEADER_EPOCH, Partition
+from barnabas.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.log.log_segment import TimestampAndOffset
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+
+API = 2
+VERSIONS = (1, 10)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.TOPIC
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+#: The first version in which a special timestamp may be asked for.
+_FROM_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Each partition has its own result; a partition may stand in the request once."""
+    isolation = READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED
+    asked = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    topics = []
+    for topic in request.topics:
+        responses = []
+        for partition in topic.partitions:
+            response = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
+            try:
+                if asked[topic.name, partition.partition_index] > 1:
+                    raise errors.InvalidRequestError
+                found = broker.replica_manager.partition(topic.name, partition.partition_index)
+                _look_up(found, partition, isolation, context.api_version, response)
+            except errors.KafkaError as problem:
+                response.error_code = problem.code
+            responses.append(response)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=responses))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _look_up(
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    isolation: int,
+    version: int,
+    response: ListOffsetsPartitionResponse,
+) -> None:
+    timestamp = asked.timestamp
+    if timestamp < 0 and version < _FROM_VERSION.get(timestamp, version + 1):
+        raise errors.UnsupportedVersionError
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    found = _find(partition, timestamp, isolation)
+    if found is not None:
+        response.timestamp = found.timestamp
+        response.offset = found.offset
+        # An empty log has no epoch yet; what comes first will be of the leader's.
+        response.leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else LEADER_EPOCH
+
+
+def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndOffset | None:
+    log = partition.log
+    if timestamp == LATEST:
+        return log.latest_offset(isolation)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return log.earliest_offset()
+    if timestamp == LATEST_TIERED:
+        return None
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    end = log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark
+    return found if found is not None and found.offset < end else None

@@ -1,0 +1,206 @@
+"""Sockets and clocks for a `BrokerCore`: a thin shell on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.purgatory import INFINITY
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_core import BrokerCore
+    from barnabas.broker.client_connection import Buffers, ClientConnection
+    from barnabas.broker.config import Listener
+
+#: A connection whose unsent responses exceed this gets no more of its requests worked on.
+OUTPUT_HIGH_WATER = 256 * 1024
+#: Buffers below this size are joined before they are written.
+_SMALL = 32 * 1024
+#: How long a stopping broker waits for clients to take what was written to them, in seconds.
+DRAIN_SECONDS = 2.0
+
+
+def epoch_ms() -> int:
+    """The wall clock, epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerServer:
+    """Listens, moves bytes between sockets and the core, and calls the core's `tick` when it is due."""
+
+    def __init__(self, core: BrokerCore, max_connections: int, max_connections_per_ip: int):
+        self.core = core
+        self._loop = asyncio.get_running_loop()
+        self._max_connections = max_connections
+        self._max_connections_per_ip = max_connections_per_ip
+        self._per_ip: dict[str, int] = {}
+        self._protocols: set[_ConnectionProtocol] = set()
+        self._servers: list[asyncio.Server] = []
+        self._settling = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = INFINITY
+
+    async def listen(self, name: str, listening: socket.socket) -> None:
+        """Accept connections for the listener `name`."""
+        server = await self._loop.create_server(lambda: _ConnectionProtocol(self, name), sock=listening, backlog=1024)
+        self._servers.append(server)
+
+    async def close(self) -> None:
+        """Stop listening, let what is written go out, end all connections."""
+        for server in self._servers:
+            server.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for protocol in list(self._protocols):
+            protocol.close()
+        give_up_at = time.monotonic() + DRAIN_SECONDS
+        while self._protocols and time.monotonic() < give_up_at:
+            await asyncio.sleep(0.005)
+        for protocol in list(self._protocols):
+            protocol.abort()
+
+    def after_work(self) -> None:
+        """Requests were worked on: see to what they set off."""
+        if self.core.needs_settling and not self._settling:
+            # At the end of this turn of the loop, so that what several connections bring makes one answer.
+            self._settling = True
+            self._loop.call_soon(self._settle)
+        self.keep_time()
+
+    def keep_time(self) -> None:
+        """Set the timer for the core's next deadline, unless it goes off before that anyway."""
+        deadline = self.core.next_deadline()
+        if deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = deadline
+            self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._tick)
+
+    def admit(self, protocol: _ConnectionProtocol, host: str) -> bool:
+        """Whether one more connection from `host` is allowed; if so it is counted."""
+        here = self._per_ip.get(host, 0)
+        if len(self._protocols) >= self._max_connections or here >= self._max_connections_per_ip:
+            limit = "max.connections" if here < self._max_connections_per_ip else "max.connections.per.ip"
+            self.core.warn(f"refusing a connection from {host}: {limit} is reached")
+            return False
+        self._per_ip[host] = here + 1
+        self._protocols.add(protocol)
+        return True
+
+    def dismiss(self, protocol: _ConnectionProtocol, host: str) -> None:
+        """An admitted connection is over."""
+        self._protocols.discard(protocol)
+        self._per_ip[host] -= 1
+        if not self._per_ip[host]:
+            del self._per_ip[host]
+
+    def _settle(self) -> None:
+        self._settling = False
+        self.core.settle(time.monotonic(), epoch_ms())
+        self.after_work()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = INFINITY
+        self.core.tick(time.monotonic(), epoch_ms())
+        self.after_work()
+
+
+class _ConnectionProtocol(asyncio.BufferedProtocol):
+    """One accepted socket: the kernel writes straight into the connection's request buffer."""
+
+    __slots__ = ("_connection", "_host", "_listener", "_server", "_transport", "_write")
+
+    _transport: asyncio.Transport
+    _write: Callable[[bytes | bytearray | memoryview], None]
+
+    def __init__(self, server: BrokerServer, listener: str):
+        self._server = server
+        self._listener = listener
+        self._host = ""
+        self._connection: ClientConnection | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._write = transport.write
+        peer = transport.get_extra_info("peername")
+        host = peer[0] if peer else "unknown"
+        if not self._server.admit(self, host):
+            transport.abort()
+            return
+        self._host = host
+        transport.set_write_buffer_limits(OUTPUT_HIGH_WATER)
+        self._connection = self._server.core.connect(
+            host, self._listener, time.monotonic(), self.write, transport.close, transport.resume_reading
+        )
+        self._server.keep_time()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        assert self._connection is not None
+        return self._connection.buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        connection = self._connection
+        assert connection is not None
+        connection.received(nbytes, time.monotonic(), epoch_ms())
+        if not connection.wants_input and not connection.closed:
+            connection.reading_paused = True
+            self._transport.pause_reading()
+        self._server.after_work()
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.output_blocked()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.output_resumed(time.monotonic(), epoch_ms())
+            self._server.after_work()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._connection is not None:
+            self._server.core.disconnected(self._connection)
+            self._connection = None
+            self._server.dismiss(self, self._host)
+
+    def write(self, buffers: Buffers) -> None:
+        """Send buffers: small neighbours together, large ones without a copy."""
+        if len(buffers) == 1:
+            self._write(buffers[0])
+            return
+        small: list[bytes | bytearray | memoryview] = []
+        for buffer in buffers:
+            if len(buffer) < _SMALL:
+                small.append(buffer)
+                continue
+            if small:
+                self._write(b"".join(small))
+                small = []
+            self._write(buffer)
+        if small:
+            self._write(b"".join(small))
+
+    def close(self) -> None:
+        """End the connection when what was written is out."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self._transport.abort()
+
+
+def bind(listener: Listener) -> socket.socket:
+    """A socket that listens where `listener` says. Raises OSError."""
+    if listener.host == "":
+        dual = socket.has_dualstack_ipv6()
+        return socket.create_server(
+            ("", listener.port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual
+        )
+    found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, _, _, _, address = found[0]
+    return socket.create_server(address[:2], family=family)
