@@ -1,0 +1,33 @@
+# The C types of builder.py.
+
+from barnabas.records.native cimport bytearray_address, copy_bytes
+
+
+cdef class RecordBatchBuilder:
+    cdef bytearray buffer
+    cdef unsigned char *data
+    cdef Py_ssize_t position
+    cdef Py_ssize_t allocated
+    cdef Py_ssize_t limit
+    cdef double compression_ratio
+    cdef str codec
+    cdef object level
+    cdef int attributes
+    cdef long long count
+    cdef long long base_timestamp
+    cdef long long highest_timestamp
+    cdef long long producer_id
+    cdef int producer_epoch
+    cdef int base_sequence
+    cdef bint closed
+
+    cdef bint begin_record(self, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) except -1
+    cdef int put_headers(self, list headers) except -1
+    cdef int reserve(self, Py_ssize_t end) except -1
+    cdef void put_number(self, long long number) noexcept nogil
+    cdef void put_bytes(self, bytes item, Py_ssize_t size) noexcept
+
+
+cdef Py_ssize_t number_size(long long number) noexcept nogil
+cdef list checked_headers(object headers)
+cdef Py_ssize_t headers_size(list headers)

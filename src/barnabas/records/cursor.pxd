@@ -1,0 +1,37 @@
+# The C types of cursor.py, so that the other compiled modules step through records without Python calls.
+
+from barnabas.records.native cimport take_bytes, view_address
+
+
+cdef class RecordCursor:
+    cdef object view
+    cdef unsigned char *data
+    cdef Py_ssize_t end
+    cdef Py_ssize_t next_position
+    cdef Py_ssize_t number
+    cdef Py_ssize_t remaining
+    cdef long long last_offset_delta
+    cdef long long offset_delta
+    cdef long long timestamp_delta
+    cdef Py_ssize_t key_position
+    cdef Py_ssize_t key_size
+    cdef Py_ssize_t value_position
+    cdef Py_ssize_t value_size
+    cdef Py_ssize_t headers_position
+    cdef Py_ssize_t header_count
+    cdef Py_ssize_t name_position
+    cdef Py_ssize_t name_size
+    cdef Py_ssize_t position
+    cdef long long number_read
+    cdef long long lowest_delta
+    cdef long long highest_delta
+    cdef long long offset_delta_of_highest
+
+    cdef bint advance(self) noexcept nogil
+    cdef bint read_fields(self, Py_ssize_t end) noexcept nogil
+    cdef bint walk_headers(self, Py_ssize_t end) noexcept nogil
+    cdef bint next_header(self) noexcept nogil
+    cdef bint read_number(self) noexcept nogil
+    cdef Py_ssize_t read_size(self, Py_ssize_t end) noexcept nogil
+    cdef bint check_all(self, bint need_keys) noexcept nogil
+    cdef object corrupt(self)

@@ -1,0 +1,37 @@
+# The C side of native.py: what each function does is written there.
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcpy, memmove
+
+
+cdef extern from "Python.h":
+    Py_buffer *PyMemoryView_GET_BUFFER(object)
+    char *PyByteArray_AS_STRING(object)
+    char *PyBytes_AS_STRING(object)
+    void PyObject_GC_UnTrack(void *)
+
+
+cdef inline unsigned char *view_address(object view) noexcept:
+    return <unsigned char *> PyMemoryView_GET_BUFFER(view).buf
+
+
+cdef inline unsigned char *bytearray_address(object array) noexcept:
+    return <unsigned char *> PyByteArray_AS_STRING(array)
+
+
+cdef inline bytes take_bytes(unsigned char *source, Py_ssize_t position, Py_ssize_t size):
+    return PyBytes_FromStringAndSize(<char *> source + position, size)
+
+
+cdef inline void copy_bytes(unsigned char *target, Py_ssize_t position, bytes source, Py_ssize_t size) noexcept:
+    memcpy(target + position, PyBytes_AS_STRING(source), size)
+
+
+cdef inline void copy_range(
+    unsigned char *target, Py_ssize_t target_position, unsigned char *source, Py_ssize_t source_position, Py_ssize_t size
+) noexcept nogil:
+    memcpy(target + target_position, source + source_position, size)
+
+
+cdef inline void untrack(object item) noexcept:
+    PyObject_GC_UnTrack(<void *> item)

@@ -1,0 +1,41 @@
+"""What the compiled modules ask of C, in Python for the uncompiled form. `native.pxd` holds the C side.
+
+A C pointer to bytes is, uncompiled, the buffer itself; so every function takes a position beside it.
+"""
+
+from __future__ import annotations
+
+
+def view_address(view: memoryview) -> memoryview:
+    """The address of the first byte of a contiguous `memoryview` of bytes; valid as long as the view lives."""
+    return view
+
+
+def bytearray_address(array: bytearray) -> bytearray:
+    """The address of the first byte of a bytearray; valid until its size changes."""
+    return array
+
+
+def take_bytes(source: bytearray | memoryview, position: int, size: int) -> bytes:
+    """A new `bytes` of `size` bytes from `position`; the caller has checked the bounds."""
+    return bytes(source[position : position + size])
+
+
+def copy_bytes(target: bytearray | memoryview, position: int, source: bytes, size: int) -> None:
+    """Write the first `size` bytes of `source` at `position`; the caller has checked the bounds."""
+    target[position : position + size] = source
+
+
+def copy_range(
+    target: bytearray | memoryview,
+    target_position: int,
+    source: bytearray | memoryview,
+    source_position: int,
+    size: int,
+) -> None:
+    """Copy `size` bytes from one buffer to another; the caller has checked the bounds of both."""
+    target[target_position : target_position + size] = source[source_position : source_position + size]
+
+
+def untrack(item: object) -> None:
+    """Take an object that refers to nothing but strings and numbers away from the cycle collector."""

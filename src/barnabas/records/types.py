@@ -1,0 +1,13 @@
+"""Names for the types that several modules of this room speak of; imported by type checkers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Buffer = bytes | bytearray | memoryview
+Headers = Iterable[tuple[str, Buffer | None]]
+EncodedHeaders = list[tuple[bytes, bytes | None]]
+AbortedTransactions = Iterable[tuple[int, int]]
+"""Producer id and first offset of each aborted transaction, as a fetch response lists them."""
+Deserializer = Callable[[bytes], Any]
