@@ -37,7 +37,7 @@ def for_code(code: int, message: str | None = None) -> KafkaError:
     Raises `IllegalArgumentError` for 0, which is no error.
     """
     if code == NONE:
-        raise IllegalArgumentError("Error code 0 means that nothing failed; ask for an error only when the code is not 0")
+        raise IllegalArgumentError("Error code 0 means that nothing failed; ask for an error only for another code")
     found = BY_CODE.get(code)
     if found is not None:
         return found(message)

@@ -33,7 +33,7 @@ def write_api_keys(messages: list[Message]) -> str:
         f"MODULES: dict[int, str] = {{\n{modules}}}\n"
         f'"""The start of the names of the API\'s modules, in snake case."""\n\n'
         f"STABLE_VERSIONS: dict[int, tuple[int, int]] = {{\n{versions}}}\n"
-        f'"""The lowest and the highest stable version; the highest is below the lowest when the API was removed."""\n\n'
+        f'"""The lowest and the highest stable version; the highest is the lower one when the API was removed."""\n\n'
         f"FLEXIBLE_FROM: dict[int, int] = {{\n{flexible}}}\n"
         f'"""The first version with tagged fields and compact lengths (KIP-482)."""\n'
     )

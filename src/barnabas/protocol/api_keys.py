@@ -296,7 +296,7 @@ STABLE_VERSIONS: dict[int, tuple[int, int]] = {
     91: (0, 0),
     92: (0, 0),
 }
-"""The lowest and the highest stable version; the highest is below the lowest when the API was removed."""
+"""The lowest and the highest stable version; the highest is the lower one when the API was removed."""
 
 FLEXIBLE_FROM: dict[int, int] = {
     0: 9,

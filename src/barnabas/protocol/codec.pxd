@@ -31,7 +31,7 @@ cdef class Plan:
     cdef readonly type cls
     cdef readonly int version
     cdef readonly bint flexible
-    cdef readonly list all_fields, fields, absent, tagged, preset
+    cdef readonly list all_fields, present, fields, absent, tagged, preset
     cdef readonly dict by_tag
     cdef readonly Py_ssize_t min_size
     cdef Py_ssize_t tags_slot
@@ -79,7 +79,7 @@ cdef class Encoder:
     cdef int _write_unsigned_varint(self, long long value) except -1
 
 
-cdef object blank(Plan plan)
+cpdef object blank(Plan plan)
 cdef object fresh_default(Field field)
-cdef bint is_default(Field field, object value) except -1
+cpdef bint is_default(Field field, object value) except -1
 cdef int check_absent(Plan plan, object instance) except -1

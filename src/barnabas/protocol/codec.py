@@ -26,6 +26,7 @@ from barnabas.errors import (
 
 if not cython.compiled:
     from barnabas.protocol.native import (
+        allocated,
         get_slot,
         integer,
         load_f64,
@@ -36,7 +37,6 @@ if not cython.compiled:
         load_u8,
         load_u16,
         load_u32,
-        allocated,
         new_list,
         new_object,
         octets,
@@ -105,7 +105,7 @@ NEW: Any = ...
 """As a field's default: a new list, or a new struct with its own defaults."""
 
 
-class Trouble(Exception):
+class FieldError(Exception):
     """What went wrong, on its way up to where the message's name is known; every level puts its field in front."""
 
     def __init__(self, reason: str, offset: int = -1, error: type[KafkaError] = ProtocolError) -> None:
@@ -165,6 +165,7 @@ class Plan:
         self.version = version
         self.flexible = flexible
         self.all_fields = fields + absent
+        self.present = fields
         self.fields = [field for field in fields if field.tag < 0]
         self.tagged = sorted((field for field in fields if field.tag >= 0), key=_tag_of)
         self.by_tag = {field.tag: field for field in self.tagged}
@@ -216,7 +217,7 @@ def check_absent(plan: Plan, instance: Any) -> int:
     for item in plan.absent:
         field: Field = item
         if not field.ignorable and not is_default(field, get_slot(instance, field.slot)):
-            trouble = Trouble(f"version {plan.version} cannot carry it", error=UnsupportedVersionError)
+            trouble = FieldError(f"version {plan.version} cannot carry it", error=UnsupportedVersionError)
             trouble.path = "." + field.name
             raise trouble
     return 0
@@ -239,13 +240,13 @@ class Decoder:
         """Read one message; `ProtocolError` with the field's path and the offset when the bytes are malformed."""
         try:
             return self._read_struct(plan)
-        except Trouble as trouble:
+        except FieldError as trouble:
             raise protocol_error(plan, trouble) from None
 
     def finish(self, plan: Plan) -> None:
         """Check that nothing is left over."""
         if self.position != self.end:
-            left = Trouble(f"{self.end - self.position} bytes follow the end of the message", self.position)
+            left = FieldError(f"{self.end - self.position} bytes follow the end of the message", self.position)
             raise protocol_error(plan, left)
 
     def offset(self) -> int:
@@ -264,7 +265,7 @@ class Decoder:
             for item in plan.fields:
                 field = item
                 set_slot(instance, field.slot, self._read_value(field))
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
         if plan.flexible:
@@ -325,11 +326,11 @@ class Decoder:
         if field.kind == RECORDS:
             return self.source[at : at + size]
         if size > MAX_STRING:
-            raise Trouble(f"a string of {size} bytes is longer than the {MAX_STRING} allowed", start)
+            raise FieldError(f"a string of {size} bytes is longer than the {MAX_STRING} allowed", start)
         try:
             return text(self.data, at, size)
         except UnicodeDecodeError as error:
-            raise Trouble(f"the string is not UTF-8 ({error.reason})", at + error.start) from None
+            raise FieldError(f"the string is not UTF-8 ({error.reason})", at + error.start) from None
 
     def _read_optional_struct(self, field: Field) -> Any:
         self._need(1)
@@ -345,7 +346,9 @@ class Decoder:
         element: Field = field.element
         if count > (self.end - self.position) // element.min_size:
             left = self.end - self.position
-            raise Trouble(f"{count} elements of at least {element.min_size} bytes cannot fit into {left} bytes", start)
+            raise FieldError(
+                f"{count} elements of at least {element.min_size} bytes cannot fit into {left} bytes", start
+            )
         if element.kind == STRUCT:
             return self._read_structs(element.plan, count)
         if element.kind == INT32:
@@ -355,7 +358,7 @@ class Decoder:
             while count > 0:
                 items.append(self._read_scalar(element))
                 count -= 1
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = f"[{len(items)}]"
             raise
         return items
@@ -366,7 +369,7 @@ class Decoder:
             while count > 0:
                 items.append(self._read_struct(plan))
                 count -= 1
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = f"[{len(items)}]{trouble.path}"
             raise
         return items
@@ -399,11 +402,11 @@ class Decoder:
             field: Field = found
             try:
                 set_slot(instance, field.slot, self._read_value(field))
-            except Trouble as trouble:
+            except FieldError as trouble:
                 trouble.path = "." + field.name + trouble.path
                 raise
             if self.position != start + size:
-                off = Trouble(f"the field has {self.position - start} bytes, its tag says {size}", start)
+                off = FieldError(f"the field has {self.position - start} bytes, its tag says {size}", start)
                 off.path = "." + field.name
                 raise off
         if unknown:
@@ -412,7 +415,7 @@ class Decoder:
 
     def _need(self, size: cython.Py_ssize_t) -> int:
         if size > self.end - self.position:
-            raise Trouble(f"{size} bytes are needed, {self.end - self.position} are left", self.position)
+            raise FieldError(f"{size} bytes are needed, {self.end - self.position} are left", self.position)
         return 0
 
     def _read_unsigned_varint(self) -> int:
@@ -422,7 +425,7 @@ class Decoder:
         shift: cython.int = 0
         while shift < 35:
             if at >= self.end:
-                raise Trouble("the buffer ends within a variable-length integer", start)
+                raise FieldError("the buffer ends within a variable-length integer", start)
             byte: cython.longlong = load_u8(self.data, at)
             at += 1
             value |= (byte & 0x7F) << shift
@@ -432,7 +435,7 @@ class Decoder:
                 self.position = at
                 return value
             shift += 7
-        raise Trouble("a variable-length integer does not fit into 32 bits", start)
+        raise FieldError("a variable-length integer does not fit into 32 bits", start)
 
     def _read_length(self, field: Field) -> int:
         """The length of a string, of bytes or of an array; -1 stands for null."""
@@ -449,9 +452,9 @@ class Decoder:
             length = load_i32(self.data, start)
             self.position = start + 4
         if length < -1:
-            raise Trouble(f"the length is {length}", start)
+            raise FieldError(f"the length is {length}", start)
         if length == -1 and not field.nullable:
-            raise Trouble("the field is null, which it cannot be", start)
+            raise FieldError("the field is null, which it cannot be", start)
         return length
 
 
@@ -472,7 +475,7 @@ class Encoder:
         """Write one message; a usage error with the field's path when a value does not fit its field."""
         try:
             self._write_struct(plan, instance)
-        except Trouble as trouble:
+        except FieldError as trouble:
             raise trouble.error(f"Cannot write {plan.cls.__name__}{trouble.path}: {trouble.reason}") from None
 
     def int32(self, value: int) -> None:
@@ -506,7 +509,7 @@ class Encoder:
 
     def _write_struct(self, plan: Plan, instance: Any) -> int:
         if type(instance) is not plan.cls and not isinstance(instance, plan.cls):
-            raise Trouble(f"{instance!r} is not a {plan.cls.__name__}", error=IllegalTypeError)
+            raise FieldError(f"{instance!r} is not a {plan.cls.__name__}", error=IllegalTypeError)
         if plan.absent:
             check_absent(plan, instance)
         field: Field
@@ -516,7 +519,7 @@ class Encoder:
                 field = item
                 value = get_slot(instance, field.slot)
                 self._write_value(field, value)
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
         except (TypeError, ValueError, OverflowError, AttributeError, BufferError) as error:
@@ -544,7 +547,7 @@ class Encoder:
             return self._write_struct(field.plan, value)
         if kind == UUID:
             if len(value) != 16:
-                raise Trouble(f"a uuid has 16 bytes, not {len(value)}", error=IllegalArgumentError)
+                raise FieldError(f"a uuid has 16 bytes, not {len(value)}", error=IllegalArgumentError)
             return self._write_octets(value)
         if kind == FLOAT64:
             self._reserve(8)
@@ -556,13 +559,13 @@ class Encoder:
     def _write_integer(self, field: Field, value: Any) -> int:
         number: cython.longlong = integer(value)
         if number < field.low or number > field.high:
-            raise Trouble(f"{value!r} does not fit into {field.type}", error=IllegalArgumentError)
+            raise FieldError(f"{value!r} does not fit into {field.type}", error=IllegalArgumentError)
         kind: cython.int = field.kind
         self._reserve(8)
         at: cython.Py_ssize_t = self.size
-        if kind == INT32 or kind == UINT32:
+        if kind in (INT32, UINT32):
             store_32(self.memory, at, number)
-        elif kind == INT16 or kind == UINT16:
+        elif kind in (INT16, UINT16):
             store_16(self.memory, at, number)
         elif kind == INT64:
             store_64(self.memory, at, number)
@@ -578,7 +581,7 @@ class Encoder:
             encoded: bytes = value.encode()
             if len(encoded) > MAX_STRING:
                 reason = f"its {len(encoded)} bytes are more than the {MAX_STRING} that a string may have"
-                raise Trouble(reason, error=IllegalArgumentError)
+                raise FieldError(reason, error=IllegalArgumentError)
             self._write_length(field, len(encoded))
             return self._write_octets(encoded)
         data = value if type(value) is bytes else memoryview(value).cast("B")
@@ -599,7 +602,7 @@ class Encoder:
             for element in value:
                 self._write_scalar(kind, element)
                 index += 1
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = f"[{index}]{trouble.path}"
             raise
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -607,7 +610,7 @@ class Encoder:
             off.path = f"[{index}]"
             raise off from None
         if index != count:
-            raise Trouble(f"it changed from {count} to {index} elements meanwhile", error=IllegalArgumentError)
+            raise FieldError(f"it changed from {count} to {index} elements meanwhile", error=IllegalArgumentError)
         return 0
 
     def _write_tags(self, plan: Plan, instance: Any) -> int:
@@ -622,7 +625,9 @@ class Encoder:
             field: Field = item
             value = get_slot(instance, field.slot)
             if field.tag in contents:
-                raise Trouble(f"unknown_tagged_fields has tag {field.tag} of {field.name}", error=IllegalArgumentError)
+                raise FieldError(
+                    f"unknown_tagged_fields has tag {field.tag} of {field.name}", error=IllegalArgumentError
+                )
             if not is_default(field, value):
                 contents[field.tag] = self._tag_content(field, value)
         self._write_unsigned_varint(len(contents))
@@ -637,7 +642,7 @@ class Encoder:
         encoder = Encoder()
         try:
             encoder._write_value(field, value)
-        except Trouble as trouble:
+        except FieldError as trouble:
             trouble.path = "." + field.name + trouble.path
             raise
         except (TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -646,7 +651,7 @@ class Encoder:
 
     def _write_length(self, field: Field, length: cython.Py_ssize_t) -> int:
         if length < 0 and not field.nullable:
-            raise Trouble("it cannot be None in this version", error=IllegalArgumentError)
+            raise FieldError("it cannot be None in this version", error=IllegalArgumentError)
         if field.compact:
             return self._write_unsigned_varint(length + 1)
         self._reserve(4)
@@ -684,7 +689,7 @@ class Encoder:
 
     def _write_unsigned_varint(self, value: cython.longlong) -> int:
         if value < 0 or value > 0xFFFFFFFF:
-            raise Trouble(f"{value} does not fit into 32 bits", error=IllegalArgumentError)
+            raise FieldError(f"{value} does not fit into 32 bits", error=IllegalArgumentError)
         self._reserve(5)
         at: cython.Py_ssize_t = self.size
         rest: cython.longlong = value
@@ -702,18 +707,18 @@ def store_prefix(part: bytearray, value: int) -> None:
     part[:4] = value.to_bytes(4, "big")
 
 
-def misfit(field: Field, value: Any, error: Exception) -> Trouble:
+def misfit(field: Field, value: Any, error: Exception) -> FieldError:
     """The trouble with a value that is not of its field's type."""
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     wrong_type = isinstance(error, TypeError | AttributeError)
     kind = IllegalTypeError if wrong_type else IllegalArgumentError
-    trouble = Trouble(f"{shown} is not a value for {field.type}", error=kind)
+    trouble = FieldError(f"{shown} is not a value for {field.type}", error=kind)
     trouble.path = "." + field.name
     return trouble
 
 
-def protocol_error(plan: Plan, trouble: Trouble) -> ProtocolError:
+def protocol_error(plan: Plan, trouble: FieldError) -> ProtocolError:
     """The error for malformed bytes, with the field's path and the offset."""
     path = plan.cls.__name__ + trouble.path
     error = ProtocolError(f"{path} at byte {trouble.offset}: {trouble.reason} (version {plan.version})")
