@@ -1,0 +1,161 @@
+"""The small text files beside the log, in Apache Kafka's formats.
+
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `leader-epoch-checkpoint` are a version, the
+number of entries, and the entries, one a line (CheckpointFile). `partition.metadata` holds the topic id, and
+`meta.properties` whose directory it is. `.kafka_cleanshutdown` is there when the last broker closed all its logs.
+All are replaced as a whole, so a crash leaves the old content or the new.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from barnabas.broker.log.filesystem import FileSystem
+from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+LOCK_FILE = ".lock"
+
+CURRENT_VERSION = 0
+
+
+class CorruptCheckpointError(KafkaError):
+    """A checkpoint file cannot be understood."""
+
+
+def encode_checkpoint(lines: list[str]) -> bytes:
+    """A checkpoint file of these entries."""
+    return "".join(f"{line}\n" for line in (str(CURRENT_VERSION), str(len(lines)), *lines)).encode()
+
+
+def read_checkpoint(filesystem: FileSystem, path: str, fields: int) -> list[list[str]]:
+    """The entries of a checkpoint file, `fields` words each; none when there is no file, or an empty one.
+
+    Raises `CorruptCheckpointError`.
+    """
+    try:
+        text = filesystem.read(path).decode()
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(f"{path} is not text: {error}") from error
+    lines = text.splitlines()
+    if not lines:
+        return []
+    if lines[0] != str(CURRENT_VERSION):
+        raise CorruptCheckpointError(f"{path} has version {lines[0]!r}; only {CURRENT_VERSION} is known")
+    entries = [line.split() for line in lines[2:]]
+    if len(lines) > 1 and lines[1] != str(len(entries)):
+        raise CorruptCheckpointError(f"{path} promises {lines[1]} entries and holds {len(entries)}")
+    for entry in entries:
+        if len(entry) != fields or not all(word.lstrip("-").isdecimal() for word in entry[-2:]):
+            raise CorruptCheckpointError(f"{path} has a malformed line: {' '.join(entry)!r}")
+    return entries
+
+
+class OffsetCheckpointFile:
+    """Offsets by partition: `topic partition offset` lines."""
+
+    __slots__ = ("_filesystem", "path")
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        self._filesystem = filesystem
+        self.path = path
+
+    def read(self) -> dict[TopicPartition, int]:
+        """What was written last; `CorruptCheckpointError` when that cannot be read."""
+        entries = read_checkpoint(self._filesystem, self.path, 3)
+        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+
+    def write(self, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
+        """Replace the content."""
+        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+        self._filesystem.replace(self.path, encode_checkpoint(lines), sync=sync)
+
+
+def encode_uuid(uuid: bytes) -> str:
+    """A uuid as Kafka writes it: base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    """The 16 bytes of a uuid in Kafka's form; `ValueError` for anything else."""
+    uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if len(uuid) != 16:
+        raise ValueError(f"{text!r} is not the base64 form of a uuid")
+    return uuid
+
+
+def read_partition_metadata(filesystem: FileSystem, path: str) -> bytes | None:
+    """The topic id in a `partition.metadata` file; None when there is none. Raises `CorruptCheckpointError`."""
+    try:
+        text = filesystem.read(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if fields.get("version") != str(CURRENT_VERSION):
+        raise CorruptCheckpointError(f"{path} is malformed: {text!r}")
+    try:
+        return decode_uuid(fields.get("topic_id", "").strip())
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{path} is malformed: {error}") from error
+
+
+def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes) -> None:
+    """Record whose topic's partition the directory holds."""
+    data = f"version: {CURRENT_VERSION}\ntopic_id: {encode_uuid(topic_id)}"
+    filesystem.replace(path, data.encode(), sync=False)
+
+
+class MetaProperties:
+    """`meta.properties`: the cluster, node and directory that the data belongs to."""
+
+    __slots__ = ("cluster_id", "directory_id", "node_id", "version")
+
+    def __init__(self, cluster_id: str | None, node_id: int, directory_id: bytes | None, version: int = 1) -> None:
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.directory_id = directory_id
+        self.version = version
+
+    def encode(self) -> bytes:
+        """The file's content, its lines sorted by name."""
+        fields = {"version": str(self.version), ("node.id" if self.version else "broker.id"): str(self.node_id)}
+        if self.cluster_id is not None:
+            fields["cluster.id"] = self.cluster_id
+        if self.directory_id is not None:
+            fields["directory.id"] = encode_uuid(self.directory_id)
+        return "".join(f"{name}={fields[name]}\n" for name in sorted(fields)).encode()
+
+
+def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | None:
+    """What `meta.properties` says, of version 0 (ZooKeeper's brokers) or 1; None when there is no such file.
+
+    Raises `CorruptCheckpointError`.
+    """
+    try:
+        text = filesystem.read(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    lines = [line.strip() for line in text.splitlines()]
+    fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    try:
+        version = int(fields.get("version", "0"))
+        node_id = int(fields.get("node.id" if version else "broker.id", "-1"))
+        directory = fields.get("directory.id")
+        return MetaProperties(fields.get("cluster.id"), node_id, decode_uuid(directory) if directory else None, version)
+    except ValueError as error:
+        raise CorruptCheckpointError(f"{path} is malformed: {error}") from error
+
+
+def write_clean_shutdown_file(filesystem: FileSystem, path: str, broker_epoch: int = -1) -> None:
+    """Say that every log in the directory was flushed and closed."""
+    data = f'{{"version":{CURRENT_VERSION},"brokerEpoch":{broker_epoch}}}'
+    filesystem.replace(path, data.encode(), sync=True)

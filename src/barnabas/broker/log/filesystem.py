@@ -1,0 +1,293 @@
+"""The storage port: the only place of the log that touches the file system.
+
+Everything in this room goes through a `FileSystem`, so that the simulator can put one in memory that tears writes,
+runs full and loses power (`memory_filesystem`). All operations raise `OSError` and nothing else; the log turns it
+into `KafkaStorageError`. Paths are strings; file offsets and sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import IO, ClassVar, NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+DIRECTORY_MODE = 0o755
+FILE_MODE = 0o644
+
+
+class DirectoryEntry(NamedTuple):
+    """One name in a directory."""
+
+    name: str
+    is_directory: bool
+    size: int
+
+
+class DirectoryLockedError(OSError):
+    """Another broker, in this process or another, uses the directory."""
+
+
+class File(Protocol):
+    """An open file, read and written at positions; it keeps no position of its own."""
+
+    path: str
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of `data` at `position` with one system call, or with more only where the first came back short."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes, or extend it with zeros."""
+
+    def size(self) -> int:
+        """The file's size in bytes."""
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk."""
+
+    def close(self) -> None:
+        """Give the handle back; closing twice is harmless."""
+
+
+class DirectoryLock(Protocol):
+    """A lock that keeps every other broker out of a directory."""
+
+    def release(self) -> None:
+        """Let others in."""
+
+
+class FileSystem(Protocol):
+    """The operations on names that the log needs."""
+
+    def open(self, path: str) -> File:
+        """Open for reading and writing, creating the file where there is none."""
+
+    def list(self, path: str) -> list[DirectoryEntry]:
+        """The entries of a directory, sorted by name."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the name exists."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a file."""
+
+    def create(self, path: str) -> None:
+        """Make an empty file where there is none."""
+
+    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+        """Put `data` in place of the file's content, all of it or nothing; on the disk before return if `sync`."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or directory a new name, in place of what had it."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is no error."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that is there is no error."""
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in the directory are on the disk."""
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written, epoch milliseconds."""
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Take the lock file `path`; `DirectoryLockedError` when another holds it."""
+
+
+class OsFile:
+    """A file of the operating system that may be closed under it and opens again when it is used."""
+
+    __slots__ = ("_fd", "_owner", "path", "used")
+
+    def __init__(self, path: str, owner: OsFileSystem) -> None:
+        self.path = path
+        self.used = True
+        self._owner = owner
+        self._fd = -1
+
+    def descriptor(self) -> int:
+        """The file's descriptor, opened if it has none."""
+        self.used = True
+        if self._fd < 0:
+            self._owner.make_room()
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            self._owner.opened.append(self)
+        return self._fd
+
+    def release(self) -> None:
+        """Close the descriptor, for want of room; the next use opens another."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def pread(self, size: int, position: int) -> bytes:
+        """See `File`."""
+        return os.pread(self.descriptor(), size, position)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """See `File`."""
+        descriptor = self.descriptor()
+        written = os.pwrite(descriptor, data, position)
+        size = len(data)
+        while written < size:
+            written += os.pwrite(descriptor, memoryview(data)[written:], position + written)
+
+    def truncate(self, size: int) -> None:
+        """See `File`."""
+        os.ftruncate(self.descriptor(), size)
+
+    def size(self) -> int:
+        """See `File`."""
+        return os.fstat(self.descriptor()).st_size
+
+    def sync(self) -> None:
+        """See `File`."""
+        os.fsync(self.descriptor())
+
+    def close(self) -> None:
+        """See `File`."""
+        if self._fd >= 0:
+            self.release()
+            self._owner.opened.remove(self)
+
+
+class OsDirectoryLock:
+    """A POSIX lock on a file, the kind that Apache Kafka takes too, so that neither starts on the other's data."""
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+
+    def __init__(self, path: str) -> None:
+        # POSIX locks do not stop the same process, and closing any handle of the file gives the lock up:
+        # so the process keeps its own list and looks there first.
+        import fcntl
+
+        self._key: tuple[int, int] | None = None
+        if os.path.exists(path) and self._identity(os.stat(path)) in self._held:
+            raise DirectoryLockedError(f"{path} is held by another broker in this process")
+        self._file: IO[bytes] = open(path, "a+b")  # noqa: SIM115 - held open as long as the lock is held
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise DirectoryLockedError(f"{path} is held by another process") from error
+        self._key = self._identity(os.fstat(self._file.fileno()))
+        self._held.add(self._key)
+
+    @staticmethod
+    def _identity(status: os.stat_result) -> tuple[int, int]:
+        return status.st_dev, status.st_ino
+
+    def release(self) -> None:
+        """See `DirectoryLock`."""
+        if self._key is not None:
+            self._held.discard(self._key)
+            self._key = None
+            self._file.close()
+
+
+class OsFileSystem:
+    """The operating system's files. Keeps at most `max_open_files` descriptors open and reopens files as needed."""
+
+    def __init__(self, max_open_files: int = 4096) -> None:
+        self.max_open_files = max_open_files
+        self.opened: deque[OsFile] = deque()
+
+    def make_room(self) -> None:
+        """Close a file that was not used lately, if as many as allowed are open (the clock algorithm)."""
+        while len(self.opened) >= self.max_open_files:
+            file = self.opened.popleft()
+            if file.used:
+                file.used = False
+                self.opened.append(file)
+            else:
+                file.release()
+
+    def open(self, path: str) -> OsFile:
+        """See `FileSystem`."""
+        return OsFile(path, self)
+
+    def list(self, path: str) -> list[DirectoryEntry]:
+        """See `FileSystem`."""
+        with os.scandir(path) as entries:
+            return sorted(
+                DirectoryEntry(entry.name, True, 0)
+                if entry.is_dir()
+                else DirectoryEntry(entry.name, False, entry.stat().st_size)
+                for entry in entries
+            )
+
+    def exists(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return os.path.exists(path)
+
+    def read(self, path: str) -> bytes:
+        """See `FileSystem`."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def create(self, path: str) -> None:
+        """See `FileSystem`."""
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+
+    def replace(self, path: str, data: bytes, *, sync: bool) -> None:
+        """See `FileSystem`."""
+        temporary = path + ".tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def rename(self, old: str, new: str) -> None:
+        """See `FileSystem`."""
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        """See `FileSystem`."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+    def remove_directory(self, path: str) -> None:
+        """See `FileSystem`."""
+        os.rmdir(path)
+
+    def make_directory(self, path: str) -> None:
+        """See `FileSystem`."""
+        os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        """See `FileSystem`."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def modified_ms(self, path: str) -> int:
+        """See `FileSystem`."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> OsDirectoryLock:
+        """See `FileSystem`."""
+        return OsDirectoryLock(path)

@@ -1,0 +1,143 @@
+"""The segments of one partition on disk: append, read, roll, flush, truncate, delete (LocalLog)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.fetch_data_info import FetchDataInfo
+from barnabas.broker.log.log_file_utils import DELETED_FILE_SUFFIX, SEGMENT_SUFFIXES, file_name
+from barnabas.broker.log.log_segment import AppendedBatch, LogSegment
+from barnabas.broker.log.log_segments import LogSegments
+from barnabas.errors import OffsetOutOfRangeError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.filesystem import Buffer, FileSystem
+    from barnabas.broker.log.log_config import LogConfig
+    from barnabas.broker.log.transaction_index import AbortedTxn
+
+
+class LocalLog:
+    """Batches in files; knows nothing of producers, epochs or the high watermark. Raises `OSError` from the disk."""
+
+    __slots__ = ("config", "directory", "filesystem", "log_end_offset", "recovery_point", "segments")
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        config: LogConfig,
+        segments: LogSegments,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self.filesystem = filesystem
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+
+    @property
+    def unflushed_messages(self) -> int:
+        """How many records a power loss might take."""
+        return self.log_end_offset - self.recovery_point
+
+    def append(self, data: Buffer, first_offset: int, batches: list[AppendedBatch]) -> None:
+        """Write batches at the end of the active segment."""
+        self.segments.active.append(data, first_offset, batches)
+        self.log_end_offset = batches[-1].last_offset + 1
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool, include_aborted: bool
+    ) -> FetchDataInfo:
+        """Bytes of batches from the one with `offset` on and below `max_offset`; `OffsetOutOfRangeError`."""
+        segment = self.segments.floor(offset)
+        if segment is None or offset > self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.directory} was asked for; it holds offsets up to {self.log_end_offset}"
+            )
+        while segment is not None and offset < max_offset:
+            found = segment.read(
+                offset, max_bytes, self._max_position(segment, max_offset), min_one_message=min_one_message
+            )
+            if found is not None:
+                if segment is not self.segments.active:
+                    self.segments.used(segment)
+                aborted = None
+                if include_aborted:
+                    aborted = self._aborted_for(segment, offset, found.position + len(found.data))
+                return FetchDataInfo(found.data, found.first_entry_incomplete, aborted)
+            segment = self.segments.higher(segment.base_offset)
+        return FetchDataInfo(b"", False, [] if include_aborted else None)
+
+    def _max_position(self, segment: LogSegment, max_offset: int) -> int:
+        if max_offset >= self.log_end_offset:
+            return segment.size
+        following = self.segments.higher(segment.base_offset)
+        if following is not None and following.base_offset <= max_offset:
+            return segment.size
+        position = segment.locate(max_offset)
+        return segment.size if position < 0 else position
+
+    def _aborted_for(self, segment: LogSegment, offset: int, end_position: int) -> list[AbortedTxn]:
+        entry = segment.offset_index.first_from(end_position)
+        if entry is not None:
+            upper = entry.offset
+        else:
+            following = self.segments.higher(segment.base_offset)
+            upper = following.base_offset if following is not None else self.log_end_offset
+        return self.collect_aborted(segment, offset, upper)
+
+    def collect_aborted(self, segment: LogSegment | None, offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that concern [offset, upper_bound), from the index of this segment on."""
+        found: list[AbortedTxn] = []
+        while segment is not None:
+            more, complete = segment.txn_index.collect_aborted_txns(offset, upper_bound)
+            found += more
+            if complete:
+                break
+            segment = self.segments.higher(segment.base_offset)
+        return found
+
+    def roll(self) -> LogSegment:
+        """Begin a new active segment at the end of the log; the old one becomes read-only."""
+        offset = self.log_end_offset
+        active = self.segments.active
+        if active.base_offset == offset and active.size == 0:
+            return active
+        active.on_become_inactive()
+        for suffix in SEGMENT_SUFFIXES:
+            self.filesystem.remove(f"{self.directory}/{file_name(offset, suffix)}")
+        segment = LogSegment.create(self.filesystem, self.directory, offset, self.config)
+        self.segments.add(segment)
+        self.segments.used(active)
+        return segment
+
+    def flush(self, up_to: int) -> None:
+        """Return when every record below `up_to` is on the disk, and move the recovery point there."""
+        if up_to <= self.recovery_point:
+            return
+        segments = self.segments.values(self.recovery_point, up_to)
+        for segment in segments:
+            segment.flush()
+        if any(segment.base_offset >= self.recovery_point for segment in segments):
+            self.filesystem.sync_directory(self.directory)
+        self.recovery_point = up_to
+
+    def remove_segments(self, segments: list[LogSegment]) -> None:
+        """Take segments out of the log and rename their files to `.deleted`; they may be deleted any time later."""
+        for segment in segments:
+            self.segments.remove(segment)
+            segment.change_suffix(DELETED_FILE_SUFFIX)
+
+    def abandon(self, directory: str) -> None:
+        """Rename the log's directory and write nothing more."""
+        for segment in self.segments:
+            segment.abandon()
+        self.filesystem.rename(self.directory, directory)
+        self.directory = directory
+
+    def close(self) -> None:
+        """Complete the files and give all handles back."""
+        for segment in self.segments:
+            segment.close(trim=self.config.preallocate and segment is self.segments.active)

@@ -1,0 +1,339 @@
+"""Opens the log of one partition, and recovers it when the last broker did not close it (LogLoader).
+
+After a clean shutdown nothing is scanned: the end of the log follows from the last index entry, and the producers
+from the snapshot there. After anything else every segment from the recovery point on is read: checksums are verified,
+indexes and the producers' state are made anew, and from the first batch that is not whole and sound the rest is cut,
+later segments included, as Apache Kafka does. Where that is more than the torn end of the active segment, the log
+says so as an error. Segments before the recovery point are on the disk and are not touched: a reader of a damaged one
+gets `CorruptRecordError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    CorruptCheckpointError,
+    read_partition_metadata,
+)
+from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
+from barnabas.broker.log.local_log import LocalLog
+from barnabas.broker.log.log_file_utils import (
+    CLEANED_FILE_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIX,
+    LOG_FILE_SUFFIX,
+    PRODUCER_SNAPSHOT_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    TEMPORARY_FILE_SUFFIX,
+    TIME_INDEX_FILE_SUFFIX,
+    TXN_INDEX_FILE_SUFFIX,
+    file_name,
+    offset_from_file_name,
+)
+from barnabas.broker.log.log_segment import CorruptSegmentError, LogSegment
+from barnabas.broker.log.log_segments import LogSegments
+from barnabas.broker.log.producer_state_manager import ProducerStateManager
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    import logging
+
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.log_config import LogConfig
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.records.batch_header import BatchHeader
+
+_LEFTOVER_SUFFIXES = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, TEMPORARY_FILE_SUFFIX)
+_INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
+
+
+def _logger() -> logging.Logger:
+    # Loaded when there is something to say: logging costs 6 ms of every start.
+    import logging
+
+    return logging.getLogger(__name__)
+
+
+class LogLoader:
+    """Makes a `UnifiedLog` of a directory.
+
+    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. Raises `OSError`.
+    """
+
+    __slots__ = (
+        "_clean",
+        "_config",
+        "_directory",
+        "_epochs",
+        "_files",
+        "_filesystem",
+        "_log_start_offset",
+        "_producers",
+        "_recovery_point",
+        "_segments",
+        "_topic_partition",
+    )
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        producer_id_expiration_ms: int = 86_400_000,
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self._config = config
+        self._clean = clean
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._segments = LogSegments()
+        self._files = {entry.name: entry.size for entry in filesystem.list(directory) if not entry.is_directory}
+        if any(name.endswith(SWAP_FILE_SUFFIX) for name in self._files):
+            self._complete_swaps()
+        snapshots = [
+            offset_from_file_name(name) for name in self._files if name.endswith(PRODUCER_SNAPSHOT_FILE_SUFFIX)
+        ]
+        self._producers = ProducerStateManager(
+            filesystem, directory, str(topic_partition), snapshots, producer_id_expiration_ms
+        )
+        self._epochs = LeaderEpochFileCache(filesystem, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
+    def load(self, now_ms: int = 0) -> UnifiedLog:
+        """Open the log; `now_ms` decides which producers have expired."""
+        self._load_segments()
+        self._load_epochs()
+        if not self._clean:
+            self._recover(now_ms)
+        end = self._find_end()
+        self._epochs.truncate_from_end(end)
+        self._epochs.truncate_from_start(self._log_start_offset)
+        start = max(self._log_start_offset, self._segments.first.base_offset)
+        self._load_producers(start, end, now_ms)
+        local = LocalLog(
+            self._filesystem,
+            self._directory,
+            self._config,
+            self._segments,
+            end,
+            end if self._clean else min(self._recovery_point, end),
+        )
+        return UnifiedLog(
+            self._topic_partition,
+            local,
+            self._producers,
+            self._epochs,
+            log_start_offset=start,
+            topic_id=self._read_topic_id(),
+        )
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _complete_swaps(self) -> None:
+        """Finish a replacement of segments that was cut short: the new ones lie there as `.swap`, whole."""
+        names = sorted(self._files)
+        unfinished = [offset_from_file_name(name) for name in names if name.endswith(CLEANED_FILE_SUFFIX)]
+        swaps = [name for name in names if name.endswith(SWAP_FILE_SUFFIX)]
+        valid = [name for name in swaps if not unfinished or offset_from_file_name(name) < min(unfinished)]
+        ends = []
+        for name in valid:
+            if name.endswith(LOG_FILE_SUFFIX + SWAP_FILE_SUFFIX):
+                segment = self._segment(offset_from_file_name(name), self._files[name])
+                segment.move_to(self._directory, SWAP_FILE_SUFFIX)
+                ends.append((segment.base_offset, max(segment.scan_next_offset(), segment.base_offset + 1)))
+                segment.abandon()
+        for name in names:
+            replaced = any(start <= offset_from_file_name(name) < end for start, end in ends)
+            if name not in valid and (name in swaps or (replaced and not name.endswith(PRODUCER_SNAPSHOT_FILE_SUFFIX))):
+                self._filesystem.remove(self._path(name))
+                del self._files[name]
+        for name in valid:
+            final = name.removesuffix(SWAP_FILE_SUFFIX)
+            _logger().info("%s: completing the replacement of %s", self._directory, final)
+            self._filesystem.rename(self._path(name), self._path(final))
+            self._files[final] = self._files.pop(name)
+
+    def _segment(self, base_offset: int, size: int) -> LogSegment:
+        has_txn_index = file_name(base_offset, TXN_INDEX_FILE_SUFFIX) in self._files
+        return LogSegment(
+            self._filesystem, self._directory, base_offset, self._config, size=size, has_txn_index=has_txn_index
+        )
+
+    def _load_segments(self) -> None:
+        for name, size in self._files.items():
+            if name.endswith(LOG_FILE_SUFFIX):
+                self._load_segment(offset_from_file_name(name), size)
+            elif name.endswith(_LEFTOVER_SUFFIXES):
+                self._filesystem.remove(self._path(name))
+            elif name.endswith(_INDEX_SUFFIXES):
+                self._remove_orphan(name)
+        if not len(self._segments):
+            self._create_segment(self._log_start_offset)
+
+    def _load_segment(self, base_offset: int, size: int) -> None:
+        segment = self._segment(base_offset, size)
+        index = self._files.get(file_name(base_offset, INDEX_FILE_SUFFIX))
+        time_index = self._files.get(file_name(base_offset, TIME_INDEX_FILE_SUFFIX))
+        if size == index == time_index == 0:
+            segment.start_empty_indexes()
+        self._segments.add(segment)
+
+    def _remove_orphan(self, name: str) -> None:
+        if file_name(offset_from_file_name(name), LOG_FILE_SUFFIX) not in self._files:
+            _logger().warning("%s has no log file beside it; removing it", self._path(name))
+            self._filesystem.remove(self._path(name))
+
+    def _create_segment(self, base_offset: int) -> None:
+        self._segments.add(LogSegment.create(self._filesystem, self._directory, base_offset, self._config))
+
+    def _load_epochs(self) -> None:
+        if not self._files.get(LEADER_EPOCH_CHECKPOINT):
+            return
+        try:
+            self._epochs.load()
+        except CorruptCheckpointError as error:
+            # An epoch that is not in the file is found in its batches when the log is recovered.
+            _logger().error("%s; the leader epochs begin anew", error)
+
+    def _read_topic_id(self) -> bytes | None:
+        if PARTITION_METADATA not in self._files:
+            return None
+        try:
+            return read_partition_metadata(self._filesystem, self._path(PARTITION_METADATA))
+        except CorruptCheckpointError as error:
+            _logger().error("%s; the topic id must come from the metadata", error)
+            return None
+
+    # -- recovery ----------------------------------------------------------------------------------------------------
+
+    def _recover(self, now_ms: int) -> None:
+        """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
+        unflushed = self._segments.values(self._recovery_point, 1 << 63)
+        self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
+        for at, segment in enumerate(unflushed):
+            cut = self._recover_segment(segment)
+            if cut and at + 1 < len(unflushed):
+                self._delete_later_segments(unflushed[at + 1 :])
+                break
+
+    def _recover_segment(self, segment: LogSegment) -> bool:
+        segment.reset_indexes()
+        segment.txn_index.reset()
+        position = 0
+        next_offset = segment.base_offset
+        problem = None
+        try:
+            for header, chunk in segment.batches(0, check=True):
+                self._check_offsets(segment, header, position, next_offset)
+                self._take_in(segment, header, chunk, position)
+                position += header.size_in_bytes
+                next_offset = header.next_offset
+        except CorruptSegmentError as error:
+            problem = error
+        if problem is not None:
+            self._cut(segment, position, next_offset, problem)
+        segment.complete_indexes()
+        return problem is not None
+
+    def _check_offsets(self, segment: LogSegment, header: BatchHeader, position: int, next_offset: int) -> None:
+        if header.base_offset < next_offset and header.magic >= 2:
+            raise CorruptSegmentError(segment, position, f"offset {header.base_offset} follows {next_offset - 1}")
+        if not segment.offset_index.can_append(header.next_offset - 1):
+            raise CorruptSegmentError(segment, position, f"offset {header.next_offset - 1} is too far from its base")
+
+    def _take_in(self, segment: LogSegment, header: BatchHeader, chunk: bytes, position: int) -> None:
+        segment.index_recovered(header, position)
+        if header.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        aborted = self._producers.replay(chunk, header)
+        if aborted is not None:
+            segment.txn_index.append(aborted)
+
+    def _cut(self, segment: LogSegment, position: int, next_offset: int, problem: CorruptSegmentError) -> None:
+        size = segment.size - position
+        following = segment.next_sound_batch(position)
+        if following is None:
+            _logger().warning("%s; cutting the last %d bytes, the log ends at offset %d", problem, size, next_offset)
+        else:
+            _logger().error(
+                "%s; sound batches follow from byte %d on, but behind a gap they cannot be served: cutting %d bytes, "
+                "the log ends at offset %d",
+                problem, following, size, next_offset,
+            )  # fmt: skip
+        segment.truncate_bytes(position)
+
+    def _delete_later_segments(self, segments: list[LogSegment]) -> None:
+        size = sum(segment.size for segment in segments)
+        _logger().error(
+            "%s: deleting the %d segments (%d bytes) from offset %d on, for they follow the damaged one",
+            self._directory, len(segments), size, segments[0].base_offset,
+        )  # fmt: skip
+        for segment in segments:
+            self._segments.remove(segment)
+            segment.delete()
+
+    def _find_end(self) -> int:
+        """The offset after the last record."""
+        active = self._segments.active
+        try:
+            end = active.read_next_offset()
+        except CorruptRecordError as error:
+            _logger().error("%s, although the log was closed; recovering the segment", error)
+            self._restore_producers(self._log_start_offset, active.base_offset, 0)
+            self._recover_segment(active)
+            end = active.read_next_offset()
+        if end >= self._log_start_offset:
+            return end
+        _logger().error(
+            "%s ends at offset %d, before its start at %d (were files deleted?); starting it anew there",
+            self._directory, end, self._log_start_offset,
+        )  # fmt: skip
+        for segment in list(self._segments):
+            self._segments.remove(segment)
+            segment.delete()
+        self._epochs.clear()
+        self._producers.truncate_fully_and_start_at(self._log_start_offset)
+        self._create_segment(self._log_start_offset)
+        return self._log_start_offset
+
+    # -- producers ---------------------------------------------------------------------------------------------------
+
+    def _load_producers(self, start: int, end: int, now_ms: int) -> None:
+        producers = self._producers
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        if self._clean and not producers.snapshots:
+            # Closed by a broker that wrote no snapshots: no producer was active, or it is too old to matter.
+            producers.map_end_offset = end
+        else:
+            self._restore_producers(start, end, now_ms)
+        producers.take_snapshot(sync=False)
+
+    def _restore_producers(self, start: int, end: int, now_ms: int) -> None:
+        """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it."""
+        producers = self._producers
+        for problem in producers.truncate_and_reload(start, end, now_ms):
+            _logger().warning("%s; reading the log instead", problem)
+        for segment in self._segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
+            try:
+                self._replay_segment(segment, end)
+            except CorruptRecordError as error:
+                _logger().error("%s; what it says of producers is lost", error)
+        producers.map_end_offset = end
+
+    def _replay_segment(self, segment: LogSegment, end: int) -> None:
+        position = segment.locate(max(segment.base_offset, self._producers.map_end_offset))
+        for header, chunk in segment.batches(position, check=False) if position >= 0 else ():
+            if header.base_offset >= end:
+                break
+            self._producers.replay(chunk, header)

@@ -1,0 +1,222 @@
+"""All logs of one data directory: opening, making, deleting, closing, and the work in the background (LogManager)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.checkpoints import (
+    CLEAN_SHUTDOWN_FILE,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    CorruptCheckpointError,
+    OffsetCheckpointFile,
+    write_clean_shutdown_file,
+    write_partition_metadata,
+)
+from barnabas.broker.log.filesystem import DirectoryLock, DirectoryLockedError, FileSystem, OsFileSystem
+from barnabas.broker.log.log_config import LogConfig
+from barnabas.broker.log.log_file_utils import (
+    DELETE_DIR_SUFFIX,
+    MARKED_DIR_SUFFIXES,
+    log_directory_name,
+    marked_directory_name,
+    parse_directory_name,
+)
+from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.errors import IllegalStateError, KafkaStorageError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import logging
+
+Settings = Mapping[str, object]
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+def _logger() -> logging.Logger:
+    # Loaded when there is something to say: logging costs 6 ms of every start.
+    import logging
+
+    return logging.getLogger(__name__)
+
+
+class LogManager:
+    """The logs in one data directory, which no other broker may use meanwhile.
+
+    `config` holds defaults for the settings of topics (`segment.bytes`), and the broker's intervals
+    (`log.retention.check.interval.ms`). `random_bytes(size)` makes the unique names of deleted directories.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        filesystem: FileSystem | None = None,
+        config: Settings | None = None,
+        *,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.directory = os.fspath(directory)
+        self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
+        self.config = dict(config or {})
+        self.had_clean_shutdown = False
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
+        self._random_bytes = random_bytes
+        self._lock: DirectoryLock | None = None
+        self._recovery_points = self._checkpoint(RECOVERY_POINT_CHECKPOINT)
+        self._log_start_offsets = self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def _checkpoint(self, name: str) -> OffsetCheckpointFile:
+        return OffsetCheckpointFile(self.filesystem, self._path(name))
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def start(self, topic_settings: Callable[[str], Settings] | None = None, now_ms: int = 0) -> None:
+        """Lock the directory (made if need be) and open every log in it, recovering those that were not closed.
+
+        `topic_settings(topic)` gives what a topic sets beside the defaults. Raises `KafkaStorageError` for a directory
+        that another broker uses, that cannot be read, or whose logs cannot be opened.
+        """
+        try:
+            self.filesystem.make_directory(self.directory)
+            self._lock = self.filesystem.lock(self._path(LOCK_FILE))
+        except DirectoryLockedError as error:
+            raise KafkaStorageError(
+                f"the data directory {self.directory} is in use ({error}); stop that broker or choose another directory"
+            ) from error
+        except OSError as error:
+            raise KafkaStorageError(f"the data directory {self.directory} cannot be used: {error}") from error
+        try:
+            self._load_logs(topic_settings or (lambda _topic: {}), now_ms)
+        except OSError as error:
+            self._unlock()
+            raise KafkaStorageError(f"the logs in {self.directory} cannot be opened: {error}") from error
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _load_logs(self, topic_settings: Callable[[str], Settings], now_ms: int) -> None:
+        marker = self._path(CLEAN_SHUTDOWN_FILE)
+        self.had_clean_shutdown = self.filesystem.exists(marker)
+        # From here on a crash counts as one, even if nothing was written yet.
+        self.filesystem.remove(marker)
+        recovery_points = self._read_checkpoint(self._recovery_points)
+        log_start_offsets = self._read_checkpoint(self._log_start_offsets)
+        configs: dict[str, LogConfig] = {}
+        for entry in self.filesystem.list(self.directory):
+            if not entry.is_directory:
+                continue
+            topic_partition = self._partition_of(entry.name)
+            if topic_partition is None:
+                continue
+            topic = topic_partition.topic
+            if topic not in configs:
+                configs[topic] = self._log_config(topic_settings(topic))
+            self.logs[topic_partition] = LogLoader(
+                self.filesystem,
+                self._path(entry.name),
+                topic_partition,
+                configs[topic],
+                clean=self.had_clean_shutdown,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=log_start_offsets.get(topic_partition, 0),
+            ).load(now_ms)
+
+    def _read_checkpoint(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
+        try:
+            return checkpoint.read()
+        except CorruptCheckpointError as error:
+            _logger().warning("%s; going without", error)
+            return {}
+
+    def _partition_of(self, name: str) -> TopicPartition | None:
+        topic_partition = parse_directory_name(name)
+        if topic_partition is None or topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            _logger().warning("%s holds no partition; leaving it alone", self._path(name))
+            return None
+        if name.endswith(MARKED_DIR_SUFFIXES):
+            return None
+        return topic_partition
+
+    def _log_config(self, settings: Settings) -> LogConfig:
+        return LogConfig({**self.config, **settings})
+
+    # -- logs --------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[UnifiedLog]:
+        return iter(list(self.logs.values()))
+
+    def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
+        """The log of a partition, None when there is none."""
+        return self.logs.get(topic_partition)
+
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: bytes | None = None, config: Settings | None = None
+    ) -> UnifiedLog:
+        """Make the log of a new partition. Raises `IllegalStateError` if there is one, and `KafkaStorageError`."""
+        if self._lock is None:
+            raise IllegalStateError(f"the log manager of {self.directory} is not started")
+        if topic_partition in self.logs:
+            raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
+        log_config = self._log_config(config or {})
+        directory = self._path(log_directory_name(topic_partition))
+        try:
+            self.filesystem.make_directory(directory)
+            if topic_id is not None:
+                write_partition_metadata(self.filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
+            log = LogLoader(self.filesystem, directory, topic_partition, log_config, clean=True).load()
+        except OSError as error:
+            raise KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}") from error
+        self.logs[topic_partition] = log
+        return log
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Take a log out of use and rename its directory; its files go later, step by step."""
+        log = self.logs.pop(topic_partition, None)
+        if log is None:
+            return
+        name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX)
+        log.mark_deleted(self._path(name))
+
+    def close(self) -> None:
+        """Flush and close every log, and say so on the disk, so that the next start need not recover.
+
+        A log that cannot be closed keeps the others from nothing; the next start recovers then.
+        """
+        if self._lock is None:
+            return
+        failed = False
+        for topic_partition, log in self.logs.items():
+            try:
+                log.flush()
+                log.close()
+            except KafkaStorageError as error:
+                failed = True
+                _logger().error("%s was not closed: %s", topic_partition, error)
+        try:
+            self._write_checkpoints(sync=True)
+            if not failed:
+                write_clean_shutdown_file(self.filesystem, self._path(CLEAN_SHUTDOWN_FILE))
+        except OSError as error:
+            _logger().error("the checkpoints of %s were not written: %s", self.directory, error)
+        finally:
+            self._unlock()
+
+    def _write_checkpoints(self, *, sync: bool) -> None:
+        logs = self.logs.items()
+        self._recovery_points.write({name: log.recovery_point for name, log in logs}, sync=sync)
+        starts = {name: log.log_start_offset for name, log in logs if log.starts_within_segment}
+        self._log_start_offsets.write(starts, sync=sync)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

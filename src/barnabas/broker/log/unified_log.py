@@ -1,0 +1,350 @@
+"""The log of one partition, as the broker sees it (UnifiedLog)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.append_origin import CLIENT
+from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED, FetchDataInfo
+from barnabas.broker.log.log_append_info import LogAppendInfo
+from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
+from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
+from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
+from barnabas.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.filesystem import Buffer
+    from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
+    from barnabas.broker.log.local_log import LocalLog
+    from barnabas.broker.log.log_config import LogConfig
+    from barnabas.broker.log.producer_state_manager import ProducerStateManager
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class UnifiedLog:
+    """An append-only sequence of records with offsets; the file behind one partition.
+
+    What `append` has returned is in the operating system's hands, so it survives the end of this process; what
+    `flush` has returned is on the disk. One thread at a time uses a log.
+
+    When the disk fails in a way that leaves the state of the files unknown, the log goes offline: every later call
+    raises `KafkaStorageError` until the broker is started again and recovers it.
+    """
+
+    __slots__ = (
+        "_offline",
+        "_validator",
+        "config",
+        "high_watermark",
+        "last_flushed_ms",
+        "leader_epochs",
+        "local_log",
+        "log_start_offset",
+        "producer_state",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        local_log: LocalLog,
+        producer_state: ProducerStateManager,
+        leader_epochs: LeaderEpochFileCache,
+        *,
+        log_start_offset: int,
+        topic_id: bytes | None,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.local_log = local_log
+        self.config = local_log.config
+        self.producer_state = producer_state
+        self.leader_epochs = leader_epochs
+        self.log_start_offset = log_start_offset
+        self.high_watermark = local_log.log_end_offset
+        self.topic_id = topic_id
+        self.last_flushed_ms: int | None = None
+        self._validator = LogValidator(str(topic_partition), local_log.config)
+        self._offline: str | None = None
+        producer_state.on_high_watermark_updated(self.high_watermark)
+
+    def __repr__(self) -> str:
+        return f"UnifiedLog({self.directory}, offsets {self.log_start_offset} to {self.log_end_offset})"
+
+    # -- where things stand ------------------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> str:
+        """The path of the log's directory."""
+        return self.local_log.directory
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.local_log.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset below which everything is on the disk."""
+        return self.local_log.recovery_point
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided; what `read_committed` sees."""
+        unstable = self.producer_state.first_unstable_offset
+        if unstable == NO_OFFSET or unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last record, -1 when there is none."""
+        return self.leader_epochs.latest_epoch
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return self.local_log.segments.size
+
+    @property
+    def number_of_segments(self) -> int:
+        """How many segments there are."""
+        return len(self.local_log.segments)
+
+    @property
+    def starts_within_segment(self) -> bool:
+        """Whether the log's start is not simply that of its first segment, so that a checkpoint must tell it."""
+        return self.log_start_offset > self.local_log.segments.first.base_offset
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Let consumers see what lies below the offset; the new high watermark, kept within the log."""
+        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producer_state.on_high_watermark_updated(self.high_watermark)
+        return self.high_watermark
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other settings from now on."""
+        self.config = self.local_log.config = self._validator.config = config
+
+    def check_online(self) -> None:
+        """Raise `KafkaStorageError` if the disk has failed under this log."""
+        if self._offline is not None:
+            raise KafkaStorageError(f"{self.directory} is offline since {self._offline}; restart the broker to recover")
+
+    def storage_failure(self, action: str, error: OSError, *, offline: bool = True) -> KafkaStorageError:
+        """The error for a failure of the disk; takes the log offline unless its files are known to be right."""
+        if offline:
+            from logging import getLogger
+
+            self._offline = f"{action} failed: {error}"
+            getLogger(__name__).error("%s goes offline: %s", self.directory, self._offline)
+        return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
+
+    # -- appending ---------------------------------------------------------------------------------------------------
+
+    def append(self, data: Buffer, *, now_ms: int, origin: int = CLIENT, leader_epoch: int = 0) -> LogAppendInfo:
+        """Write the record batches in `data` at the end of the log, all of them or none.
+
+        `data` is not changed. Raises what `LogValidator.validate_and_assign_offsets` and `ProducerAppendInfo.append`
+        raise, `RecordBatchTooLargeError` for more than a segment, and `KafkaStorageError`; then nothing was written.
+        """
+        self.check_online()
+        local = self.local_log
+        records = self._validator.validate_and_assign_offsets(
+            data, first_offset=local.log_end_offset, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms
+        )
+        size = len(records.buffer)
+        if size > self.config.segment_bytes:
+            raise RecordBatchTooLargeError(f"{size} bytes for {self.topic_partition} exceed segment.bytes")
+        producers, completed, duplicate = self._check_producers(records, origin)
+        if duplicate is not None:
+            return self._duplicate_info(duplicate)
+        self._write(records, leader_epoch, now_ms)
+        self._update_producers(producers, completed)
+        if self.high_watermark < local.log_end_offset:
+            self.update_high_watermark(local.log_end_offset)
+        if local.unflushed_messages >= self.config.flush_messages:
+            self.flush()
+        return LogAppendInfo(
+            records.first_offset,
+            records.last_offset,
+            records.log_append_time,
+            self.log_start_offset,
+            records.record_count,
+            size,
+            False,
+        )
+
+    def _check_producers(
+        self, records: ValidatedRecords, origin: int
+    ) -> tuple[dict[int, ProducerAppendInfo], list[CompletedTxn], BatchMetadata | None]:
+        producers: dict[int, ProducerAppendInfo] = {}
+        completed = []
+        offset = records.first_offset
+        for header in records.headers:
+            producer_id = header.producer_id
+            if producer_id >= 0:
+                entry = self.producer_state.producers.get(producer_id)
+                if entry is not None and origin == CLIENT:
+                    repeated = entry.find_duplicate(header.producer_epoch, header.base_sequence, header.last_sequence)
+                    if repeated is not None:
+                        return {}, [], repeated
+                info = producers.get(producer_id)
+                if info is None:
+                    info = producers[producer_id] = self.producer_state.prepare_update(producer_id, origin)
+                transaction = info.append(records.buffer, header, offset)
+                if transaction is not None:
+                    completed.append(transaction)
+            offset += header.last_offset_delta + 1
+        return producers, completed, None
+
+    def _duplicate_info(self, batch: BatchMetadata) -> LogAppendInfo:
+        append_time = batch.timestamp if self.config.message_timestamp_type else -1
+        return LogAppendInfo(
+            batch.first_offset, batch.last_offset, append_time, self.log_start_offset, batch.offset_delta + 1, 0, True
+        )
+
+    def _write(self, records: ValidatedRecords, leader_epoch: int, now_ms: int) -> None:
+        local = self.local_log
+        try:
+            self._maybe_roll(records, now_ms)
+            if leader_epoch != self.leader_epochs.latest_epoch:
+                self.leader_epochs.assign(leader_epoch, records.first_offset)
+        except OSError as error:
+            raise self.storage_failure("preparing an append", error, offline=False) from error
+        segment = local.segments.active
+        try:
+            local.append(records.buffer, records.first_offset, records.batches)
+        except OSError as error:
+            self._undo_append(segment, error)
+
+    def _undo_append(self, segment: LogSegment, error: OSError) -> None:
+        # Part of the batch may be in the file. Cut it; where even that fails, only recovery can tell what is there.
+        try:
+            segment.file.truncate(segment.size)
+        except OSError as second:
+            raise self.storage_failure("an append, and then taking it back,", second) from error
+        raise self.storage_failure("an append", error, offline=False) from error
+
+    def _maybe_roll(self, records: ValidatedRecords, now_ms: int) -> None:
+        active = self.local_log.segments.active
+        size = len(records.buffer)
+        if active.should_roll(self.config, size, records.max_timestamp, records.last_offset, now_ms):
+            self.roll()
+
+    def _update_producers(self, producers: dict[int, ProducerAppendInfo], completed: list[CompletedTxn]) -> None:
+        state = self.producer_state
+        for info in producers.values():
+            state.update(info)
+        for transaction in completed:
+            aborted = state.finish(transaction)
+            if aborted is not None:
+                try:
+                    self.local_log.segments.active.txn_index.append(aborted)
+                except OSError as error:
+                    raise self.storage_failure("writing the transaction index", error) from error
+        state.map_end_offset = self.log_end_offset
+
+    def roll(self) -> LogSegment:
+        """Begin a new segment, with a snapshot of the producers at its start. Raises `OSError`."""
+        segment = self.local_log.roll()
+        self.producer_state.map_end_offset = segment.base_offset
+        self.producer_state.take_snapshot(sync=False)
+        return segment
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_message: bool = True,
+        isolation: int = READ_UNCOMMITTED,
+        max_offset: int | None = None,
+    ) -> FetchDataInfo:
+        """Bytes of the batches from the one with `offset` on.
+
+        They end at the high watermark (for `READ_COMMITTED` at the last stable offset, and never beyond `max_offset`)
+        or after `max_bytes`, perhaps within a batch; but the first batch comes whole if `min_one_message`. Nothing
+        is returned at the end of what may be seen. Raises `OffsetOutOfRangeError` for an offset before the log's start
+        or behind its end, and `KafkaStorageError`.
+        """
+        self.check_online()
+        if offset < self.log_start_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic_partition} was asked for; the log starts at {self.log_start_offset}"
+            )
+        committed = isolation == READ_COMMITTED
+        bound = self.last_stable_offset if committed else self.high_watermark
+        if max_offset is not None:
+            bound = min(bound, max_offset)
+        try:
+            return self.local_log.read(
+                offset, max_bytes, bound, min_one_message=min_one_message, include_aborted=committed
+            )
+        except OSError as error:
+            raise self.storage_failure(f"reading from offset {offset}", error, offline=False) from error
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record whose timestamp is not below the one given (epoch ms); None when there is none."""
+        self.check_online()
+        try:
+            for segment in self.local_log.segments:
+                if segment.largest_timestamp() >= timestamp:
+                    found = segment.find_offset_by_timestamp(timestamp, self.log_start_offset)
+                    if found is not None:
+                        return found
+        except OSError as error:
+            raise self.storage_failure(f"searching timestamp {timestamp}", error, offline=False) from error
+        return None
+
+    def earliest_offset(self) -> TimestampAndOffset:
+        """The log's start (ListOffsets, timestamp -2); the timestamp is -1."""
+        start = self.log_start_offset
+        return TimestampAndOffset(-1, start, self.leader_epochs.epoch_for_offset(start))
+
+    def latest_offset(self, isolation: int = READ_UNCOMMITTED) -> TimestampAndOffset:
+        """The end of what may be seen (ListOffsets, timestamp -1); the timestamp is -1."""
+        offset = self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
+        return TimestampAndOffset(-1, offset, self.latest_epoch)
+
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp (ListOffsets, timestamp -3); None for an empty log."""
+        self.check_online()
+        segments = list(self.local_log.segments)
+        timestamp = max(segment.max_timestamp.timestamp for segment in segments)
+        return self.offset_for_timestamp(timestamp) if timestamp >= 0 else None
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
+        """The largest leader epoch not above the one given, and where it ends (OffsetForLeaderEpoch); -1 if unknown."""
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # -- keeping -----------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when every record is on the disk. Raises `KafkaStorageError`."""
+        self.check_online()
+        try:
+            self.local_log.flush(self.log_end_offset)
+            self.leader_epochs.flush()
+        except OSError as error:
+            # The system may have dropped the pages that it could not write: trying again would hide that.
+            raise self.storage_failure("flushing", error) from error
+
+    def mark_deleted(self, directory: str) -> None:
+        """Rename the directory to that of a deleted log; the log is of no use then. Raises `KafkaStorageError`."""
+        try:
+            self.local_log.abandon(directory)
+        except OSError as error:
+            raise self.storage_failure("deleting", error) from error
+        self._offline = "it was deleted"
+
+    def close(self) -> None:
+        """Write a snapshot of the producers, complete the files and give all handles back."""
+        self.check_online()
+        try:
+            self.producer_state.take_snapshot()
+            self.local_log.close()
+        except OSError as error:
+            raise self.storage_failure("closing", error) from error
