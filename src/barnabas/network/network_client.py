@@ -207,7 +207,7 @@ class NetworkClient:
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._last_used[request.destination] = now
-        self._selector.send(request.destination, (frame,))
+        self._selector.send(request.destination, (frame,), expect_response=request.expect_response)
 
     def _build(self, request: ClientRequest) -> tuple[Any, int]:
         message = request.message
@@ -236,8 +236,10 @@ class NetworkClient:
             responses, self._aborted_sends = self._aborted_sends, []
             self._complete_responses(responses)
             return responses
-        wait = min(timeout, self._metadata_updater.maybe_update(now, self), self._time_to_next_timeout(now))
-        now = self._selector.poll(wait, now)
+        until_update = self._metadata_updater.maybe_update(now, self)
+        if timeout > 0:
+            timeout = min(timeout, until_update, self._time_to_next_timeout(now))
+        now = self._selector.poll(timeout, now)
         responses = []
         self.handle_completed_sends(responses, now)
         self.handle_completed_receives(responses, now)

@@ -54,8 +54,11 @@ class Selectable(Protocol):
     def is_send_in_progress(self, node_id: int) -> bool:
         """Whether the last send has not been handed over completely."""
 
-    def send(self, node_id: int, buffers: Sequence[Buffer]) -> None:
-        """Queues one frame, its size included, for the next poll; one at a time for each node."""
+    def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
+        """Queues one frame, its size included, for the next poll; one at a time for each node.
+
+        Without `expect_response` the poll that hands it over returns at once: nothing else will come of it.
+        """
 
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """Bounds the frames that the node may send from now on."""

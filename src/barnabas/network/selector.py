@@ -35,6 +35,7 @@ class _Channel:
         "addresses",
         "interest",
         "is_connected",
+        "is_last_word",
         "node_id",
         "receive",
         "sending",
@@ -50,6 +51,7 @@ class _Channel:
         self.socket: socket.socket | None = None
         self.interest = 0
         self.is_connected = False
+        self.is_last_word = False
         self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
         self.sending: list[memoryview] = []
 
@@ -80,6 +82,7 @@ class Selector:
         self._waker.setblocking(False)
         self._wakee.setblocking(False)
         self._is_wakeup_pending = False
+        self._has_said_last_word = False
         self._selector.register(self._wakee, _READ, None)
 
     def fileno(self) -> int:
@@ -161,7 +164,7 @@ class Selector:
         """See `Selectable.set_max_receive_size`."""
         self._channels[node_id].receive.max_size = size
 
-    def send(self, node_id: int, buffers: Sequence[Buffer]) -> None:
+    def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
         """See `Selectable.send`.
 
         Raises:
@@ -173,6 +176,7 @@ class Selector:
         if channel.sending:
             raise IllegalStateError(f"the last send to node {node_id} is still in progress")
         channel.sending = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        channel.is_last_word = not expect_response
         self._to_write.append(channel)
 
     def poll(self, timeout: float, now: float) -> float:
@@ -186,8 +190,9 @@ class Selector:
             to_write, self._to_write = self._to_write, []
             for channel in to_write:
                 self._write(channel)
-        if self.completed_sends or self._failed:
+        if self._failed or self._has_said_last_word:
             timeout = 0.0
+            self._has_said_last_word = False
         events = self._selector.select(min(max(timeout, 0.0), _LONGEST_WAIT))
         for key, mask in events:
             channel = key.data
@@ -234,6 +239,7 @@ class Selector:
             return
         if channel.interest & _WRITE:
             self._set_interest(channel, _READ)
+        self._has_said_last_word |= channel.is_last_word
         self.completed_sends.append(channel.node_id)
 
     def _read(self, channel: _Channel) -> None:
