@@ -1,0 +1,514 @@
+# cython: language_level=3, boundscheck=False
+"""Everything that runs once per record: from `do_send` into the last batch of the partition's deque.
+
+This is the producer's one compiled module. It holds the parts of `Producer`, `RecordAccumulator`, `ProducerBatch` and
+the built-in partitioner that a record passes; what runs once per batch stands in their own files, which derive from
+the classes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # the same names where Cython is not installed
+
+if TYPE_CHECKING:
+    from barnabas.client.producer.record_metadata import RecordMetadata
+
+# A record batch's header, and the most that a record adds to its key, value and headers: its own length, attributes,
+# timestamp delta and offset delta.
+BATCH_OVERHEAD = cython.declare(cython.int, 61)
+RECORD_OVERHEAD = cython.declare(cython.int, 21)
+MASK = cython.declare(cython.uint, 0xFFFFFFFF)
+MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
+SEED = cython.declare(cython.uint, 0x9747B28C)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _murmur2(data: bytes) -> cython.uint:
+    size: cython.Py_ssize_t = len(data)
+    at: cython.p_uchar = data  # type: ignore[assignment]  # the stub's p_uchar has no bytes, whose items are ints too
+    whole: cython.Py_ssize_t = size & ~3
+    i: cython.Py_ssize_t = 0
+    k: cython.uint = 0
+    h: cython.uint = (SEED ^ size) & MASK
+    while i < whole:
+        k = at[i] | at[i + 1] << 8 | at[i + 2] << 16 | cython.cast(cython.uint, at[i + 3]) << 24
+        k = (k * MULTIPLIER) & MASK
+        k ^= k >> 24
+        k = (k * MULTIPLIER) & MASK
+        h = ((h * MULTIPLIER) & MASK) ^ k
+        i += 4
+    if size - whole == 3:
+        h ^= at[whole + 2] << 16
+    if size - whole >= 2:
+        h ^= at[whole + 1] << 8
+    if size - whole >= 1:
+        h = ((h ^ at[whole]) * MULTIPLIER) & MASK
+    h ^= h >> 13
+    h = (h * MULTIPLIER) & MASK
+    return h ^ (h >> 15)
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's hash of a serialized key, as Java's signed 32-bit integer."""
+    unsigned: cython.longlong = _murmur2(data)
+    return unsigned - 0x100000000 if unsigned >= 0x80000000 else unsigned
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of a serialized key: murmur2 with the sign bit cleared, modulo all partitions of the topic."""
+    return (_murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _varint_size(value: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    # Lengths are zigzag coded: twice the value, seven bits a byte.
+    size: cython.Py_ssize_t = 1
+    value = value << 1
+    while value >= 128:
+        value >>= 7
+        size += 1
+    return size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _field_size(data: bytes | None) -> cython.Py_ssize_t:
+    if data is None:
+        return 1
+    size: cython.Py_ssize_t = len(data)
+    return size + 1 if size < 64 else size + _varint_size(size)
+
+
+@cython.cfunc
+def _headers_size(headers: tuple[tuple[str, bytes | None], ...]) -> cython.Py_ssize_t:
+    size: cython.Py_ssize_t = _varint_size(len(headers))
+    for key, value in headers:
+        size += _field_size(key.encode()) + _field_size(value)
+    return size
+
+
+def record_size_upper_bound(
+    key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()
+) -> int:
+    """The most bytes that a batch of this one record can take, uncompressed."""
+    return (
+        BATCH_OVERHEAD
+        + RECORD_OVERHEAD
+        + _field_size(key)
+        + _field_size(value)
+        + (_headers_size(headers) if headers else 1)
+    )
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+@cython.cclass
+class FutureRecordMetadata:
+    """What becomes of one record; `send()` returns it.
+
+    Cheap on purpose: all records of a batch share one `ProduceRequestResult`, and the offset is its base offset plus
+    the record's place in the batch. Any thread may ask; only the Sender thread completes.
+    """
+
+    request_result: Any = cython.declare(object, visibility="readonly")
+    relative_offset = cython.declare(cython.int, visibility="readonly")
+    _timestamp: Any
+    _key_size: cython.int
+    _value_size: cython.int
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The record's place in the log; waits at most `timeout` seconds.
+
+        Raises `KafkaTimeoutError` when that is not known in time, or the error with which the record failed.
+        """
+        self.request_result.wait_for(self.relative_offset, timeout)
+        place, error = self.request_result.outcome(self.relative_offset)
+        if error is not None:
+            # All records of a failed batch share the error: without this its traceback would grow with each of them.
+            raise error.with_traceback(None)
+        return self._metadata(place)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error with which the record failed, or None; waits at most `timeout` seconds."""
+        self.request_result.wait_for(self.relative_offset, timeout)
+        error: BaseException | None = self.request_result.outcome(self.relative_offset)[1]
+        return error
+
+    def done(self) -> bool:
+        """Whether the record was stored or has failed."""
+        return bool(self.request_result.done(self.relative_offset))
+
+    def add_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> None:
+        """Call `callback(future)` in the Sender thread when the record is done; at once when it is done already."""
+        self.request_result.add_done_callback(self, self.relative_offset, callback)
+
+    def metadata_and_error(self) -> tuple[RecordMetadata, BaseException | None]:
+        """What `on_delivery` receives, once the batch has its result; a failed record has offset -1."""
+        place, error = self.request_result.outcome(self.relative_offset)
+        return self._metadata(place), error
+
+    def _metadata(self, place: tuple[Any, int, int]) -> RecordMetadata:
+        from barnabas.client.producer.record_metadata import RecordMetadata
+
+        topic_partition, offset, log_append_time = place
+        return RecordMetadata(
+            topic_partition.topic,
+            topic_partition.partition,
+            offset,
+            log_append_time if log_append_time != -1 else self._timestamp,
+            self._key_size,
+            self._value_size,
+        )
+
+    def __await__(self) -> Any:
+        from barnabas.client.producer.record_metadata import wait_in_loop
+
+        return wait_in_loop(self).__await__()
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "pending"
+        return f"<FutureRecordMetadata {self.request_result.topic_partition} +{self.relative_offset} {state}>"
+
+
+@cython.cfunc
+def _new_future(
+    result: Any,
+    index: cython.int,
+    timestamp: Any,
+    key: bytes | None,
+    value: bytes | None,
+) -> FutureRecordMetadata:
+    future: FutureRecordMetadata = FutureRecordMetadata.__new__(FutureRecordMetadata)
+    future.request_result = result
+    future.relative_offset = index
+    future._timestamp = timestamp
+    future._key_size = -1 if key is None else len(key)
+    future._value_size = -1 if value is None else len(value)
+    return future
+
+
+def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value: bytes | None) -> FutureRecordMetadata:
+    """A future for one record of a result; for those who append outside the accumulator."""
+    return _new_future(result, index, timestamp, key, value)
+
+
+@cython.cclass
+class AppendableBatch:
+    """The part of `ProducerBatch` that every record passes. The accumulator's lock guards it."""
+
+    builder: Any = cython.declare(object, visibility="public")
+    request_result: Any = cython.declare(object, visibility="public")
+    callbacks = cython.declare(list, visibility="public")
+    record_count = cython.declare(cython.int, visibility="public")
+    max_record_size = cython.declare(cython.Py_ssize_t, visibility="public")
+    is_open = cython.declare(cython.bint, visibility="public")
+    _append_to_builder: Any
+
+    def __init__(self, builder: Any, request_result: Any) -> None:
+        self.builder = builder
+        self.request_result = request_result
+        self.callbacks = []
+        self.record_count = 0
+        self.max_record_size = 0
+        self.is_open = True
+        self._append_to_builder = builder.try_append
+
+    @cython.cfunc
+    def _try_append(
+        self,
+        timestamp: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        size: cython.Py_ssize_t,
+    ) -> FutureRecordMetadata | None:
+        index: cython.int = self._append_to_builder(timestamp, key, value, headers)
+        if index < 0:
+            return None
+        if size > self.max_record_size:
+            self.max_record_size = size
+        future: FutureRecordMetadata = _new_future(self.request_result, index, timestamp, key, value)
+        self.record_count = index + 1
+        if on_delivery is not None:
+            # Kept so that the callback sees the record's own place, also after the batch was split.
+            # One flat list: a tuple for each record would be work for the garbage collector.
+            self.callbacks.append(future)
+            self.callbacks.append(on_delivery)
+        return future
+
+    def try_append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...] = (),
+        on_delivery: Any = None,
+        size: int = 0,
+    ) -> FutureRecordMetadata | None:
+        """Append the record if the builder has room for it; None, with nothing stored, when it has not."""
+        return self._try_append(timestamp, key, value, headers, on_delivery, size)
+
+
+@cython.cclass
+class StickyPartition:
+    """The state of the built-in partitioner that every record without a key passes."""
+
+    partition = cython.declare(cython.int, visibility="public")
+    produced_bytes = cython.declare(cython.longlong, visibility="public")
+    sticky_batch_size = cython.declare(cython.longlong, visibility="public")
+
+    def __init__(self, sticky_batch_size: int) -> None:
+        self.partition = -1
+        self.produced_bytes = 0
+        self.sticky_batch_size = sticky_batch_size
+
+
+@cython.cclass
+class TopicInfo:
+    """What the accumulator keeps per topic: the deque of batches of each partition, and the sticky partition."""
+
+    batches = cython.declare(dict, visibility="public")
+    sticky = cython.declare(StickyPartition, visibility="public")
+    partition_count = cython.declare(cython.int, visibility="public")
+    metadata_version = cython.declare(cython.longlong, visibility="public")
+
+    def __init__(self, sticky: StickyPartition) -> None:
+        self.batches = {}
+        self.sticky = sticky
+        self.partition_count = 0
+        self.metadata_version = -1
+
+
+@cython.cclass
+class RecordAppender:
+    """The part of `RecordAccumulator` that every record passes."""
+
+    topics = cython.declare(dict, visibility="public")
+    closed = cython.declare(cython.bint, visibility="public")
+    metadata_version = cython.declare(cython.longlong, visibility="public")
+    _acquire: Any
+    _release: Any
+
+    def __init__(self, lock: Any) -> None:
+        self.topics = {}
+        self.closed = False
+        self.metadata_version = 0
+        self._acquire = lock.acquire
+        self._release = lock.release
+
+    @cython.cfunc
+    def _try_append(
+        self,
+        queue: Any,
+        timestamp: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        size: cython.Py_ssize_t,
+    ) -> FutureRecordMetadata | None:
+        if self.closed:
+            raise IllegalStateError("The producer was closed while a record was being sent; the record was not taken")
+        if not queue:
+            return None
+        last: AppendableBatch = queue[-1]
+        if not last.is_open:
+            return None
+        future: FutureRecordMetadata | None = last._try_append(timestamp, key, value, headers, on_delivery, size)
+        if future is None:
+            last.is_open = False
+        return future
+
+    def try_append(
+        self,
+        queue: Any,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...] = (),
+        on_delivery: Any = None,
+        size: int = 0,
+    ) -> FutureRecordMetadata | None:
+        """Append to the last batch of the deque, under the lock; None when there is none or it has no room.
+
+        A batch without room takes no more records from then on.
+        """
+        return self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
+
+    @cython.cfunc
+    def _append_to_last(
+        self,
+        info: TopicInfo,
+        partition: cython.int,
+        timestamp: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        size: cython.Py_ssize_t,
+    ) -> FutureRecordMetadata | None:
+        sticky: StickyPartition = info.sticky
+        chosen: cython.int = partition
+        future: FutureRecordMetadata | None = None
+        self._acquire()
+        try:
+            if partition < 0:
+                chosen = sticky.partition
+                if sticky.produced_bytes >= 2 * sticky.sticky_batch_size:
+                    return None
+            queue: Any = info.batches.get(chosen)
+            if queue is not None:
+                future = self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
+                if partition < 0 and future is not None:
+                    sticky.produced_bytes += size
+        finally:
+            self._release()
+        return future
+
+
+@cython.cclass
+class SendPath:
+    """`do_send` and the little state it reads: what every record passes, in Kafka's order.
+
+    `await_metadata(topic, partition) -> (TopicInfo, seconds waited)` and
+    `append_slowly(topic, info, partition, timestamp, key, value, headers, on_delivery, size, key_object, value_object,
+    waited)` belong to `Producer`; they run once per batch, or when a custom partitioner chooses.
+    """
+
+    accumulator: RecordAppender
+    closed_reason: Any = cython.declare(object, visibility="public")
+    _await_metadata: Any
+    _append_slowly: Any
+    _key_serializer: Any
+    _value_serializer: Any
+    _max_request_size: cython.Py_ssize_t
+    _buffer_memory: cython.Py_ssize_t
+    _custom: cython.bint
+    _ignore_keys: cython.bint
+
+    def __init__(
+        self,
+        accumulator: RecordAppender,
+        await_metadata: Any,
+        append_slowly: Any,
+        key_serializer: Any,
+        value_serializer: Any,
+        max_request_size: int,
+        buffer_memory: int,
+        has_custom_partitioner: bool,
+        ignore_keys: bool,
+    ) -> None:
+        self.accumulator = accumulator
+        self.closed_reason = None
+        self._await_metadata = await_metadata
+        self._append_slowly = append_slowly
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._max_request_size = max_request_size
+        self._buffer_memory = buffer_memory
+        self._custom = has_custom_partitioner
+        self._ignore_keys = ignore_keys
+
+    def do_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        headers: Any,
+        on_delivery: Any,
+    ) -> FutureRecordMetadata:
+        """Metadata, serializers, partition, size check, append: on the caller's thread. Raises what goes wrong."""
+        if self.closed_reason is not None:
+            raise IllegalStateError(self.closed_reason)
+        chosen: cython.int = -1 if partition is None else _checked_partition(partition)
+        waited: Any = 0.0
+        found: Any = self.accumulator.topics.get(topic)
+        if found is None:
+            found, waited = self._await_metadata(topic, chosen)
+        info: TopicInfo = found
+        if info.metadata_version != self.accumulator.metadata_version or chosen >= info.partition_count:
+            found, waited = self._await_metadata(topic, chosen)
+            info = found
+        key_bytes: bytes | None
+        value_bytes: bytes | None
+        frozen: tuple[Any, ...] = () if headers is None else _freeze_headers(headers)
+        if self._key_serializer is None:
+            key_bytes = key if key is None or type(key) is bytes else _as_bytes(key, "key")
+        else:
+            key_bytes = _serialized(self._key_serializer, topic, key, frozen, "key")
+        if self._value_serializer is None:
+            value_bytes = value if value is None or type(value) is bytes else _as_bytes(value, "value")
+        else:
+            value_bytes = _serialized(self._value_serializer, topic, value, frozen, "value")
+        size: cython.Py_ssize_t = RECORD_OVERHEAD + _field_size(key_bytes) + _field_size(value_bytes)
+        size += _headers_size(frozen) if frozen else 1
+        if chosen < 0 and key_bytes is not None and not self._custom and not self._ignore_keys:
+            chosen = (_murmur2(key_bytes) & 0x7FFFFFFF) % info.partition_count
+        if size + BATCH_OVERHEAD > self._max_request_size or size + BATCH_OVERHEAD > self._buffer_memory:
+            raise self._too_large(size + BATCH_OVERHEAD)
+        timestamp: Any = timestamp_ms
+        if timestamp is None:
+            now: cython.double = time()
+            timestamp = int(now * 1000)
+        future: FutureRecordMetadata | None = None
+        if not self._custom or chosen >= 0:
+            future = self.accumulator._append_to_last(
+                info, chosen, timestamp, key_bytes, value_bytes, frozen, on_delivery, size
+            )
+        if future is None:
+            future = self._append_slowly(
+                topic, info, chosen, timestamp, key_bytes, value_bytes, frozen, on_delivery, size, key, value, waited
+            )
+        return future
+
+    def _too_large(self, size: int) -> RecordTooLargeError:
+        if size > self._max_request_size:
+            return RecordTooLargeError(
+                f"The record is {size} bytes when serialized, more than max.request.size allows "
+                f"({self._max_request_size}); send smaller records or raise it"
+            )
+        return RecordTooLargeError(
+            f"The record is {size} bytes when serialized, more than the whole buffer.memory ({self._buffer_memory}); "
+            "send smaller records or raise it"
+        )
+
+
+def _checked_partition(partition: Any) -> int:
+    if type(partition) is not int:
+        raise IllegalTypeError(f"A partition is an int or None, not {type(partition).__name__}: {partition!r}")
+    if partition < 0:
+        raise IllegalArgumentError(f"A partition is never negative: {partition}. Leave it out to have one chosen")
+    return partition
+
+
+def _freeze_headers(headers: Any) -> tuple[Any, ...]:
+    from barnabas.client.producer.producer_record import freeze_headers
+
+    return freeze_headers(headers)
+
+
+def _as_bytes(data: Any, what: str) -> bytes:
+    from barnabas.client.serializers import as_bytes
+
+    return as_bytes(data, what)
+
+
+def _serialized(serializer: Any, topic: str, data: Any, headers: Any, what: str) -> bytes | None:
+    from barnabas.client.serializers import apply_serializer
+
+    return apply_serializer(serializer, topic, data, headers, what)

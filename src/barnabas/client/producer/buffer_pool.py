@@ -1,0 +1,119 @@
+"""The producer's memory: `buffer.memory` bytes, given out fairly."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError
+
+
+class _Waiter:
+    __slots__ = ("granted", "latch", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.granted = 0
+        self.latch = threading.Lock()
+        self.latch.acquire()
+
+
+class BufferPool:
+    """Counts the bytes that batches hold; who finds none free waits in line.
+
+    Kafka's pool hands out buffers; here a batch makes its own, and the pool keeps the account. Application threads
+    allocate, the Sender thread deallocates. Memory that comes free goes to whoever has waited longest, piece by piece
+    if need be, so that a large record is not starved by small ones.
+    """
+
+    def __init__(self, total_memory: int, clock: Callable[[], float]) -> None:
+        self.total_memory = total_memory
+        self.wait_seconds_total = 0.0
+        self.exhausted_total = 0
+        self._available = total_memory
+        self._waiters: deque[_Waiter] = deque()
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._closed = False
+
+    def allocate(self, size: int, max_time_to_block: float) -> None:
+        """Take `size` bytes, waiting at most `max_time_to_block` seconds.
+
+        Raises `BufferExhaustedError` when they do not come free in time, `IllegalArgumentError` when the pool is
+        smaller than that, `IllegalStateError` once it is closed.
+        """
+        if size > self.total_memory:
+            raise IllegalArgumentError(
+                f"{size} bytes are more than the whole buffer.memory ({self.total_memory}); raise it"
+            )
+        with self._lock:
+            self._check_open()
+            if not self._waiters and self._available >= size:
+                self._available -= size
+                return
+            waiter = _Waiter(size)
+            self._waiters.append(waiter)
+            self._grant()
+        started = self._clock()
+        waiter.latch.acquire(timeout=min(max(0.0, max_time_to_block), threading.TIMEOUT_MAX))
+        self.wait_seconds_total += self._clock() - started
+        with self._lock:
+            if waiter.granted == size and not self._closed:
+                return
+            self._give_up(waiter)
+            self._check_open()
+            self.exhausted_total += 1
+            raise BufferExhaustedError(
+                f"No {size} bytes came free within max.block.ms ({max_time_to_block:.3f} s were left of it): "
+                f"{self._available} of {self.total_memory} bytes of buffer.memory are free, {len(self._waiters)} "
+                "threads wait. The broker takes records more slowly than they are sent; raise either, or send less"
+            )
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        self._available += waiter.granted
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiters:
+            first = self._waiters[0]
+            piece = min(first.size - first.granted, self._available)
+            first.granted += piece
+            self._available -= piece
+            if first.granted < first.size:
+                return
+            self._waiters.popleft()
+            first.latch.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IllegalStateError("The producer was closed while a record waited for buffer.memory; it was not taken")
+
+    def deallocate(self, size: int) -> None:
+        """Give `size` bytes back, and wake whoever they are enough for."""
+        with self._lock:
+            self._available += size
+            if self._waiters:
+                self._grant()
+
+    @property
+    def available_memory(self) -> int:
+        """The bytes nobody holds; those set aside for a waiting thread count as held."""
+        return self._available
+
+    @property
+    def queued(self) -> int:
+        """How many threads wait for memory."""
+        return len(self._waiters)
+
+    def close(self) -> None:
+        """Refuse further allocations, and send everyone who waits home with an error."""
+        with self._lock:
+            self._closed = True
+            while self._waiters:
+                waiter = self._waiters.popleft()
+                self._available += waiter.granted
+                waiter.granted = 0
+                waiter.latch.release()

@@ -1,0 +1,160 @@
+"""Which partition a record goes to, when it does not say itself."""
+
+from __future__ import annotations
+
+import random
+import threading
+from bisect import bisect_right
+from typing import Any, Protocol
+
+from barnabas.client.producer.append import StickyPartition, murmur2, partition_for_key
+
+__all__ = [
+    "BuiltInPartitioner",
+    "Partitioner",
+    "RoundRobinPartitioner",
+    "UniformStickyPartitioner",
+    "murmur2",
+    "partition_for_key",
+]
+
+
+class _AvailablePartitions:
+    """The numbers of the partitions with a leader, worked out once per metadata snapshot and topic."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Any, list[int]]] = {}
+
+    def __call__(self, cluster: Any, topic: str) -> list[int]:
+        known = self._known.get(topic)
+        if known is None or known[0] is not cluster:
+            numbers = [info.partition for info in cluster.available_partitions_for_topic(topic)]
+            known = self._known[topic] = (cluster, numbers or list(range(cluster.partition_count_for_topic(topic))))
+        return known[1]
+
+
+class Partitioner(Protocol):
+    """What a custom partitioner offers; set `partitioner_class` to such a class or object.
+
+    `configure(settings)`, `on_new_batch(topic, cluster, previous_partition)` and `close()` are called if they exist.
+    All run on the thread that calls `send()`.
+    """
+
+    def partition(
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+    ) -> int:
+        """The partition for the record; `cluster` is the metadata as it is known now."""
+        ...
+
+
+class BuiltInPartitioner(StickyPartition):
+    """The default for records without a key: stay with a partition until `batch.size` bytes went there.
+
+    Then the next one is drawn at random, weighted so that partitions with short queues (fast brokers) are drawn more
+    often (KIP-794). One per topic; the accumulator's lock guards it.
+    """
+
+    def __init__(self, topic: str, sticky_batch_size: int, rng: random.Random) -> None:
+        super().__init__(max(1, sticky_batch_size))
+        self.topic = topic
+        self._rng = rng
+        self._available = _AvailablePartitions()
+        self._cumulative_weights: list[int] | None = None
+        self._weighted_partitions: list[int] = []
+
+    def peek_current_partition(self, cluster: Any) -> int:
+        """The partition that records without a key go to now."""
+        if self.partition < 0:
+            self.partition = self.next_partition(cluster)
+            self.produced_bytes = 0
+        return self.partition
+
+    def next_partition(self, cluster: Any) -> int:
+        """Draw a partition."""
+        if self._cumulative_weights is not None:
+            drawn = self._rng.randrange(self._cumulative_weights[-1])
+            return self._weighted_partitions[bisect_right(self._cumulative_weights, drawn)]
+        return self._rng.choice(self._available(cluster, self.topic))
+
+    def update_partition_info(self, appended_bytes: int, cluster: Any, enable_switch: bool) -> None:
+        """Count bytes; switch after `batch.size` of them when the batch is full, after twice as many in any case."""
+        self.produced_bytes += appended_bytes
+        enough = self.produced_bytes >= self.sticky_batch_size
+        if (enough and enable_switch) or self.produced_bytes >= 2 * self.sticky_batch_size:
+            self.partition = self.next_partition(cluster)
+            self.produced_bytes = 0
+
+    def update_partition_load_stats(self, queue_sizes: dict[int, int] | None, all_partitions: int) -> None:
+        """Learn how many batches wait for each usable partition; None goes back to drawing evenly.
+
+        A partition's weight is the longest queue plus one, minus its own.
+        """
+        self._cumulative_weights = None
+        if not queue_sizes or all_partitions < 2:
+            return
+        longest = max(queue_sizes.values())
+        if len(queue_sizes) == all_partitions and min(queue_sizes.values()) == longest:
+            return
+        total = 0
+        weights = []
+        for size in queue_sizes.values():
+            total += longest + 1 - size
+            weights.append(total)
+        self._weighted_partitions = list(queue_sizes)
+        self._cumulative_weights = weights
+
+
+class RoundRobinPartitioner:
+    """Each record to the next available partition, whatever its key."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, int] = {}
+        self._available = _AvailablePartitions()
+        self._lock = threading.Lock()
+
+    def partition(
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+    ) -> int:
+        """The next partition in turn."""
+        with self._lock:
+            turn = self._counters.get(topic, 0)
+            self._counters[topic] = turn + 1
+        available = self._available(cluster, topic)
+        return available[turn % len(available)]
+
+
+class UniformStickyPartitioner:
+    """One partition until its batch is full, then another at random, whatever the key.
+
+    Apache Kafka removed it in 4.0; the built-in partitioner with `partitioner.ignore.keys=true` is its successor.
+    """
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._sticky: dict[str, int] = {}
+        self._available = _AvailablePartitions()
+        self._rng = rng or random.Random()
+        self._lock = threading.Lock()
+
+    def partition(
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+    ) -> int:
+        """The topic's partition of the moment."""
+        current = self._sticky.get(topic)
+        return self._switch(topic, cluster, -1) if current is None else current
+
+    def on_new_batch(self, topic: str, cluster: Any, previous_partition: int) -> None:
+        """The batch of `previous_partition` is full: move on, unless another thread has."""
+        self._switch(topic, cluster, previous_partition)
+
+    def _switch(self, topic: str, cluster: Any, previous: int) -> int:
+        with self._lock:
+            current = self._sticky.get(topic)
+            if current is not None and current != previous:
+                return current
+            available = self._available(cluster, topic)
+            others = [partition for partition in available if partition != current] or available
+            self._sticky[topic] = self._rng.choice(others)
+            return self._sticky[topic]
+
+
+BY_NAME = {found.__name__: found for found in (RoundRobinPartitioner, UniformStickyPartitioner)}

@@ -1,0 +1,180 @@
+"""What becomes of the records of one batch, shared by all their futures."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import KafkaError, KafkaTimeoutError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.producer.append import FutureRecordMetadata
+
+Place = tuple[TopicPartition, int, int]
+DoneCallback = Callable[["FutureRecordMetadata"], object]
+
+
+class ProduceRequestResult:
+    """The result of one batch: where it begins in the log, or why it failed.
+
+    The Sender thread calls `set`, runs the records' callbacks, then calls `complete`, which lets every waiting thread
+    go. A batch that was split passes its records on to the results of the parts.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_latch",
+        "_parts",
+        "_setter",
+        "base_offset",
+        "completed",
+        "error",
+        "log_append_time",
+        "record_errors",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.error: KafkaError | None = None
+        self.record_errors: dict[int, KafkaError] | None = None
+        self.completed = False
+        self._setter: int | None = None
+        self._parts: list[tuple[int, ProduceRequestResult]] | None = None
+        self._callbacks: deque[tuple[FutureRecordMetadata, DoneCallback]] = deque()
+        # Held until the result is complete: whoever gets it knows that it is.
+        self._latch = threading.Lock()
+        self._latch.acquire()
+
+    def set(
+        self,
+        base_offset: int,
+        log_append_time: int,
+        error: KafkaError | None = None,
+        record_errors: dict[int, KafkaError] | None = None,
+    ) -> None:
+        """Note the result; nobody is woken yet."""
+        self.base_offset = base_offset
+        self.log_append_time = log_append_time
+        self.error = error
+        self.record_errors = record_errors
+        self._setter = threading.get_ident()
+
+    def complete(self) -> None:
+        """Wake everyone who waits, and run the futures' done-callbacks."""
+        self.completed = True
+        self._latch.release()
+        while self._callbacks:
+            future, callback = self._callbacks.popleft()
+            run_callback(self.topic_partition, callback, future)
+
+    def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
+        """Pass the records on to other results; each part is its first record's place here, and its result."""
+        self._parts = parts
+        self.completed = True
+        self._latch.release()
+        while self._callbacks:
+            future, callback = self._callbacks.popleft()
+            self.add_done_callback(future, future.relative_offset, callback)
+
+    def resolve(self, index: int) -> tuple[ProduceRequestResult, int]:
+        """The result that holds the record now, and the record's place in it."""
+        result = self
+        while result._parts is not None:
+            at = bisect_right(result._parts, index, key=lambda part: part[0]) - 1
+            first, result = result._parts[at]
+            index -= first
+        return result, index
+
+    def done(self, index: int) -> bool:
+        """Whether the record was stored or has failed."""
+        return self.resolve(index)[0].completed
+
+    def outcome(self, index: int) -> tuple[Place, KafkaError | None]:
+        """The record's place and, if it failed, its error."""
+        result, index = self.resolve(index)
+        error = result._error_of(index)
+        known = error is None and result.base_offset >= 0
+        offset = result.base_offset + index if known else -1
+        return (result.topic_partition, offset, result.log_append_time), error
+
+    def _error_of(self, index: int) -> KafkaError | None:
+        if self.error is None or not self.record_errors:
+            return self.error
+        return self.record_errors.get(index) or KafkaError(
+            f"The record was not stored in {self.topic_partition}: the broker refused other records of its batch as "
+            "invalid, and a batch is stored whole or not at all. Send the record again"
+        )
+
+    def wait_for(self, index: int, timeout: float | None) -> None:
+        """Wait until the record is done; raises `KafkaTimeoutError` after `timeout` seconds (None waits for ever)."""
+        if self.completed and self._parts is None:
+            return
+        deadline = None if timeout is None else _monotonic() + timeout
+        result = self
+        while True:
+            if not result._wait(None if deadline is None else max(0.0, deadline - _monotonic())):
+                raise KafkaTimeoutError(
+                    f"The record for {self.topic_partition} was not acknowledged within {timeout} s; it may still be. "
+                    "It fails by itself after delivery.timeout.ms"
+                )
+            if result._parts is None:
+                return
+            result, index = result.resolve(index)
+
+    def wait_for_all(self, deadline: float | None) -> bool:
+        """Wait until all records are done, those of a split batch included; False when `deadline` passed before."""
+        if not self._wait(None if deadline is None else max(0.0, deadline - _monotonic())):
+            return False
+        return all(part.wait_for_all(deadline) for _, part in self._parts or ())
+
+    def _wait(self, timeout: float | None) -> bool:
+        # A callback may ask for its own record: its thread has set the result, and would wait for itself for ever.
+        if self.completed or self._setter == threading.get_ident():
+            return True
+        if not self._latch.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
+            return False
+        self._latch.release()
+        return True
+
+    def add_done_callback(self, future: FutureRecordMetadata, index: int, callback: DoneCallback) -> None:
+        """Run the callback when the record is done, or now."""
+        entry = (future, callback)
+        while True:
+            result, _ = self.resolve(index)
+            result._callbacks.append(entry)
+            if not result.completed:
+                return
+            # Completed meanwhile: if the entry is still there, nobody else runs it.
+            try:
+                result._callbacks.remove(entry)
+            except ValueError:
+                return
+            if result._parts is None:
+                run_callback(self.topic_partition, callback, future)
+                return
+
+
+def _monotonic() -> float:
+    # Only threads that wait for a result read the clock, and only to wait no longer than they were told.
+    import time
+
+    return time.monotonic()
+
+
+def run_callback(topic_partition: TopicPartition, callback: Callable[..., object], *arguments: Any) -> None:
+    """Call the user's callback; what it raises is logged and harms nothing."""
+    try:
+        callback(*arguments)
+    except Exception:
+        import logging
+
+        logging.getLogger("barnabas.producer").exception(
+            "A callback for a record in %s raised an error; the record itself is not affected", topic_partition
+        )

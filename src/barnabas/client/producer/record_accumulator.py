@@ -1,0 +1,520 @@
+"""Where records gather in batches, partition by partition, until the Sender takes them."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.client.producer.append import RecordAppender, TopicInfo
+from barnabas.client.producer.partitioner import BuiltInPartitioner
+from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.errors import IllegalStateError, KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import random
+
+    from barnabas.client.producer.append import FutureRecordMetadata
+    from barnabas.client.producer.buffer_pool import BufferPool
+    from barnabas.client.producer.transaction_manager import TransactionManager
+    from barnabas.network.exponential_backoff import ExponentialBackoff
+
+NEVER = float("inf")
+# Seconds between two looks at the lengths of all queues of a topic; the partitioner needs no more.
+LOAD_STATS_INTERVAL = 0.02
+BATCH_OVERHEAD = 61
+# How fast the estimate of what compression leaves follows what it does, as in Kafka's CompressionRatioEstimator; and
+# the lowest estimate, so that a batch of zeros does not take all the memory.
+RATIO_IMPROVING_STEP = 0.005
+RATIO_DETERIORATE_STEP = 0.05
+LOWEST_RATIO = 0.1
+
+
+class RecordAppendResult(NamedTuple):
+    """What `append` did: the record's future and partition; `abort_for_new_batch` means that nothing was appended."""
+
+    future: FutureRecordMetadata | None
+    partition: int
+    batch_is_full: bool = False
+    new_batch_created: bool = False
+    abort_for_new_batch: bool = False
+
+
+class ReadyCheckResult(NamedTuple):
+    """Which nodes can be sent to, in how many seconds to look again, which topics have batches but no leader."""
+
+    ready_nodes: dict[int, Any]
+    next_ready_check_delay: float
+    unknown_leader_topics: set[str]
+
+
+class RecordAccumulator(RecordAppender):
+    """A deque of batches per partition: application threads append at its tail, the Sender drains at its head.
+
+    One lock guards the deques. Only partitions that hold batches are looked at (`_filled`), so that the work per loop
+    does not grow with the partitions that exist. Times are monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger: float,
+        delivery_timeout: float,
+        retry_backoff: ExponentialBackoff,
+        buffer_pool: BufferPool,
+        new_builder: Callable[[int, float], Any],
+        clock: Callable[[], float],
+        rng: random.Random,
+        transaction_manager: TransactionManager | None = None,
+        adaptive_partitioning: bool = True,
+        availability_timeout: float = 0.0,
+        compresses: bool = False,
+    ) -> None:
+        self._lock = threading.Lock()
+        super().__init__(self._lock)
+        self.batch_size = max(1, batch_size)
+        self.delivery_timeout = delivery_timeout
+        self.free = buffer_pool
+        self._linger = linger
+        self._retry_backoff = retry_backoff
+        self._new_builder = new_builder
+        self._clock = clock
+        self._rng = rng
+        self._transaction_manager = transaction_manager
+        self._adaptive = adaptive_partitioning
+        self._availability_timeout = availability_timeout
+        self._compresses = compresses
+        self._ratios: dict[str, float] = {}
+        self._filled: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._incomplete: set[ProducerBatch] = set()
+        self._muted: set[TopicPartition] = set()
+        self._flushes_in_progress = 0
+        self._appends_in_progress = 0
+        self._next_drain: dict[int, TopicPartition] = {}
+        self._node_latency: dict[int, tuple[float, float]] = {}
+        self._next_expiry = NEVER
+        self._next_load_stats = 0.0
+
+    # Appending: application threads
+
+    def topic_info(self, topic: str) -> TopicInfo:
+        """What is kept for the topic, made when it is new."""
+        info: TopicInfo | None = self.topics.get(topic)
+        if info is None:
+            with self._lock:
+                made = TopicInfo(BuiltInPartitioner(topic, self.batch_size, self._rng))
+                info = self.topics.setdefault(topic, made)
+        return info
+
+    def metadata_changed(self, cluster: Any) -> None:
+        """Make every topic look at the metadata again before its next record; called with each new snapshot."""
+        self.metadata_version += 1
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        *,
+        size: int,
+        max_time_to_block: float,
+        abort_on_new_batch: bool,
+        cluster: Any,
+    ) -> RecordAppendResult:
+        """Append a record, in a new batch where the last one has no room; partition -1 lets the built-in logic choose.
+
+        `size` is the most that the record takes in a batch. Blocks up to `max_time_to_block` seconds for memory, then
+        raises `BufferExhaustedError`.
+        """
+        info = self.topic_info(topic)
+        record = (timestamp_ms, key, value, headers, on_delivery, size)
+        allocated = 0
+        with self._lock:
+            self._appends_in_progress += 1
+        try:
+            while True:
+                with self._lock:
+                    chosen = self._settle_partition(info, partition, cluster)
+                    result = self._append_to_existing(info, chosen, partition < 0, record, cluster)
+                    if result is None and allocated:
+                        result = self._append_new_batch(info, topic, chosen, partition < 0, record, allocated, cluster)
+                        allocated = 0
+                if result is not None:
+                    return result
+                if abort_on_new_batch:
+                    return RecordAppendResult(None, chosen, abort_for_new_batch=True)
+                # A batch that will be compressed takes more records than fit uncompressed, and they need the memory.
+                needed = max(int(self.batch_size / self._ratio(topic)), size + BATCH_OVERHEAD)
+                self.free.allocate(needed, max_time_to_block)
+                allocated = needed
+        finally:
+            if allocated:
+                self.free.deallocate(allocated)
+            with self._lock:
+                self._appends_in_progress -= 1
+
+    def _settle_partition(self, info: TopicInfo, partition: int, cluster: Any) -> int:
+        """The record's partition; the sticky one moves on when enough bytes went there and its last batch is full."""
+        if partition >= 0:
+            return partition
+        sticky: Any = info.sticky
+        chosen = int(sticky.peek_current_partition(cluster))
+        queue = info.batches.get(chosen)
+        if not queue or queue[-1].is_full(self.batch_size):
+            sticky.update_partition_info(0, cluster, True)
+        return int(sticky.peek_current_partition(cluster))
+
+    def _append_to_existing(
+        self, info: TopicInfo, partition: int, sticky: bool, record: tuple[Any, ...], cluster: Any
+    ) -> RecordAppendResult | None:
+        queue = self._get_or_create_deque(info, partition)
+        future = self.try_append(queue, *record)
+        if future is None:
+            return None
+        full = queue[-1].is_full(self.batch_size)
+        self._count_for_sticky(info, sticky, record[-1], queue, cluster)
+        return RecordAppendResult(future, partition, batch_is_full=full)
+
+    def _append_new_batch(
+        self,
+        info: TopicInfo,
+        topic: str,
+        partition: int,
+        sticky: bool,
+        record: tuple[Any, ...],
+        allocated: int,
+        cluster: Any,
+    ) -> RecordAppendResult:
+        queue = self._get_or_create_deque(info, partition)
+        tp = TopicPartition(topic, partition)
+        builder = self._new_builder(self.batch_size, self._ratio(topic))
+        batch = ProducerBatch(tp, builder, self._clock(), allocated)
+        future = batch.try_append(*record)
+        queue.append(batch)
+        self._filled[tp] = queue
+        self._incomplete.add(batch)
+        self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
+        full = len(queue) > 1 or batch.is_full(self.batch_size)
+        self._count_for_sticky(info, sticky, record[-1], queue, cluster)
+        return RecordAppendResult(future, partition, batch_is_full=full, new_batch_created=True)
+
+    def _count_for_sticky(
+        self, info: TopicInfo, sticky: bool, size: int, queue: deque[ProducerBatch], cluster: Any
+    ) -> None:
+        if sticky:
+            partitioner: Any = info.sticky
+            partitioner.update_partition_info(size, cluster, queue[-1].is_full(self.batch_size))
+
+    def _get_or_create_deque(self, info: TopicInfo, partition: int) -> deque[ProducerBatch]:
+        queue: deque[ProducerBatch] | None = info.batches.get(partition)
+        if queue is None:
+            queue = info.batches.setdefault(partition, deque())
+        return queue
+
+    # Sending: the Sender thread
+
+    def ready(self, cluster: Any, now: float) -> ReadyCheckResult:
+        """Which nodes have sendable batches.
+
+        A batch is sendable when it is full, has lingered, memory is short, the producer flushes or closes, and it is
+        not backing off after a failure. Partitions without a leader are reported by topic.
+        """
+        ready_nodes: dict[int, Any] = {}
+        unknown: set[str] = set()
+        delay = NEVER
+        rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0
+        with self._lock:
+            for tp, queue in self._filled.items():
+                leader = cluster.leader_for(tp)
+                if leader is None:
+                    unknown.add(tp.topic)
+                    continue
+                if leader.id in ready_nodes or tp in self._muted:
+                    continue
+                batch = queue[0]
+                batch.maybe_update_leader_epoch(_leader_epoch(cluster, tp))
+                wait = self._time_until_sendable(batch, len(queue), rushed, now)
+                if wait <= 0:
+                    ready_nodes[leader.id] = leader
+                else:
+                    delay = min(delay, wait)
+            if self._adaptive and now >= self._next_load_stats:
+                self._next_load_stats = now + LOAD_STATS_INTERVAL
+                self._update_load_stats(cluster)
+        return ReadyCheckResult(ready_nodes, delay, unknown)
+
+    def _time_until_sendable(self, batch: ProducerBatch, queued: int, rushed: bool, now: float) -> float:
+        if batch.is_backing_off(now):
+            return batch.retry_at - now
+        if rushed or batch.in_retry or queued > 1 or batch.is_full(self.batch_size):
+            return 0.0
+        return batch.created_at + self._linger - now
+
+    def _update_load_stats(self, cluster: Any) -> None:
+        for topic in {tp.topic for tp in self._filled}:
+            info: TopicInfo = self.topics[topic]
+            sticky: Any = info.sticky
+            if sticky.partition < 0:
+                continue
+            known = cluster.partition_count_for_topic(topic) or 0
+            sizes = None
+            if len(info.batches) >= known:
+                sizes = {
+                    partition: len(queue)
+                    for partition, queue in info.batches.items()
+                    if self._is_available(cluster.leader_for(TopicPartition(topic, partition)))
+                }
+            sticky.update_partition_load_stats(sizes, len(info.batches))
+
+    def _is_available(self, leader: Any) -> bool:
+        if leader is None:
+            return False
+        ready_at, drained_at = self._node_latency.get(leader.id, (0.0, 0.0))
+        return self._availability_timeout <= 0 or ready_at - drained_at <= self._availability_timeout
+
+    def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
+        """Note that a node had batches ready at `now`, and whether it could take them (KIP-794)."""
+        if self._availability_timeout > 0:
+            _, drained_at = self._node_latency.get(node_id, (now, now))
+            self._node_latency[node_id] = (now, now if can_drain else drained_at)
+
+    def drain(self, cluster: Any, nodes: Collection[Any], max_size: int, now: float) -> dict[int, list[ProducerBatch]]:
+        """Take up to `max_size` bytes of batches for each of the nodes, ready to be sent, by node id.
+
+        One batch of each partition that the node leads, beginning where the last drain left off; the first batch goes
+        even if it is larger than `max_size`.
+        """
+        if not nodes:
+            return {}
+        led: dict[int, list[TopicPartition]] = {node.id: [] for node in nodes}
+        with self._lock:
+            for tp in self._filled:
+                leader = cluster.leader_for(tp)
+                if leader is not None and leader.id in led:
+                    led[leader.id].append(tp)
+        return {
+            node_id: self._drain_batches_for_one_node(cluster, node_id, tps, max_size, now)
+            for node_id, tps in led.items()
+        }
+
+    def _drain_batches_for_one_node(
+        self, cluster: Any, node_id: int, partitions: list[TopicPartition], max_size: int, now: float
+    ) -> list[ProducerBatch]:
+        partitions.sort()
+        ready: list[ProducerBatch] = []
+        size = 0
+        start = bisect_left(partitions, self._next_drain.get(node_id, ("", 0)))
+        # Where all of them fit, the next drain begins one further on, so that none is always last.
+        for tp in partitions[start:] + partitions[:start]:
+            batch = self._poll_first(cluster, tp, max_size - size if ready else None, now)
+            if batch is _DOES_NOT_FIT:
+                self._next_drain[node_id] = tp
+                return ready
+            if isinstance(batch, ProducerBatch):
+                size += self._close_batch(batch)
+                batch.drained(now)
+                ready.append(batch)
+        if ready:
+            first = ready[0].topic_partition
+            self._next_drain[node_id] = TopicPartition(first.topic, first.partition + 1)
+        return ready
+
+    def _poll_first(self, cluster: Any, tp: TopicPartition, room: int | None, now: float) -> ProducerBatch | object:
+        """Take the partition's first batch if it may go and fits into `room` (None: whatever its size)."""
+        with self._lock:
+            queue = self.get_deque(tp)
+            if not queue or tp in self._muted:
+                return None
+            first = queue[0]
+            first.maybe_update_leader_epoch(_leader_epoch(cluster, tp))
+            if first.is_backing_off(now):
+                return None
+            if room is not None and first.estimated_size > room:
+                return _DOES_NOT_FIT
+            if self._transaction_manager is not None and not self._transaction_manager.may_send(first):
+                return None
+            queue.popleft()
+            if not queue:
+                del self._filled[tp]
+            first.close_for_record_appends()
+            if self._transaction_manager is not None and not first.has_sequence:
+                self._transaction_manager.assign_sequence(first)
+            return first
+
+    def _close_batch(self, batch: ProducerBatch) -> int:
+        size = len(batch.records())
+        if self._compresses:
+            topic = batch.topic_partition.topic
+            estimate = self._ratio(topic)
+            observed = batch.compression_ratio
+            if observed > estimate:
+                estimate = max(observed, estimate + RATIO_DETERIORATE_STEP)
+            else:
+                estimate = max(observed, estimate - RATIO_IMPROVING_STEP)
+            self._ratios[topic] = max(estimate, LOWEST_RATIO)
+        return size
+
+    def _ratio(self, topic: str) -> float:
+        return self._ratios.get(topic, 1.0)
+
+    def get_deque(self, tp: TopicPartition) -> deque[ProducerBatch] | None:
+        """The partition's deque of batches, None while there is none."""
+        info: TopicInfo | None = self.topics.get(tp.topic)
+        return None if info is None else info.batches.get(tp.partition)
+
+    def reenqueue(self, batch: ProducerBatch, now: float) -> None:
+        """Put a batch that failed back in line: at the head, or in the order of the sequence numbers."""
+        batch.reenqueued(now, self._retry_backoff.backoff(batch.attempts))
+        with self._lock:
+            self._insert(batch)
+
+    def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
+        """Put a batch that was too large for the broker back as smaller ones; returns how many."""
+        tp = big_batch.topic_partition
+        self._ratios[tp.topic] = max(1.0, big_batch.compression_ratio)
+        parts = big_batch.split(
+            lambda: ProducerBatch(
+                tp, self._new_builder(self.batch_size, self._ratio(tp.topic)), big_batch.created_at, is_split=True
+            )
+        )
+        with self._lock:
+            for part in reversed(parts):
+                self._incomplete.add(part)
+                if self._transaction_manager is not None:
+                    self._transaction_manager.add_in_flight_batch(part)
+                self._insert(part)
+        return len(parts)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        tp = batch.topic_partition
+        queue = self._get_or_create_deque(self.topics[tp.topic], tp.partition)
+        at = 0
+        if self._transaction_manager is not None:
+            if not batch.has_sequence:
+                raise IllegalStateError(f"{batch!r} was sent without a sequence number although idempotence is on")
+            while at < len(queue) and queue[at].has_sequence and _is_before(queue[at], batch):
+                at += 1
+        queue.insert(at, batch)
+        self._filled[tp] = queue
+        self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
+
+    def expired_batches(self, now: float) -> list[ProducerBatch]:
+        """Take out the batches that waited longer than delivery.timeout.ms."""
+        if now < self._next_expiry:
+            return []
+        expired = []
+        with self._lock:
+            self._next_expiry = NEVER
+            for tp, queue in list(self._filled.items()):
+                while queue and queue[0].has_reached_delivery_timeout(self.delivery_timeout, now):
+                    queue[0].close_for_record_appends()
+                    expired.append(queue.popleft())
+                if not queue:
+                    del self._filled[tp]
+                else:
+                    self._next_expiry = min(self._next_expiry, queue[0].created_at + self.delivery_timeout)
+        return expired
+
+    @property
+    def next_expiry(self) -> float:
+        """No batch expires before this time."""
+        return self._next_expiry
+
+    def has_undrained(self) -> bool:
+        """Whether batches wait to be drained."""
+        return bool(self._filled)
+
+    def has_incomplete(self) -> bool:
+        """Whether any batch has no result yet, drained or not."""
+        return bool(self._incomplete)
+
+    def mute_partition(self, tp: TopicPartition) -> None:
+        """Drain nothing from the partition until it is unmuted."""
+        self._muted.add(tp)
+
+    def unmute_partition(self, tp: TopicPartition) -> None:
+        """Drain from the partition again."""
+        self._muted.discard(tp)
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Forget a batch that has its result, and give its memory back."""
+        with self._lock:
+            self._incomplete.discard(batch)
+        if batch.allocated:
+            self.free.deallocate(batch.allocated)
+            batch.allocated = 0
+
+    # Flushing and closing
+
+    def begin_flush(self) -> None:
+        """Make every batch sendable at once, until `await_flush_completion` returns."""
+        with self._lock:
+            self._flushes_in_progress += 1
+
+    def await_flush_completion(self, deadline: float | None = None) -> bool:
+        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before."""
+        try:
+            with self._lock:
+                results = [batch.request_result for batch in self._incomplete]
+            return all(result.wait_for_all(deadline) for result in results)
+        finally:
+            with self._lock:
+                self._flushes_in_progress -= 1
+
+    def incomplete_record_count(self) -> int:
+        """How many records have no result yet."""
+        with self._lock:
+            return sum(batch.record_count for batch in self._incomplete)
+
+    def close(self) -> None:
+        """Take no more records; who waits for memory gets an error."""
+        with self._lock:
+            self.closed = True
+        self.free.close()
+
+    def abort_incomplete_batches(self, reason: KafkaError) -> int:
+        """Fail every batch without a result; returns how many records that were.
+
+        Records that are being appended at this moment are waited for: none may be left without a result.
+        """
+        records = self.abort_batches(reason)
+        while self._appends_in_progress:
+            records += self.abort_batches(reason)
+        return records + self.abort_batches(reason)
+
+    def abort_batches(self, reason: KafkaError, only: Callable[[ProducerBatch], bool] | None = None) -> int:
+        """Fail the batches without a result (those that `only` names); returns how many records that were."""
+        with self._lock:
+            batches: Iterable[ProducerBatch] = [batch for batch in self._incomplete if only is None or only(batch)]
+            for batch in batches:
+                batch.close_for_record_appends()
+                queue = self.get_deque(batch.topic_partition)
+                if queue and batch in queue:
+                    queue.remove(batch)
+                    if not queue:
+                        del self._filled[batch.topic_partition]
+        for batch in sorted(batches, key=lambda batch: batch.created_at):
+            batch.abort(reason)
+            self.deallocate(batch)
+        return sum(batch.record_count for batch in batches)
+
+
+_DOES_NOT_FIT = object()
+
+
+def _leader_epoch(cluster: Any, tp: TopicPartition) -> int | None:
+    info = cluster.partition(tp)
+    return None if info is None or info.leader_epoch < 0 else info.leader_epoch
+
+
+def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
+    # Sequence numbers wrap: the one before is less than half of the circle behind.
+    return 0 < (other.base_sequence - one.base_sequence) & 0x7FFFFFFF < 1 << 30

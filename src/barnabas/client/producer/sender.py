@@ -1,0 +1,426 @@
+"""What the Sender thread does: takes batches from the accumulator to the brokers, and their results back."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.errors import (
+    ClusterAuthorizationError,
+    DuplicateSequenceError,
+    FencedLeaderEpochError,
+    InvalidRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    NetworkError,
+    NotLeaderOrFollowerError,
+    RecordTooLargeError,
+    TopicAuthorizationError,
+    UnsupportedVersionError,
+    for_code,
+)
+from barnabas.network.client_request import ClientResponse, RequestBuilder
+from barnabas.network.node import Node
+from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.producer.producer_metrics import ProducerMetrics
+    from barnabas.client.producer.record_accumulator import RecordAccumulator
+    from barnabas.client.producer.transaction_manager import TransactionManager
+
+log = logging.getLogger("barnabas.producer")
+
+# Below this version topics go by name, from it on by id (KIP-516).
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+NO_TOPIC_ID = bytes(16)
+_NEVER = float("inf")
+
+
+class SenderConfig(NamedTuple):
+    """The settings that the Sender reads; times in seconds."""
+
+    acks: int
+    retries: int
+    max_request_size: int
+    request_timeout: float
+    retry_backoff: float
+    guarantee_message_order: bool
+
+
+class PartitionResponse(NamedTuple):
+    """What a broker said of one partition's batch, or what stands in for it where no answer came."""
+
+    error: KafkaError | None
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    record_errors: Any = ()
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+class Sender:
+    """Owns every batch from the moment it is drained; all its methods but `wakeup` belong to one thread.
+
+    `run_once(now)` is one turn: a request for a producer id if there is none, else one ProduceRequest to each node that
+    is ready and has data, then `NetworkClient.poll`, in which the answers are handled.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        metadata: Any,
+        accumulator: RecordAccumulator,
+        config: SenderConfig,
+        metrics: ProducerMetrics,
+        transaction_manager: TransactionManager | None = None,
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._config = config
+        self._metrics = metrics
+        self._transaction_manager = transaction_manager
+        self._in_flight_batches: dict[TopicPartition, list[ProducerBatch]] = {}
+        self._next_in_flight_expiry = _NEVER
+        self._next_producer_id_attempt = 0.0
+
+    def run_once(self, now: float) -> None:
+        """One turn at time `now`; returns when something happened or is due."""
+        manager = self._transaction_manager
+        if manager is not None:
+            manager.maybe_resolve_sequences()
+            if manager.has_fatal_error:
+                self._accumulator.abort_batches(manager.last_error or KafkaError("The producer has failed"))
+                self._client.poll(self._config.retry_backoff, now)
+                return
+            manager.bump_epoch_and_reset_id_if_needed()
+            if not manager.has_producer_id:
+                self._maybe_request_producer_id(manager, now)
+                self._expire_batches(now)
+                self._client.poll(self._config.retry_backoff, now)
+                return
+        self._client.poll(self.send_producer_data(now), now)
+
+    def has_work(self) -> bool:
+        """Whether anything waits to be sent or answered."""
+        return self._accumulator.has_incomplete() or self._client.in_flight_request_count() > 0
+
+    def wakeup(self) -> None:
+        """End the turn under way early; from any thread."""
+        self._client.wakeup()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    # The producer id
+
+    def _maybe_request_producer_id(self, manager: TransactionManager, now: float) -> None:
+        from barnabas.client.producer.transaction_manager import State
+        from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+        if manager.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:
+            return
+        node = self._client.least_loaded_node(now)
+        if node is None:
+            self._metadata.request_update()
+            return
+        if not self._client.ready(node, now):
+            return
+        message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        request = self._client.new_client_request(
+            node.id, message, now, timeout=self._config.request_timeout, callback=self._handle_producer_id
+        )
+        manager.begin_initializing()
+        self._next_producer_id_attempt = now + self._config.retry_backoff
+        self._client.send(request, now)
+
+    def _handle_producer_id(self, response: ClientResponse) -> None:
+        manager = self._transaction_manager
+        assert manager is not None
+        if response.version_mismatch:
+            manager.transition_to_fatal_error(
+                UnsupportedVersionError(
+                    "The broker knows no idempotent producers (it is older than 0.11); set enable_idempotence=False"
+                )
+            )
+        elif response.message is None:
+            manager.initializing_failed()
+        else:
+            message = response.message
+            error = manager.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
+            if error is not None:
+                self._accumulator.abort_batches(error)
+
+    # Sending
+
+    def send_producer_data(self, now: float) -> float:
+        """Send what is ready; returns how many seconds `poll` may wait."""
+        cluster = self._metadata.fetch()
+        accumulator = self._accumulator
+        result = accumulator.ready(cluster, now)
+        if result.unknown_leader_topics:
+            # Their metadata may have expired, or an election is under way.
+            for topic in result.unknown_leader_topics:
+                self._metadata.add(topic, now)
+            self._metadata.request_update()
+        not_ready_timeout = self._remove_unready_nodes(result.ready_nodes, now)
+        batches = accumulator.drain(cluster, result.ready_nodes.values(), self._config.max_request_size, now)
+        self._note_in_flight(batches, now)
+        self._expire_batches(now)
+        for node_id, node_batches in batches.items():
+            if node_batches:
+                self._send_produce_request(node_id, node_batches, cluster, now)
+        if result.ready_nodes:
+            return 0.0
+        until_expiry = min(accumulator.next_expiry, self._next_in_flight_expiry) - now
+        return max(0.0, min(result.next_ready_check_delay, not_ready_timeout, until_expiry))
+
+    def _remove_unready_nodes(self, ready_nodes: dict[int, Node], now: float) -> float:
+        timeout = _NEVER
+        for node in list(ready_nodes.values()):
+            can_drain = self._client.ready(node, now)
+            self._accumulator.update_node_latency_stats(node.id, now, can_drain)
+            if not can_drain:
+                del ready_nodes[node.id]
+                timeout = min(timeout, self._client.poll_delay(node, now))
+        return timeout
+
+    def _note_in_flight(self, batches: dict[int, list[ProducerBatch]], now: float) -> None:
+        for node_batches in batches.values():
+            for batch in node_batches:
+                tp = batch.topic_partition
+                self._in_flight_batches.setdefault(tp, []).append(batch)
+                expiry = batch.created_at + self._accumulator.delivery_timeout
+                self._next_in_flight_expiry = min(self._next_in_flight_expiry, expiry)
+                self._metadata.add(tp.topic, now)
+                if self._config.guarantee_message_order:
+                    self._accumulator.mute_partition(tp)
+
+    def _send_produce_request(self, node_id: int, batches: list[ProducerBatch], cluster: Any, now: float) -> None:
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        by_partition: dict[TopicPartition, ProducerBatch] = {}
+        for batch in batches:
+            tp = batch.topic_partition
+            data = PartitionProduceData(index=tp.partition, records=batch.records())
+            by_topic.setdefault(tp.topic, []).append(data)
+            by_partition[tp] = batch
+        ids = {topic: cluster.topic_id(topic) or NO_TOPIC_ID for topic in by_topic}
+
+        def build(version: int) -> ProduceRequest:
+            return ProduceRequest(
+                acks=self._config.acks,
+                timeout_ms=int(self._config.request_timeout * 1000),
+                topic_data=[
+                    TopicProduceData(name=topic, topic_id=ids[topic], partition_data=data)
+                    for topic, data in by_topic.items()
+                ],
+            )
+
+        low, high = ProduceRequest.VALID_VERSIONS
+        if NO_TOPIC_ID in ids.values():
+            high = min(high, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        request = self._client.new_client_request(
+            node_id,
+            RequestBuilder(ProduceRequest.API_KEY, build, low, high),
+            now,
+            expect_response=self._config.acks != 0,
+            timeout=self._config.request_timeout,
+            callback=lambda response: self._handle_produce_response(response, by_partition, ids),
+        )
+        self._metrics.record_request(batches)
+        self._client.send(request, now)
+
+    # Results
+
+    def _handle_produce_response(
+        self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], ids: dict[str, bytes]
+    ) -> None:
+        now = response.received_at
+        if response.message is None:
+            # No answer: the request failed as a whole, or none was asked for (acks=0) and it was sent.
+            for batch in batches.values():
+                self._complete_batch(batch, PartitionResponse(_error_of_request(response)), now)
+            return
+        self._metrics.record_latency(response.latency, response.message.throttle_time_ms)
+        topics = {topic_id: topic for topic, topic_id in ids.items()}
+        new_leaders: dict[TopicPartition, tuple[int, int]] = {}
+        waiting: dict[TopicPartition, ProducerBatch] = dict(batches)
+        for topic_response in response.message.responses:
+            topic = topic_response.name or topics.get(topic_response.topic_id, "")
+            for data in topic_response.partition_responses:
+                tp = TopicPartition(topic, data.index)
+                if tp in waiting:
+                    batch = waiting.pop(tp)
+                    parsed = _parse(data)
+                    self._complete_batch(batch, parsed, now)
+                    self._note_new_leader(batch.topic_partition, parsed, new_leaders)
+        for batch in waiting.values():
+            error = NetworkError(f"The broker answered the request without a word on {batch.topic_partition}")
+            self._complete_batch(batch, PartitionResponse(error), now)
+        if new_leaders:
+            nodes = [Node(node.node_id, node.host, node.port, node.rack) for node in response.message.node_endpoints]
+            self._metadata.update_partition_leadership(new_leaders, nodes)
+
+    def _note_new_leader(
+        self, tp: TopicPartition, response: PartitionResponse, new_leaders: dict[TopicPartition, tuple[int, int]]
+    ) -> None:
+        moved = isinstance(response.error, NotLeaderOrFollowerError | FencedLeaderEpochError)
+        if moved and response.leader_id != -1 and response.leader_epoch != -1:
+            new_leaders[tp] = (response.leader_id, response.leader_epoch)
+
+    def _complete_batch(self, batch: ProducerBatch, response: PartitionResponse, now: float) -> None:
+        error = response.error
+        if error is None or isinstance(error, DuplicateSequenceError):
+            # A duplicate was stored before, only its offset is forgotten.
+            self._succeed(batch, response)
+        elif isinstance(error, RecordTooLargeError) and batch.record_count > 1 and not batch.is_done:
+            self._split(batch)
+        elif self._can_retry(batch, response, now):
+            log.warning(
+                "%s on %s, trying again (%d attempts left): %s",
+                error.name,
+                batch.topic_partition,
+                self._config.retries - batch.attempts - 1,
+                error,
+            )
+            self._accumulator.reenqueue(batch, now)
+            self._remove_from_in_flight(batch)
+            self._metrics.record_retries(batch.record_count)
+        else:
+            # After the last attempt it is not known whether the broker stored an earlier one, so its numbers stay.
+            self._fail(batch, *_errors_of_batch(batch, response), batch.attempts < self._config.retries)
+        if error is not None and error.refresh_metadata:
+            log.info("Fetching metadata anew: %s on %s", error.name, batch.topic_partition)
+            self._metadata.request_update()
+        if self._config.guarantee_message_order:
+            self._accumulator.unmute_partition(batch.topic_partition)
+
+    def _can_retry(self, batch: ProducerBatch, response: PartitionResponse, now: float) -> bool:
+        error = response.error
+        if (
+            error is None
+            or batch.is_done
+            or batch.attempts >= self._config.retries
+            or batch.has_reached_delivery_timeout(self._accumulator.delivery_timeout, now)
+        ):
+            return False
+        if self._transaction_manager is not None:
+            return self._transaction_manager.can_retry(batch, error, response.log_start_offset)
+        return error.retriable
+
+    def _succeed(self, batch: ProducerBatch, response: PartitionResponse) -> None:
+        if self._transaction_manager is not None:
+            self._transaction_manager.handle_completed_batch(batch, response.base_offset)
+        if batch.is_done or batch.complete(response.base_offset, response.log_append_time):
+            self._release(batch)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        log.warning(
+            "A batch of %d records for %s is too large for the broker, splitting it",
+            batch.record_count,
+            batch.topic_partition,
+        )
+        if self._transaction_manager is not None:
+            self._transaction_manager.remove_in_flight_batch(batch)
+        self._accumulator.split_and_reenqueue(batch)
+        self._release(batch)
+        self._metrics.batch_splits += 1
+
+    def _fail(
+        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None, adjust: bool
+    ) -> None:
+        if batch.complete_exceptionally(error, record_errors):
+            self._metrics.record_errors(batch.record_count)
+            if self._transaction_manager is not None:
+                self._transaction_manager.handle_failed_batch(batch, error, adjust)
+        self._release(batch)
+
+    def _release(self, batch: ProducerBatch) -> None:
+        self._remove_from_in_flight(batch)
+        self._accumulator.deallocate(batch)
+
+    def _remove_from_in_flight(self, batch: ProducerBatch) -> None:
+        tp = batch.topic_partition
+        under_way = self._in_flight_batches.get(tp)
+        if under_way and batch in under_way:
+            under_way.remove(batch)
+            if not under_way:
+                del self._in_flight_batches[tp]
+
+    # Expiry
+
+    def _expire_batches(self, now: float) -> None:
+        expired = self._accumulator.expired_batches(now) + self._expired_in_flight_batches(now)
+        for batch in expired:
+            error = KafkaTimeoutError(
+                f"{batch.record_count} record(s) for {batch.topic_partition} expired: "
+                f"{(now - batch.created_at) * 1000:.0f} ms have passed since the batch was created, and "
+                "delivery.timeout.ms allows no more. Whether the broker is reachable is in the log of barnabas.network"
+            )
+            was_sent = batch.in_retry or batch.has_sequence
+            self._fail(batch, error, None, False)
+            if self._transaction_manager is not None and was_sent:
+                self._transaction_manager.mark_sequence_unresolved(batch)
+
+    def _expired_in_flight_batches(self, now: float) -> list[ProducerBatch]:
+        if now < self._next_in_flight_expiry:
+            return []
+        timeout = self._accumulator.delivery_timeout
+        expired = []
+        self._next_in_flight_expiry = _NEVER
+        for under_way in self._in_flight_batches.values():
+            for batch in under_way:
+                if batch.is_done:
+                    continue
+                if batch.has_reached_delivery_timeout(timeout, now):
+                    expired.append(batch)
+                else:
+                    self._next_in_flight_expiry = min(self._next_in_flight_expiry, batch.created_at + timeout)
+        return expired
+
+
+def _parse(data: Any) -> PartitionResponse:
+    error = None if data.error_code == 0 else for_code(data.error_code, data.error_message or None)
+    return PartitionResponse(
+        error,
+        data.base_offset,
+        data.log_append_time_ms,
+        data.log_start_offset,
+        data.record_errors,
+        data.current_leader.leader_id,
+        data.current_leader.leader_epoch,
+    )
+
+
+def _error_of_request(response: ClientResponse) -> KafkaError | None:
+    if response.timed_out:
+        return KafkaTimeoutError(f"Node {response.destination} did not answer within request.timeout.ms")
+    if response.disconnected:
+        return NetworkError(f"The connection to node {response.destination} ended before it answered: {response.error}")
+    return response.error
+
+
+def _errors_of_batch(
+    batch: ProducerBatch, response: PartitionResponse
+) -> tuple[KafkaError, dict[int, KafkaError] | None]:
+    error = response.error
+    assert error is not None
+    tp = batch.topic_partition
+    if isinstance(error, TopicAuthorizationError):
+        error = TopicAuthorizationError(f"This producer may not write to topic {tp.topic!r}")
+        error.resources = (tp.topic,)
+    elif isinstance(error, ClusterAuthorizationError):
+        error = ClusterAuthorizationError("This producer may not write idempotently (IDEMPOTENT_WRITE on the cluster)")
+    if not response.record_errors:
+        return error, None
+    # The code stands for the whole batch: only where one record is named is it certainly that record's.
+    single = len(response.record_errors) == 1
+    by_index: dict[int, KafkaError] = {}
+    for entry in response.record_errors:
+        message = entry.batch_index_error_message or str(error)
+        by_index[entry.batch_index] = type(error)(message) if single else InvalidRecordError(message)
+    return error, by_index

@@ -1,0 +1,73 @@
+"""The thread that runs the Sender; the only place where the producer reads the clock and waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from barnabas.client.producer.record_accumulator import RecordAccumulator
+from barnabas.client.producer.sender import Sender
+from barnabas.errors import KafkaError
+
+log = logging.getLogger("barnabas.producer")
+
+# Seconds to pause after a turn that failed unexpectedly, so that a bug cannot spin.
+PAUSE_AFTER_FAILURE = 0.1
+
+
+class SenderThread(threading.Thread):
+    """Turns the Sender until it is told to close, then until nothing is left, or at once when forced.
+
+    It keeps no reference to the Producer, so that a forgotten producer can be collected.
+    """
+
+    def __init__(self, sender: Sender, accumulator: RecordAccumulator, client_id: str) -> None:
+        super().__init__(name=f"kafka-producer-network-thread | {client_id}", daemon=True)
+        self._sender = sender
+        self._accumulator = accumulator
+        self._running = True
+        self._forced = False
+
+    def run(self) -> None:
+        """Send until closed. However it ends, no record is left without a result."""
+        try:
+            while self._running:
+                self._turn()
+            while not self._forced and self._sender.has_work():
+                self._turn()
+        finally:
+            self._accumulator.close()
+            lost = self._accumulator.abort_incomplete_batches(
+                KafkaError(
+                    "The producer was closed before the record was acknowledged; it may or may not be stored. "
+                    "close() without a timeout waits for all records"
+                )
+            )
+            if lost:
+                log.warning("%s: closed with %d records not acknowledged, each has failed", self.name, lost)
+            self._sender.close()
+
+    def _turn(self) -> None:
+        try:
+            self._sender.run_once(time.monotonic())
+        except Exception:
+            log.exception("%s: unexpected error, going on", self.name)
+            time.sleep(PAUSE_AFTER_FAILURE)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether nobody has asked it to close."""
+        return self._running
+
+    def initiate_close(self) -> None:
+        """Take no more records, send those there are, then end."""
+        # In this order: no record may come in after the last look for work.
+        self._accumulator.close()
+        self._running = False
+        self._sender.wakeup()
+
+    def force_close(self) -> None:
+        """End now; what has no result fails."""
+        self._forced = True
+        self.initiate_close()
