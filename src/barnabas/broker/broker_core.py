@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.client_connection import Buffers, ClientConnection
-from barnabas.broker.handlers.registry import SERVED, Handler, handler_for
+from barnabas.broker.handlers.registry import SERVED, handler_for
 from barnabas.broker.purgatory import INFINITY, DelayedOperation
 from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
 from barnabas.errors import InvalidRequestError, ProtocolError
@@ -15,6 +15,7 @@ from barnabas.protocol.framing import decode_request_header, encode_response
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.handlers.registry import Handler
     from barnabas.protocol.message import Message
 
 _API_VERSIONS = 18

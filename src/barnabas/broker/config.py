@@ -60,6 +60,12 @@ class BrokerConfig(Config):
             self._topic_defaults = topic_defaults(self)
         return self._topic_defaults
 
+    @property
+    def log_settings(self) -> dict[str, Any]:
+        """What the log manager goes by: the topic defaults, and the intervals of the work in the background."""
+        intervals = ("log.retention.check.interval.ms", "log.flush.offset.checkpoint.interval.ms")
+        return {**self.topic_defaults, **{name: self[name] for name in intervals}}
+
     def _node_id(self) -> int:
         if self.is_given("node.id") or not self.is_given("broker.id"):
             return self.get_int("node.id")

@@ -32,7 +32,7 @@ class OffsetsTopic:
         """Append one record batch (offsets from 0, as built); gives its base offset. Raises KafkaError."""
         return self._replica_manager.append_internal(TopicPartition(GROUP_METADATA_TOPIC, partition), batch, now_ms)
 
-    def read(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+    def read(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
         """Whole batches from `offset` on (at least one); empty at the end or when there is no such partition."""
         return self._replica_manager.read_internal(TopicPartition(GROUP_METADATA_TOPIC, partition), offset, max_bytes)
 

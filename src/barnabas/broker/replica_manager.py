@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -59,7 +60,7 @@ class ReplicaManager:
         partition = self.partition(topic_partition.topic, topic_partition.partition)
         return self.append(partition, batch, now_ms, COORDINATOR).first_offset
 
-    def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> Buffer:
+    def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
         """Whole batches from `offset` on, at least one; empty at the end or without such a partition."""
         log = self._logs.get_log(topic_partition)
         if log is None:
@@ -77,13 +78,25 @@ class ReplicaManager:
                 "There is no such topic." if topic is None else f"{topic.name} has no partition {index}."
             )
         name = TopicPartition(topic.name, index)
-        log = self._logs.get_log(name) or self._logs.create_log(name, topic.id, self.log_settings(topic))
+        log = self._logs.get_log(name)
+        if log is not None and log.topic_id not in (None, topic.id):
+            # Left over from a topic of the same name.
+            self._logs.delete_log(name)
+            log = None
+        if log is None:
+            log = self._logs.create_log(name, topic.id, topic.configs)
         found = self._partitions[name] = Partition(topic.name, topic.id, index, log)
         return found
 
-    def log_settings(self, topic: TopicMetadata) -> dict[str, object]:
-        """What holds for the logs of a topic: the broker's defaults under the topic's own settings."""
-        return {**self._config.topic_defaults, **topic.configs}
+    def drop_deleted(self, warn: Callable[[str], None]) -> None:
+        """Delete the logs of deleted topics that a crash has left; say which logs belong to no topic at all."""
+        deleted = self._metadata.deleted_topic_ids()
+        for name, log in list(self._logs.logs.items()):
+            if log.topic_id in deleted:
+                self._logs.delete_log(name)
+            elif self._metadata.topic(name.topic) is None:
+                warn(f"{log.directory} belongs to no topic that is known here; it is left as it is and not served")
+        self._metadata.forget_deleted_topics()
 
     def _topics_changed(self, deleted: list[TopicMetadata]) -> None:
         for topic in deleted:

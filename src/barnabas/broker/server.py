@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.purgatory import INFINITY
 
@@ -124,8 +124,8 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._connection: ClientConnection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are not asyncio.Transport by class, only by what they do.
+        self._transport = transport = cast("asyncio.Transport", transport)
         self._write = transport.write
         peer = transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"

@@ -1,0 +1,104 @@
+"""Puts the parts of a broker together and takes them apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.broker_core import BrokerCore
+from barnabas.broker.broker_state import BrokerState
+from barnabas.broker.groups.group_coordinator import GroupCoordinator
+from barnabas.broker.groups.storage import BatchStorage
+from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC, OffsetsTopic
+from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.topic_admin import TopicAdmin
+
+if TYPE_CHECKING:
+    import random
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.metadata.metadata_store import MetadataStore
+
+#: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
+BACKGROUND_BUDGET = 64
+BACKGROUND_INTERVAL = 1.0
+
+
+class BrokerNode:
+    """One broker: a `BrokerCore` with all that it needs, on a data directory and a metadata store.
+
+    It has no sockets and reads no clock; `BrokerServer` or a simulator drives `core`.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_directory: str,
+        store: MetadataStore,
+        random: random.Random,
+        warn: Callable[[str], None],
+        filesystem: FileSystem | None = None,
+    ):
+        self.config = config
+        self.metadata = ClusterMetadata(store)
+        self.state = BrokerState(config, random)
+        self.logs = LogManager(data_directory, filesystem, config.log_settings, random_bytes=random.randbytes)
+        self.core = BrokerCore(self.state, warn)
+        self._store = store
+        self._warn = warn
+
+    def start(self, now: float, now_ms: int) -> None:
+        """Open the logs (recovering what a crash left) and load the groups.
+
+        Raises KafkaStorageError if the data directory cannot be used, for instance because another broker does.
+        """
+        state, metadata, config = self.state, self.metadata, self.config
+        self.logs.start(self._topic_settings, now_ms)
+        metadata.ensure_cluster_id(state.random)
+        state.metadata = metadata
+        state.topic_admin = TopicAdmin(config, metadata, state.random)
+        state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
+        state.replica_manager.drop_deleted(self._warn)
+        existing = metadata.topic(GROUP_METADATA_TOPIC)
+        partitions = existing.partitions if existing else config.get_int("offsets.topic.num.partitions")
+        topic = OffsetsTopic(state.replica_manager, state.topic_admin, partitions)
+        compression = config.get_int("offsets.topic.compression.codec")
+        storage = BatchStorage(topic, compression)
+        state.group_coordinator = GroupCoordinator(config, storage, state.random, self._warn)
+        state.group_coordinator.startup(now, now_ms)
+        self.core.services.append(state.group_coordinator)
+        self.core.services.append(LogMaintenance(self.logs, now))
+
+    def close(self, now_ms: int) -> None:
+        """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
+        if hasattr(self.state, "group_coordinator"):
+            self.state.group_coordinator.close(now_ms)
+        self.logs.close()
+        self.metadata.close()
+        self._store.close()
+
+    def _topic_settings(self, topic: str) -> dict[str, object]:
+        found = self.metadata.topic(topic)
+        return dict(found.configs) if found is not None else {}
+
+
+class LogMaintenance:
+    """Gives the log manager its time: retention, flushing, deleting files, checkpoints, in small steps."""
+
+    __slots__ = ("_logs", "_next")
+
+    def __init__(self, logs: LogManager, now: float):
+        self._logs = logs
+        self._next = now + BACKGROUND_INTERVAL
+
+    def next_deadline(self) -> float:
+        """When the next step is due."""
+        return self._next
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """One step."""
+        more = self._logs.step(BACKGROUND_BUDGET, now_ms)
+        self._next = now if more else now + BACKGROUND_INTERVAL

@@ -1,0 +1,175 @@
+"""Runs one broker: sockets, clocks, signals, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+from barnabas.broker.config import BrokerConfig, Listener, is_loopback
+from barnabas.broker.node import BrokerNode
+from barnabas.broker.server import BrokerServer, bind, epoch_ms
+from barnabas.errors import KafkaError
+
+METADATA_FILE = "metadata.sqlite"
+
+
+class BrokerStartError(KafkaError):
+    """The broker cannot start; the message says why and what to do."""
+
+
+def say(line: str) -> None:
+    """One line for the operator, on standard error."""
+    sys.stderr.write(f"barnabas: {line}\n")
+    sys.stderr.flush()
+
+
+class BrokerRunner:
+    """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
+
+    `on_ready` is called with what the broker listens on once requests are answered.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_directory: str,
+        on_ready: Callable[[list[Listener]], None],
+        *,
+        warn: Callable[[str], None] = say,
+        signals: bool = True,
+        stop_on_eof: int | None = None,
+    ):
+        self._config = config
+        self._data_directory = data_directory
+        self._on_ready = on_ready
+        self._warn = warn
+        self._signals = signals
+        self._stop_on_eof = stop_on_eof
+        self._loop = new_event_loop()
+        self._stopped = asyncio.Event()
+
+    def run(self) -> None:
+        """Start, serve, stop. Raises BrokerStartError."""
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    def stop(self) -> None:
+        """Make `run` end, cleanly; safe from any thread, and more than once."""
+        try:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        except RuntimeError:
+            # The loop is closed: it has ended already.
+            return
+
+    async def _serve(self) -> None:
+        if self._signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.add_signal_handler(number, self._stopped.set)
+        if self._stop_on_eof is not None:
+            self._loop.add_reader(self._stop_on_eof, self._stopped.set)
+        sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
+        try:
+            node = self._open_node()
+        except BaseException:
+            for _, listening in sockets:
+                listening.close()
+            raise
+        try:
+            await self._answer(node, sockets)
+        finally:
+            node.close(epoch_ms())
+
+    async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
+        config = self._config
+        server = BrokerServer(node.core, config.get_int("max.connections"), config.get_int("max.connections.per.ip"))
+        bound = []
+        for listener, listening in sockets:
+            address = Listener(listener.name, listener.host, listening.getsockname()[1])
+            bound.append(address)
+            node.state.advertised[listener.name] = advertised_address(config, address)
+            await server.listen(listener.name, listening)
+        server.keep_time()
+        # What was loaded so far stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self._on_ready(bound)
+        await self._stopped.wait()
+        await server.close()
+
+    def _open_node(self) -> BrokerNode:
+        import sqlite3
+
+        from barnabas.broker.metadata.sqlite_store import SqliteStore
+
+        path = f"{self._data_directory}/{METADATA_FILE}"
+        try:
+            store = SqliteStore(path)
+        except (sqlite3.Error, OSError) as problem:
+            raise BrokerStartError(
+                f"the data directory {self._data_directory} cannot be used: {problem}; "
+                "choose another with --data, or see to it that this user may write there"
+            ) from problem
+        node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), self._warn)
+        try:
+            node.start(time.monotonic(), epoch_ms())
+        except KafkaError as problem:
+            store.close()
+            raise BrokerStartError(str(problem)) from problem
+        return node
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop, uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def listening_socket(listener: Listener) -> socket.socket:
+    """A socket that listens where `listener` says. Raises BrokerStartError."""
+    shown = f"{listener.host or '*'}:{listener.port}"
+    try:
+        return bind(listener)
+    except OSError as problem:
+        if problem.errno == errno.EADDRINUSE:
+            why = "the port is in use; stop what uses it, or listen elsewhere (port 0 takes any free one)"
+        elif problem.errno == errno.EACCES:
+            why = "this user may not; choose a port above 1023"
+        elif problem.errno == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror):
+            why = f"this machine has no such address ({problem.strerror})"
+        else:
+            why = str(problem)
+        raise BrokerStartError(f"cannot listen on {shown}: {why}") from problem
+
+
+def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]:
+    """Host and port to tell the clients of a listener."""
+    advertised = config.advertised.get(bound.name)
+    if advertised is not None:
+        return advertised.host, advertised.port or bound.port
+    if bound.host in ("", "0.0.0.0", "::"):  # noqa: S104 - what was bound, not bound here
+        return socket.getfqdn(), bound.port
+    return bound.host, bound.port
+
+
+def check_exposure(config: BrokerConfig) -> None:
+    """Raises BrokerStartError if others than this machine could connect: there is no authentication yet."""
+    for listener in config.listeners:
+        if not is_loopback(listener.host):
+            raise BrokerStartError(
+                f"{listener.host or '*'}:{listener.port} can be reached from other machines, and there is no "
+                "authentication yet: whoever connects may read and delete everything. Listen on 127.0.0.1, "
+                "or accept that with --allow-remote"
+            )

@@ -1,0 +1,110 @@
+"""`barnabas up`: a broker in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from barnabas.broker.config import BrokerConfig, Listener
+
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_DATA = "barnabas-data"
+
+_EPILOG = """\
+Without --config, the broker listens on 127.0.0.1:9092 and keeps its data in ./barnabas-data.
+It prints one line when it is ready, `listening on HOST:PORT, data in DIRECTORY`, and ends cleanly on Ctrl-C or SIGTERM.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "up",
+        help="start a broker in the foreground",
+        description="Start a broker in the foreground.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where clients connect; port 0 takes any free one")
+    parser.add_argument("--data", metavar="DIR", help="where logs and metadata lie; made if it is not there")
+    parser.add_argument("--config", metavar="FILE", help="a Kafka server.properties to start from")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
+    )
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="let other machines connect, though there is no authentication"
+    )
+    # For the embedded broker: the parent holds the other end, and when it dies this broker ends too.
+    parser.add_argument("--until-stdin-ends", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
+    config, data = settings(args)
+    from barnabas.broker.runner import BrokerRunner, check_exposure
+
+    if not args.allow_remote:
+        check_exposure(config)
+
+    def on_ready(bound: list[Listener]) -> None:
+        listening = ", ".join(f"{listener.host or '*'}:{listener.port}" for listener in bound)
+        print(f"listening on {listening}, data in {data}", flush=True)
+
+    BrokerRunner(config, data, on_ready, stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None).run()
+    return 0
+
+
+def settings(args: argparse.Namespace) -> tuple[BrokerConfig, str]:
+    """The broker's settings and its data directory. Raises ConfigError."""
+    from barnabas.broker.config import BrokerConfig
+
+    properties: dict[str, str] = {}
+    if args.config:
+        from barnabas.config.properties_file import read_properties
+
+        properties = read_properties(args.config)
+    chosen = _chosen(args.set)
+    _choose_listener(args, properties, chosen)
+    config = BrokerConfig({**properties, **chosen})
+    data = args.data or config.data_directory or DEFAULT_DATA
+    return config, os.path.abspath(data)
+
+
+def _chosen(assignments: list[str]) -> dict[str, str]:
+    chosen = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name:
+            raise ConfigError(f"--set {assignment}: it must be NAME=VALUE, such as --set num.partitions=6")
+        chosen[name.strip()] = value.strip()
+    return chosen
+
+
+def _choose_listener(args: argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:
+    if args.listen is not None:
+        from barnabas.broker.config import parse_address
+
+        host, port = parse_address(args.listen)
+        # What the file advertises belongs to the listeners of the file.
+        properties.pop("advertised.listeners", None)
+        chosen["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    elif "listeners" not in properties and "listeners" not in chosen:
+        chosen["listeners"] = f"PLAINTEXT://{DEFAULT_LISTEN}"
+    elif not args.allow_remote and "listeners" not in chosen:
+        properties["listeners"] = _on_loopback(properties["listeners"])
+
+
+def _on_loopback(listeners: str) -> str:
+    # Kafka's stock file has PLAINTEXT://:9092, which is every address of the machine: nobody chose that.
+    narrowed = listeners.replace("://:", "://127.0.0.1:")
+    if narrowed != listeners:
+        sys.stderr.write(
+            f"barnabas: listeners={listeners} means every address of this machine; without authentication the broker "
+            "listens on 127.0.0.1 only (--allow-remote changes that)\n"
+        )
+    return narrowed
