@@ -27,6 +27,8 @@ size_t: TypeAlias = builtins.int
 double: TypeAlias = builtins.float
 # Uncompiled, a pointer to bytes is the buffer itself.
 p_uchar: TypeAlias = bytearray | memoryview[builtins.int]
+p_int: TypeAlias = memoryview[builtins.int]
+p_longlong: TypeAlias = memoryview[builtins.int]
 p_char: TypeAlias = bytearray | memoryview[builtins.int]
 
 def cfunc(function: _F, /) -> _F: ...

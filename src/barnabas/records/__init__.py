@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from barnabas.records.arrow import ColumnBuilder as ColumnBuilder
+    from barnabas.records.arrow import arrow_schema as arrow_schema
+    from barnabas.records.arrow import decode_arrow as decode_arrow
     from barnabas.records.batch_header import BatchHeader as BatchHeader
     from barnabas.records.batch_header import assign_offsets as assign_offsets
     from barnabas.records.batch_header import check_crc as check_crc
@@ -27,15 +30,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BatchHeader": "batch_header",
+    "ColumnBuilder": "arrow",
     "ConsumerRecord": "decoder",
     "Record": "record_batch",
     "RecordBatch": "record_batch",
     "RecordBatchBuilder": "builder",
     "RecordsDecoder": "decoder",
+    "arrow_schema": "arrow",
     "assign_offsets": "batch_header",
     "check_crc": "batch_header",
     "compress": "compression",
     "crc32c": "checksum",
+    "decode_arrow": "arrow",
     "decode_records": "decoder",
     "decompress": "compression",
     "read_batches": "record_batch",

@@ -19,6 +19,14 @@ cdef inline unsigned char *bytearray_address(object array) noexcept:
     return <unsigned char *> PyByteArray_AS_STRING(array)
 
 
+cdef inline int *int32_address(object array) noexcept:
+    return <int *> PyByteArray_AS_STRING(array)
+
+
+cdef inline long long *int64_address(object array) noexcept:
+    return <long long *> PyByteArray_AS_STRING(array)
+
+
 cdef inline bytes take_bytes(unsigned char *source, Py_ssize_t position, Py_ssize_t size):
     return PyBytes_FromStringAndSize(<char *> source + position, size)
 

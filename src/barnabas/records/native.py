@@ -16,6 +16,16 @@ def bytearray_address(array: bytearray) -> bytearray:
     return array
 
 
+def int32_address(array: bytearray) -> memoryview:
+    """The same as an array of 32-bit integers in the machine's byte order."""
+    return memoryview(array).cast("i")
+
+
+def int64_address(array: bytearray) -> memoryview:
+    """The same as an array of 64-bit integers in the machine's byte order."""
+    return memoryview(array).cast("q")
+
+
 def take_bytes(source: bytearray | memoryview, position: int, size: int) -> bytes:
     """A new `bytes` of `size` bytes from `position`; the caller has checked the bounds."""
     return bytes(source[position : position + size])
