@@ -152,12 +152,13 @@ def _field(entry: dict[str, Any]) -> Field:
 
 
 def _default(entry: dict[str, Any]) -> str | None:
-    """`null`, `true`, a decimal number, or None for the zero of the type."""
-    if "default" not in entry:
-        return None
-    written = entry["default"]
+    """`null`, `true`, a decimal number, or None for the zero of the type.
+
+    Only the string `"null"` means null: JSON's own null is no default at all, as in Kafka's generator.
+    """
+    written = entry.get("default")
     if written is None or written == "null":
-        return "null"
+        return written
     if entry["type"] == "bool":
         return "true" if str(written).lower() == "true" else None
     if entry["type"] == "string":

@@ -25,6 +25,7 @@ __all__ = [
     "decode_request_header",
     "decode_response",
     "encode_request",
+    "encode_request_parts",
     "encode_response",
     "is_supported",
     "response_version",
@@ -36,14 +37,16 @@ _WORTH_KEEPING = 64 * 1024
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """A whole request: size, header, message. Raises as `Message.encode` does."""
-    key = message.API_KEY
-    header_version = request_header_version(key, version)
-    header = RequestHeader(key, version, correlation_id, client_id)
     encoder = Encoder()
-    encoder.int32(0)
-    encoder.message(plan_of(RequestHeader, header_version), header)
-    encoder.message(plan_of(type(message), version), message)
+    _write_request(encoder, message, version, correlation_id, client_id)
     return encoder.sized()
+
+
+def encode_request_parts(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A whole request as buffers to be sent in turn: large records are not copied. Else as `encode_request`."""
+    encoder = Encoder(split=True)
+    _write_request(encoder, message, version, correlation_id, client_id)
+    return encoder.sized_parts()
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
@@ -57,6 +60,16 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
     encoder.message(plan_of(ResponseHeader, header_version), ResponseHeader(correlation_id))
     encoder.message(plan_of(type(message), version), message)
     return encoder.sized_parts()
+
+
+def _write_request(
+    encoder: Encoder, message: Message, version: int, correlation_id: int, client_id: str | None
+) -> None:
+    key = message.API_KEY
+    header = RequestHeader(key, version, correlation_id, client_id)
+    encoder.int32(0)
+    encoder.message(plan_of(RequestHeader, request_header_version(key, version)), header)
+    encoder.message(plan_of(type(message), version), message)
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:

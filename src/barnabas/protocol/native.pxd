@@ -52,8 +52,14 @@ cdef extern from *:
     object new_object "barnabas_new_object"(object cls)
     void set_slot "barnabas_set_slot"(object instance, Py_ssize_t slot, object value)
     object get_slot "barnabas_get_slot"(object instance, Py_ssize_t slot)
+    bint pause_collector "PyGC_Disable"()
+    int PyGC_Enable()
     list new_list "PyList_New"(Py_ssize_t size)
     void set_item "barnabas_set_item"(object items, Py_ssize_t index, object value)
+
+cdef inline void resume_collector(bint was_on) noexcept:
+    if was_on:
+        PyGC_Enable()
 
 cdef inline const uint8_t *pointer(const uint8_t[::1] view) noexcept:
     return &view[0] if view.shape[0] else NULL

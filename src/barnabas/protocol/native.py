@@ -34,6 +34,15 @@ def get_slot(instance: object, slot: Any) -> Any:
     return slot.__get__(instance)
 
 
+def pause_collector() -> bool:
+    """Let no garbage collection start, and tell whether one might have; only C code can promise to resume it."""
+    return False
+
+
+def resume_collector(was_on: bool) -> None:
+    """Undo `pause_collector`."""
+
+
 def new_list(size: int) -> list[Any]:
     """A list whose `size` items must all be set before anyone else sees it."""
     return [None] * size

@@ -25,7 +25,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         "subscribed_topic_regex string 0+ null=0+",
         "rebalance_timeout_ms int32 0+ default=-1",
         "server_assignor string 0+ null=0+",
-        "classic_member_metadata ClassicMemberMetadata 0+ null=0+ tag=0 default=null",
+        "classic_member_metadata ClassicMemberMetadata 0+ null=0+ tag=0",
     )
 
     def __init__(
@@ -38,7 +38,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         subscribed_topic_regex: str | None = "",
         rebalance_timeout_ms: int = -1,
         server_assignor: str | None = "",
-        classic_member_metadata: ClassicMemberMetadata | None = None,
+        classic_member_metadata: ClassicMemberMetadata | None = NEW,
     ) -> None:
         self.unknown_tagged_fields = None
         self.instance_id = instance_id
@@ -49,7 +49,7 @@ class ConsumerGroupMemberMetadataValue(Message):
         self.subscribed_topic_regex = subscribed_topic_regex
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.server_assignor = server_assignor
-        self.classic_member_metadata = classic_member_metadata
+        self.classic_member_metadata = ClassicMemberMetadata() if classic_member_metadata is NEW else classic_member_metadata
 
 
 class ClassicMemberMetadata(Struct):

@@ -60,16 +60,16 @@ class TaskIds(Struct):
     FIELDS = (
         "subtopology_id string 0+",
         "partitions []int32 0+",
-        "assignment_epochs []int32 0+ null=0+ tag=0 default=null",
+        "assignment_epochs []int32 0+ null=0+ tag=0",
     )
 
     def __init__(
         self,
         subtopology_id: str = "",
         partitions: list[int] = NEW,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = NEW,
     ) -> None:
         self.unknown_tagged_fields = None
         self.subtopology_id = subtopology_id
         self.partitions = [] if partitions is NEW else partitions
-        self.assignment_epochs = assignment_epochs
+        self.assignment_epochs = [] if assignment_epochs is NEW else assignment_epochs

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.message import Message, Struct
+from barnabas.protocol.message import NEW, Message, Struct
 
 
 class StreamsGroupMetadataValue(Message):
@@ -20,7 +20,7 @@ class StreamsGroupMetadataValue(Message):
         "epoch int32 0+",
         "metadata_hash int64 0+",
         "validated_topology_epoch int32 0+ tag=0 default=-1",
-        "last_assignment_configs []LastAssignmentConfig 0+ null=0+ tag=1 default=null",
+        "last_assignment_configs []LastAssignmentConfig 0+ null=0+ tag=1",
     )
 
     def __init__(
@@ -28,13 +28,13 @@ class StreamsGroupMetadataValue(Message):
         epoch: int = 0,
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[LastAssignmentConfig] | None = NEW,
     ) -> None:
         self.unknown_tagged_fields = None
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
-        self.last_assignment_configs = last_assignment_configs
+        self.last_assignment_configs = [] if last_assignment_configs is NEW else last_assignment_configs
 
 
 class LastAssignmentConfig(Struct):
