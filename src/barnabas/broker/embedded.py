@@ -6,7 +6,7 @@ import os
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
-from barnabas.errors import IllegalStateError, KafkaError
+from barnabas.errors import ConfigError, IllegalStateError, KafkaError
 
 if TYPE_CHECKING:
     import subprocess
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 START_TIMEOUT = 60.0
 #: How long a child may take to end cleanly before it is killed, in seconds.
 STOP_TIMEOUT = 30.0
+#: What differs from Kafka's defaults: a first rebalance need not wait for members that are started by hand.
+DEFAULTS = {"group.initial.rebalance.delay.ms": 0}
+#: The exit code for settings that make no sense.
+_USAGE = 2
 
 
 class Broker:
     """A running broker on a free port of this machine.
 
     Its data lies in `data_dir`, or in a temporary directory that is removed with it. `settings` are Kafka's broker
-    settings with `_` for `.` (`num_partitions=6`), or a dict with the dots as `config`. By default it is a child
+    settings with `_` for `.` (`num_partitions=6`), or a dict with the dots as `config`; of the defaults only
+    group.initial.rebalance.delay.ms differs (0, so that a group's first member need not wait). By default it is a child
     process, which dies with this one; `in_process=True` runs it in a thread. It is started by the constructor and can
     be used as a context manager.
 
@@ -45,7 +50,8 @@ class Broker:
         **settings: Any,
     ):
         self.in_process = in_process
-        self._settings = {name.replace("_", "."): value for name, value in {**(config or {}), **settings}.items()}
+        given = {name.replace("_", "."): value for name, value in {**(config or {}), **settings}.items()}
+        self._settings = {**DEFAULTS, **given}
         self._temporary = data_dir is None
         self.data_dir = _temporary_directory() if data_dir is None else os.path.abspath(os.fspath(data_dir))
         self._listen = listen
@@ -140,7 +146,7 @@ class _Child:
             command += ["--set", f"{name}={_text(value)}"]
         # Closed with the child's home, not with this block.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: subprocess.Popen[bytes] = subprocess.Popen(
+        self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - this interpreter, with our module
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
         )
         try:
@@ -188,7 +194,9 @@ class _Child:
             if not ready:
                 raise KafkaError(f"the broker was not ready within {START_TIMEOUT:.0f} s: {self.log_text()}")
             self._process.wait(STOP_TIMEOUT)
-            raise KafkaError(self.log_text().strip() or f"the broker ended with code {self._process.returncode}")
+            kind = ConfigError if self._process.returncode == _USAGE else KafkaError
+            why = self.log_text().strip().removeprefix("barnabas up: ")
+            raise kind(why or f"the broker ended with code {self._process.returncode}")
         return line.removeprefix("listening on ").partition(",")[0]
 
 

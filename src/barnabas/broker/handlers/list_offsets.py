@@ -27,6 +27,7 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_LEADER_EPOCH_FROM = 4
 #: The first version in which a special timestamp may be asked for.
 _FROM_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
@@ -69,8 +70,9 @@ def _look_up(
     if found is not None:
         response.timestamp = found.timestamp
         response.offset = found.offset
-        # An empty log has no epoch yet; what comes first will be of the leader's.
-        response.leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else LEADER_EPOCH
+        if version >= _LEADER_EPOCH_FROM:
+            # An empty log has no epoch yet; what comes first will be of the leader's.
+            response.leader_epoch = max(found.leader_epoch, LEADER_EPOCH)
 
 
 def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndOffset | None:
