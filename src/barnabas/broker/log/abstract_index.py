@@ -119,12 +119,13 @@ class AbstractIndex:
         self._file_size = size
         self._synced = False
 
-    def flush(self) -> None:
-        """Write, and return when the entries are on the disk."""
+    def write_for_sync(self) -> list[File]:
+        """Write, and give the file if the disk lacks something of it; the caller syncs it."""
         self.write()
-        if not self._synced:
-            self.file.sync()
-            self._synced = True
+        if self._synced:
+            return []
+        self._synced = True
+        return [self.file]
 
     def release(self) -> None:
         """Write what is new and forget the entries and the open file until they are needed again."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import IO, ClassVar, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 Buffer = bytes | bytearray | memoryview
 
@@ -60,13 +63,20 @@ class DirectoryLock(Protocol):
         """Let others in."""
 
 
+class Sync(Protocol):
+    """A flush that the disk is working on."""
+
+    done: bool
+    error: OSError | None
+
+
 class FileSystem(Protocol):
     """The operations on names that the log needs."""
 
     def open(self, path: str) -> File:
         """Open for reading and writing, creating the file where there is none."""
 
-    def list(self, path: str) -> list[DirectoryEntry]:
+    def list_directory(self, path: str) -> list[DirectoryEntry]:
         """The entries of a directory, sorted by name."""
 
     def exists(self, path: str) -> bool:
@@ -95,6 +105,12 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory are on the disk."""
+
+    def sync_in_background(self, files: list[File]) -> Sync:
+        """Begin to bring the files to the disk; the answer tells when all that was written before is there."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the name exists and is a directory."""
 
     def modified_ms(self, path: str) -> int:
         """When the file was last written, epoch milliseconds."""
@@ -160,6 +176,28 @@ class OsFile:
             self._owner.opened.remove(self)
 
 
+class OsSync:
+    """Descriptors on their way to the disk, in the thread of `OsFileSystem`."""
+
+    __slots__ = ("descriptors", "done", "error")
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self.descriptors = descriptors
+        self.done = False
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Sync and close the descriptors, all of them even if one fails."""
+        for descriptor in self.descriptors:
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                self.error = error
+            finally:
+                os.close(descriptor)
+        self.done = True
+
+
 class OsDirectoryLock:
     """A POSIX lock on a file, the kind that Apache Kafka takes too, so that neither starts on the other's data."""
 
@@ -200,6 +238,7 @@ class OsFileSystem:
     def __init__(self, max_open_files: int = 4096) -> None:
         self.max_open_files = max_open_files
         self.opened: deque[OsFile] = deque()
+        self._syncs: SimpleQueue[OsSync] | None = None
 
     def make_room(self) -> None:
         """Close a file that was not used lately, if as many as allowed are open (the clock algorithm)."""
@@ -215,7 +254,7 @@ class OsFileSystem:
         """See `FileSystem`."""
         return OsFile(path, self)
 
-    def list(self, path: str) -> list[DirectoryEntry]:
+    def list_directory(self, path: str) -> list[DirectoryEntry]:
         """See `FileSystem`."""
         with os.scandir(path) as entries:
             return sorted(
@@ -284,6 +323,18 @@ class OsFileSystem:
         finally:
             os.close(descriptor)
 
+    def sync_in_background(self, files: list[File]) -> OsSync:
+        """See `FileSystem`. The thread gets descriptors of its own, for those here may be closed meanwhile."""
+        sync = OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)])
+        if self._syncs is None:
+            self._syncs = _start_sync_thread()
+        self._syncs.put(sync)
+        return sync
+
+    def is_directory(self, path: str) -> bool:
+        """See `FileSystem`."""
+        return os.path.isdir(path)
+
     def modified_ms(self, path: str) -> int:
         """See `FileSystem`."""
         return os.stat(path).st_mtime_ns // 1_000_000
@@ -291,3 +342,17 @@ class OsFileSystem:
     def lock(self, path: str) -> OsDirectoryLock:
         """See `FileSystem`."""
         return OsDirectoryLock(path)
+
+
+def _start_sync_thread() -> SimpleQueue[OsSync]:
+    from queue import SimpleQueue
+    from threading import Thread
+
+    syncs: SimpleQueue[OsSync] = SimpleQueue()
+
+    def run() -> None:
+        while True:
+            syncs.get().run()
+
+    Thread(target=run, name="log-flusher", daemon=True).start()
+    return syncs

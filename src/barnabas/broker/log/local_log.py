@@ -11,7 +11,7 @@ from barnabas.broker.log.log_segments import LogSegments
 from barnabas.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.filesystem import Buffer, FileSystem
+    from barnabas.broker.log.filesystem import Buffer, File, FileSystem
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.transaction_index import AbortedTxn
 
@@ -113,22 +113,26 @@ class LocalLog:
         self.segments.used(active)
         return segment
 
-    def flush(self, up_to: int) -> None:
-        """Return when every record below `up_to` is on the disk, and move the recovery point there."""
+    def begin_flush(self, up_to: int) -> list[File]:
+        """Write what is only in memory; the files to be synced so that every record below `up_to` is on the disk."""
+        if up_to <= self.recovery_point:
+            return []
+        return [file for segment in self.segments.values(self.recovery_point, up_to) for file in segment.begin_flush()]
+
+    def end_flush(self, up_to: int) -> None:
+        """Move the recovery point, for the files are synced; new names in the directory are brought to the disk."""
         if up_to <= self.recovery_point:
             return
-        segments = self.segments.values(self.recovery_point, up_to)
-        for segment in segments:
-            segment.flush()
-        if any(segment.base_offset >= self.recovery_point for segment in segments):
+        if any(base_offset >= self.recovery_point for base_offset in self.segments.base_offsets):
             self.filesystem.sync_directory(self.directory)
-        self.recovery_point = up_to
+        self.recovery_point = min(up_to, self.log_end_offset)
 
-    def remove_segments(self, segments: list[LogSegment]) -> None:
-        """Take segments out of the log and rename their files to `.deleted`; they may be deleted any time later."""
+    def remove_segments(self, segments: list[LogSegment]) -> list[str]:
+        """Take segments out of the log and rename their files to `.deleted`; the files, which may go any time now."""
         for segment in segments:
             self.segments.remove(segment)
             segment.change_suffix(DELETED_FILE_SUFFIX)
+        return [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
 
     def abandon(self, directory: str) -> None:
         """Rename the log's directory and write nothing more."""

@@ -18,6 +18,7 @@ from barnabas.broker.log.checkpoints import (
     CorruptCheckpointError,
     read_partition_metadata,
 )
+from barnabas.broker.log.file_records import CorruptSegmentError
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.local_log import LocalLog
 from barnabas.broker.log.log_file_utils import (
@@ -33,7 +34,7 @@ from barnabas.broker.log.log_file_utils import (
     file_name,
     offset_from_file_name,
 )
-from barnabas.broker.log.log_segment import CorruptSegmentError, LogSegment
+from barnabas.broker.log.log_segment import LogSegment
 from barnabas.broker.log.log_segments import LogSegments
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
@@ -98,7 +99,9 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._segments = LogSegments()
-        self._files = {entry.name: entry.size for entry in filesystem.list(directory) if not entry.is_directory}
+        self._files = {
+            entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
+        }
         if any(name.endswith(SWAP_FILE_SUFFIX) for name in self._files):
             self._complete_swaps()
         snapshots = [
@@ -234,7 +237,7 @@ class LogLoader:
         next_offset = segment.base_offset
         problem = None
         try:
-            for header, chunk in segment.batches(0, check=True):
+            for header, chunk in segment.records.batches(0, check=True):
                 self._check_offsets(segment, header, position, next_offset)
                 self._take_in(segment, header, chunk, position)
                 position += header.size_in_bytes
@@ -248,9 +251,13 @@ class LogLoader:
 
     def _check_offsets(self, segment: LogSegment, header: BatchHeader, position: int, next_offset: int) -> None:
         if header.base_offset < next_offset and header.magic >= 2:
-            raise CorruptSegmentError(segment, position, f"offset {header.base_offset} follows {next_offset - 1}")
+            raise CorruptSegmentError(
+                segment.records, position, f"offset {header.base_offset} follows {next_offset - 1}"
+            )
         if not segment.offset_index.can_append(header.next_offset - 1):
-            raise CorruptSegmentError(segment, position, f"offset {header.next_offset - 1} is too far from its base")
+            raise CorruptSegmentError(
+                segment.records, position, f"offset {header.next_offset - 1} is too far from its base"
+            )
 
     def _take_in(self, segment: LogSegment, header: BatchHeader, chunk: bytes, position: int) -> None:
         segment.index_recovered(header, position)
@@ -262,7 +269,7 @@ class LogLoader:
 
     def _cut(self, segment: LogSegment, position: int, next_offset: int, problem: CorruptSegmentError) -> None:
         size = segment.size - position
-        following = segment.next_sound_batch(position)
+        following = segment.records.next_sound_batch(position)
         if following is None:
             _logger().warning("%s; cutting the last %d bytes, the log ends at offset %d", problem, size, next_offset)
         else:
@@ -333,7 +340,7 @@ class LogLoader:
 
     def _replay_segment(self, segment: LogSegment, end: int) -> None:
         position = segment.locate(max(segment.base_offset, self._producers.map_end_offset))
-        for header, chunk in segment.batches(position, check=False) if position >= 0 else ():
+        for header, chunk in segment.records.batches(position, check=False) if position >= 0 else ():
             if header.base_offset >= end:
                 break
             self._producers.replay(chunk, header)

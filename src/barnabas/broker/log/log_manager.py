@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     LOCK_FILE,
@@ -68,6 +69,11 @@ class LogManager:
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self._random_bytes = random_bytes
         self._lock: DirectoryLock | None = None
+        self._background = BackgroundWork(
+            self.filesystem, lambda: list(self.logs.values()), self._write_changed_checkpoints, self.config
+        )
+        self._checkpointed: object = None
+        self._deleted_directories: list[str] = []
         self._recovery_points = self._checkpoint(RECOVERY_POINT_CHECKPOINT)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
 
@@ -111,7 +117,7 @@ class LogManager:
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_start_offsets = self._read_checkpoint(self._log_start_offsets)
         configs: dict[str, LogConfig] = {}
-        for entry in self.filesystem.list(self.directory):
+        for entry in self.filesystem.list_directory(self.directory):
             if not entry.is_directory:
                 continue
             topic_partition = self._partition_of(entry.name)
@@ -120,7 +126,7 @@ class LogManager:
             topic = topic_partition.topic
             if topic not in configs:
                 configs[topic] = self._log_config(topic_settings(topic))
-            self.logs[topic_partition] = LogLoader(
+            loader = LogLoader(
                 self.filesystem,
                 self._path(entry.name),
                 topic_partition,
@@ -128,7 +134,8 @@ class LogManager:
                 clean=self.had_clean_shutdown,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_start_offsets.get(topic_partition, 0),
-            ).load(now_ms)
+            )
+            self._add(loader.load(now_ms))
 
     def _read_checkpoint(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
         try:
@@ -142,9 +149,13 @@ class LogManager:
         if topic_partition is None or topic_partition.topic == CLUSTER_METADATA_TOPIC:
             _logger().warning("%s holds no partition; leaving it alone", self._path(name))
             return None
-        if name.endswith(MARKED_DIR_SUFFIXES):
-            return None
-        return topic_partition
+        if not name.endswith(MARKED_DIR_SUFFIXES):
+            return topic_partition
+        if name.endswith(DELETE_DIR_SUFFIX):
+            self._deleted_directories.append(self._path(name))
+        else:
+            _logger().warning("%s is a stray or unfinished copy of a partition; leaving it alone", self._path(name))
+        return None
 
     def _log_config(self, settings: Settings) -> LogConfig:
         return LogConfig({**self.config, **settings})
@@ -175,8 +186,12 @@ class LogManager:
             log = LogLoader(self.filesystem, directory, topic_partition, log_config, clean=True).load()
         except OSError as error:
             raise KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}") from error
-        self.logs[topic_partition] = log
+        self._add(log)
         return log
+
+    def _add(self, log: UnifiedLog) -> None:
+        log.on_roll = self._background.rolled
+        self.logs[log.topic_partition] = log
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log out of use and rename its directory; its files go later, step by step."""
@@ -185,6 +200,19 @@ class LogManager:
             return
         name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX)
         log.mark_deleted(self._path(name))
+        self._deleted_directories.append(self._path(name))
+
+    # -- in the background, and the end ------------------------------------------------------------------------------
+
+    def step(self, budget: int, now_ms: int) -> bool:
+        """Do up to `budget` units of background work (a log looked at, a file deleted); whether more is due at once.
+
+        Call it about once a second, and again while it returns True.
+        """
+        for path in self._deleted_directories:
+            self._background.delete_later(path, now_ms + self._log_config({}).file_delete_delay_ms)
+        self._deleted_directories.clear()
+        return self._background.step(budget, now_ms)
 
     def close(self) -> None:
         """Flush and close every log, and say so on the disk, so that the next start need not recover.
@@ -212,9 +240,19 @@ class LogManager:
 
     def _write_checkpoints(self, *, sync: bool) -> None:
         logs = self.logs.items()
-        self._recovery_points.write({name: log.recovery_point for name, log in logs}, sync=sync)
+        recovery_points = {name: log.recovery_point for name, log in logs}
         starts = {name: log.log_start_offset for name, log in logs if log.starts_within_segment}
-        self._log_start_offsets.write(starts, sync=sync)
+        if sync or self._checkpointed != (recovery_points, starts):
+            self._recovery_points.write(recovery_points, sync=sync)
+            self._log_start_offsets.write(starts, sync=sync)
+            self._checkpointed = (recovery_points, starts)
+
+    def _write_changed_checkpoints(self) -> None:
+        # Unsynced: after a power loss an old checkpoint, or none, only means that more is read again.
+        try:
+            self._write_checkpoints(sync=False)
+        except OSError as error:
+            _logger().error("the checkpoints of %s were not written: %s", self.directory, error)
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.abstract_index import CorruptIndexError
+from barnabas.broker.log.file_records import FileRecords
 from barnabas.broker.log.filesystem import Buffer, File, FileSystem
 from barnabas.broker.log.log_file_utils import (
     INDEX_FILE_SUFFIX,
@@ -16,23 +15,24 @@ from barnabas.broker.log.log_file_utils import (
     TXN_INDEX_FILE_SUFFIX,
     file_name,
 )
-from barnabas.broker.log.offset_index import OffsetIndex, OffsetPosition
+from barnabas.broker.log.offset_index import OffsetIndex
 from barnabas.broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from barnabas.broker.log.transaction_index import TransactionIndex
-from barnabas.errors import CorruptRecordError
-from barnabas.records.batch_header import BatchHeader, check_crc, read_header
+from barnabas.records.batch_header import BatchHeader, read_header
 
 if TYPE_CHECKING:
+    import logging
+
     from barnabas.broker.log.log_config import LogConfig
 
-SCAN_CHUNK = 4 << 20
-LOCATE_CHUNK = 64 << 10
 MAX_REMEMBERED_POSITIONS = 64
-_SIZE_PREFIX = 12
-_LEGACY_HEAD_SIZE = 17
-_HEAD_SIZE = 27
-_BASE_OFFSET_LENGTH = Struct(">qI")
-_LAST_OFFSET_DELTA = Struct(">I")
+
+
+def _logger() -> logging.Logger:
+    # Loaded when there is something to say: logging costs 6 ms of every start.
+    import logging
+
+    return logging.getLogger(__name__)
 
 
 class AppendedBatch(NamedTuple):
@@ -68,7 +68,6 @@ class LogSegment:
 
     __slots__ = (
         "_bytes_since_last_index_entry",
-        "_file",
         "_filesystem",
         "_first_batch_timestamp",
         "_max_timestamp",
@@ -79,8 +78,8 @@ class LogSegment:
         "created_ms",
         "directory",
         "index_interval_bytes",
+        "records",
         "roll_jitter_ms",
-        "size",
         "suffix",
         "txn_index",
     )
@@ -96,18 +95,17 @@ class LogSegment:
         has_txn_index: bool = False,
     ) -> None:
         self._filesystem = filesystem
-        self._file: File | None = None
         self._positions: dict[int, int] = {}
         self._first_batch_timestamp: int | None = None
         self._max_timestamp: TimestampOffset | None = None
         self._bytes_since_last_index_entry = 0
         self.directory = directory
         self.base_offset = base_offset
-        self.size = size
         self.suffix = ""
         self.created_ms: int | None = None
         self.roll_jitter_ms = 0
         self.index_interval_bytes = config.index_interval_bytes
+        self.records = FileRecords(filesystem, self.path(LOG_FILE_SUFFIX), size)
         index_size = config.segment_index_bytes
         self._offset_index = OffsetIndex(filesystem, self.path(INDEX_FILE_SUFFIX), base_offset, index_size)
         self._time_index = TimeIndex(filesystem, self.path(TIME_INDEX_FILE_SUFFIX), base_offset, index_size)
@@ -123,7 +121,7 @@ class LogSegment:
             filesystem.create(segment.path(suffix))
         segment.start_empty_indexes()
         if config.preallocate:
-            segment.file.truncate(config.segment_bytes)
+            segment.records.file.truncate(config.segment_bytes)
         return segment
 
     def path(self, suffix: str) -> str:
@@ -134,11 +132,9 @@ class LogSegment:
         return f"LogSegment({self.path(LOG_FILE_SUFFIX)}, {self.size} bytes)"
 
     @property
-    def file(self) -> File:
-        """The `.log` file, opened when first needed."""
-        if self._file is None:
-            self._file = self._filesystem.open(self.path(LOG_FILE_SUFFIX))
-        return self._file
+    def size(self) -> int:
+        """The bytes of its batches."""
+        return self.records.size
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -163,9 +159,7 @@ class LogSegment:
                 raise self._offset_index.corrupt(f"it points to byte {last.position} of a segment of {self.size}")
         except CorruptIndexError as error:
             if self.size:
-                from logging import getLogger
-
-                getLogger(__name__).warning("%s; rebuilding the indexes of %r", error, self)
+                _logger().warning("%s; rebuilding the indexes of %r", error, self)
             self.rebuild_indexes()
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -192,10 +186,10 @@ class LogSegment:
     def first_batch_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 when there is none; rolling by time counts from it."""
         if self._first_batch_timestamp is None:
-            if not self.size:
+            header = self.records.first_header()
+            if header is None:
                 return NO_TIMESTAMP
-            header = next((header for header, _ in self.batches(0, check=False)), None)
-            self._first_batch_timestamp = header.max_timestamp if header else NO_TIMESTAMP
+            self._first_batch_timestamp = header.max_timestamp
         return self._first_batch_timestamp
 
     def append(self, data: Buffer, base_offset: int, batches: list[AppendedBatch]) -> None:
@@ -203,12 +197,11 @@ class LogSegment:
 
         When the write fails the segment is as it was before, apart from bytes behind its end: the caller cuts those.
         """
-        position = self.size
-        self.file.pwrite(data, position)
+        position = self.records.size
+        self.records.append(data)
         if position == 0:
             self._first_batch_timestamp = batches[0].max_timestamp
         self._remember_position(base_offset, position)
-        self.size = position + len(data)
         for batch in batches:
             self._index(batch.last_offset, batch.max_timestamp, position, batch.size)
             position += batch.size
@@ -249,19 +242,15 @@ class LogSegment:
         if position < 0 or position >= self.size:
             return None
         limit = max_position - position
-        data = self.file.pread(min(max_size, limit), position) if max_size > 0 and limit > 0 else b""
-        first = self._batch_size(data, position)
+        data = self.records.read(min(max_size, limit), position)
+        first = self.records.batch_size(data, position)
         if len(data) < first:
             if min_one_message and limit >= first:
-                data = self.file.pread(first, position)
+                data = self.records.read(first, position)
             else:
                 return SegmentRead(position, data, True)
         self._remember_end(data, position)
         return SegmentRead(position, data, False)
-
-    def _batch_size(self, data: bytes, position: int) -> int:
-        prefix = data if len(data) >= _SIZE_PREFIX else self.file.pread(_SIZE_PREFIX, position)
-        return _SIZE_PREFIX + int.from_bytes(prefix[8:_SIZE_PREFIX], "big")
 
     def _remember_position(self, offset: int, position: int) -> None:
         # A consumer asks next for what follows its last batch, or for what was appended since: those positions are
@@ -285,103 +274,31 @@ class LogSegment:
         """The position of the first batch that ends at or beyond the offset, -1 when there is none."""
         slot = self.offset_index.slot_for(offset)
         entry = self.offset_index.entry(slot)
-        if slot >= 0 and not self._confirms(entry):
-            from logging import getLogger
-
-            getLogger(__name__).warning("%s has no batch that %s leads to; rebuilding its indexes", self, entry)
+        if slot >= 0 and self.records.last_offset_at(entry.position) != entry.offset:
+            _logger().warning("%r has no batch where %s leads; rebuilding its indexes", self, entry)
             self.rebuild_indexes()
-            return self.locate(offset)
-        position = entry.position
-        while position < self.size:
-            chunk = self.file.pread(min(LOCATE_CHUNK, self.size - position), position)
-            start = 0
-            while (head := _head_of(chunk, start)) is not None:
-                if position + start + head[1] > self.size:
-                    raise CorruptSegmentError(self, position + start, f"a batch claims {head[1]} bytes")
-                if head[0] >= offset:
-                    return position + start
-                start += head[1]
-            if start == 0:
-                raise CorruptSegmentError(self, position, f"{len(chunk)} bytes are no batch")
-            position += start
-        return -1
-
-    def _confirms(self, entry: OffsetPosition) -> bool:
-        head = _head_of(self.file.pread(_HEAD_SIZE, entry.position), 0)
-        return head is not None and head[0] == entry.offset
-
-    def batches(self, position: int, *, check: bool) -> Iterator[tuple[BatchHeader, bytes]]:
-        """The batches from a position to the end: header and the chunk of the file to which its position refers.
-
-        Raises `CorruptRecordError`, whose `position` says where, when what follows is no whole batch or (with
-        `check`) fails its checksum.
-        """
-        end = self.size
-        wanted = SCAN_CHUNK
-        while position < end:
-            chunk = self.file.pread(min(wanted, end - position), position)
-            used = 0
-            try:
-                while (header := read_header(chunk, used)) is not None:
-                    if check:
-                        check_crc(chunk, header)
-                    yield header, chunk
-                    used += header.size_in_bytes
-            except CorruptRecordError as error:
-                raise CorruptSegmentError(self, position + used, str(error)) from error
-            if used == 0:
-                if len(chunk) < wanted:
-                    raise CorruptSegmentError(self, position, f"the batch is cut after {len(chunk)} bytes")
-                wanted = max(self._batch_size(chunk, position), wanted * 2)
-                continue
-            position += used
-            wanted = SCAN_CHUNK
+            entry = self.offset_index.lookup(offset)
+        return self.records.find(offset, entry.position)
 
     def read_next_offset(self) -> int:
         """The offset after the last batch; the base offset when there is none."""
         next_offset = self.base_offset
-        for header, _ in self.batches(self.offset_index.last_entry.position, check=False):
+        for header, _ in self.records.batches(self.offset_index.last_entry.position, check=False):
             next_offset = header.next_offset
         return next_offset
 
     def scan_next_offset(self) -> int:
         """The offset after the last batch, by reading all of them."""
         next_offset = self.base_offset
-        for header, _ in self.batches(0, check=False):
+        for header, _ in self.records.batches(0, check=False):
             next_offset = header.next_offset
         return next_offset
-
-    def next_sound_batch(self, position: int) -> int | None:
-        """Where, after a damaged batch at `position`, a whole batch with a right checksum begins; None for nowhere.
-
-        Looks where the damaged batch says that it ends, then through the next megabytes byte by byte.
-        """
-        claimed: int = _BASE_OFFSET_LENGTH.unpack(self.file.pread(_SIZE_PREFIX, position).ljust(_SIZE_PREFIX, b"\0"))[1]
-        follows = position + _SIZE_PREFIX + claimed
-        if follows < self.size and self._is_sound(follows):
-            return follows
-        data = self.file.pread(min(SCAN_CHUNK, self.size - position), position)
-        start = 1
-        # The two high bytes of offset and length are zero in almost every batch, the magic is 2 in all.
-        while (start := data.find(b"\0\0", start)) >= 0:
-            magic = start + _LEGACY_HEAD_SIZE - 1
-            if magic < len(data) and data[magic] == 2 and self._is_sound(position + start):
-                return position + start
-            start += 1
-        return None
-
-    def _is_sound(self, position: int) -> bool:
-        try:
-            found = next(self.batches(position, check=True), None)
-        except CorruptRecordError:
-            return False
-        return found is not None
 
     def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
         """The first record at or beyond `starting_offset` with a timestamp not below the one given."""
         floor = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(floor.offset, starting_offset)).position
-        for header, chunk in self.batches(position, check=False):
+        for header, chunk in self.records.batches(position, check=False):
             if header.max_timestamp >= timestamp and header.next_offset > starting_offset:
                 found = _first_record_at(chunk, header, timestamp, starting_offset)
                 if found is not None:
@@ -394,7 +311,7 @@ class LogSegment:
         """Make the offset and time index anew from the batches; `CorruptSegmentError` when there are bad ones."""
         self.reset_indexes()
         position = 0
-        for header, _ in self.batches(0, check=False):
+        for header, _ in self.records.batches(0, check=False):
             self._index(
                 header.base_offset + header.last_offset_delta, header.max_timestamp, position, header.size_in_bytes
             )
@@ -430,8 +347,7 @@ class LogSegment:
 
     def truncate_bytes(self, size: int) -> None:
         """Cut the file behind `size` bytes."""
-        self.file.truncate(size)
-        self.size = size
+        self.records.truncate(size)
         self._positions.clear()
         if not size:
             self._first_batch_timestamp = None
@@ -440,15 +356,16 @@ class LogSegment:
     def on_become_inactive(self) -> None:
         """Complete the indexes and trim the files, for a new segment takes over."""
         self.complete_indexes()
-        if self.file.size() != self.size:
-            self.file.truncate(self.size)
+        self.records.trim()
 
-    def flush(self) -> None:
-        """Return when the batches and their indexes are on the disk."""
-        self.file.sync()
-        self._offset_index.flush()
-        self._time_index.flush()
-        self.txn_index.flush()
+    def begin_flush(self) -> list[File]:
+        """Write what is only in memory; the files that must be synced for the segment to be on the disk."""
+        return [
+            self.records.file,
+            *self._offset_index.write_for_sync(),
+            *self._time_index.write_for_sync(),
+            *self.txn_index.files,
+        ]
 
     def release(self) -> None:
         """Write the indexes and give open files and memory back; the next use opens them again."""
@@ -458,23 +375,17 @@ class LogSegment:
         self._time_index.release()
         self.txn_index.release()
         self._positions.clear()
-        self.close_file()
+        self.records.close()
 
     def close(self, *, trim: bool) -> None:
         """Release everything; with `trim`, cut what was preallocated behind the last batch."""
-        if trim and self.file.size() != self.size:
-            self.file.truncate(self.size)
+        if trim:
+            self.records.trim()
         self.release()
-
-    def close_file(self) -> None:
-        """Give the handle of the `.log` file back."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
     def abandon(self) -> None:
         """Give all handles back and write nothing: the files are to be deleted, or the disk has failed."""
-        self.close_file()
+        self.records.close()
         self._offset_index.close_file()
         self._time_index.close_file()
 
@@ -483,6 +394,7 @@ class LogSegment:
         self.abandon()
         self.directory = directory
         self.suffix = suffix
+        self.records.path = self.path(LOG_FILE_SUFFIX)
         self._offset_index.path = self.path(INDEX_FILE_SUFFIX)
         self._time_index.path = self.path(TIME_INDEX_FILE_SUFFIX)
         self.txn_index.path = self.path(TXN_INDEX_FILE_SUFFIX)
@@ -502,27 +414,6 @@ class LogSegment:
         self.abandon()
         for suffix in reversed(SEGMENT_SUFFIXES):
             self._filesystem.remove(self.path(suffix))
-
-
-class CorruptSegmentError(CorruptRecordError):
-    """A segment holds, at `position`, something that is no whole and sound batch."""
-
-    def __init__(self, segment: LogSegment, position: int, reason: str) -> None:
-        super().__init__(f"{segment.path(LOG_FILE_SUFFIX)} at byte {position} of {segment.size}: {reason}")
-        self.position = position
-
-
-def _head_of(chunk: bytes, start: int) -> tuple[int, int] | None:
-    """Last offset and size of a batch of which perhaps only the head lies in the chunk."""
-    available = len(chunk) - start
-    if available < _LEGACY_HEAD_SIZE:
-        return None
-    base_offset, length = _BASE_OFFSET_LENGTH.unpack_from(chunk, start)
-    if chunk[start + _LEGACY_HEAD_SIZE - 1] < 2:
-        return base_offset, _SIZE_PREFIX + length
-    if available < _HEAD_SIZE:
-        return None
-    return base_offset + _LAST_OFFSET_DELTA.unpack_from(chunk, start + 23)[0], _SIZE_PREFIX + length
 
 
 def _first_record_at(

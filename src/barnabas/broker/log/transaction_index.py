@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from barnabas.broker.log.abstract_index import CorruptIndexError
-from barnabas.broker.log.filesystem import FileSystem
+from barnabas.broker.log.filesystem import File, FileSystem
 
 CURRENT_VERSION = 0
 _ENTRY = Struct(">hqqqq")
@@ -103,14 +103,10 @@ class TransactionIndex:
             file.close()
         self._transactions = kept
 
-    def flush(self) -> None:
-        """Return when the entries are on the disk."""
-        if self.exists:
-            file = self._filesystem.open(self.path)
-            try:
-                file.sync()
-            finally:
-                file.close()
+    @property
+    def files(self) -> list[File]:
+        """The file, if there is one, for a flush."""
+        return [self._filesystem.open(self.path)] if self.exists else []
 
     def release(self) -> None:
         """Forget the entries until they are needed again."""

@@ -13,7 +13,9 @@ from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, C
 from barnabas.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.filesystem import Buffer
+    from collections.abc import Callable
+
+    from barnabas.broker.log.filesystem import Buffer, File
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
     from barnabas.broker.log.local_log import LocalLog
     from barnabas.broker.log.log_config import LogConfig
@@ -40,6 +42,7 @@ class UnifiedLog:
         "leader_epochs",
         "local_log",
         "log_start_offset",
+        "on_roll",
         "producer_state",
         "topic_id",
         "topic_partition",
@@ -64,6 +67,7 @@ class UnifiedLog:
         self.high_watermark = local_log.log_end_offset
         self.topic_id = topic_id
         self.last_flushed_ms: int | None = None
+        self.on_roll: Callable[[UnifiedLog], None] | None = None
         self._validator = LogValidator(str(topic_partition), local_log.config)
         self._offline: str | None = None
         producer_state.on_high_watermark_updated(self.high_watermark)
@@ -221,7 +225,7 @@ class UnifiedLog:
     def _undo_append(self, segment: LogSegment, error: OSError) -> None:
         # Part of the batch may be in the file. Cut it; where even that fails, only recovery can tell what is there.
         try:
-            segment.file.truncate(segment.size)
+            segment.records.trim()
         except OSError as second:
             raise self.storage_failure("an append, and then taking it back,", second) from error
         raise self.storage_failure("an append", error, offline=False) from error
@@ -250,6 +254,8 @@ class UnifiedLog:
         segment = self.local_log.roll()
         self.producer_state.map_end_offset = segment.base_offset
         self.producer_state.take_snapshot(sync=False)
+        if self.on_roll is not None:
+            self.on_roll(self)
         return segment
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -324,13 +330,94 @@ class UnifiedLog:
 
     def flush(self) -> None:
         """Return when every record is on the disk. Raises `KafkaStorageError`."""
-        self.check_online()
+        end = self.log_end_offset
         try:
-            self.local_log.flush(self.log_end_offset)
-            self.leader_epochs.flush()
+            for file in self.begin_flush(end):
+                file.sync()
+            self.local_log.end_flush(end)
         except OSError as error:
             # The system may have dropped the pages that it could not write: trying again would hide that.
             raise self.storage_failure("flushing", error) from error
+
+    def begin_flush(self, up_to: int) -> list[File]:
+        """Write what is only in memory; the files to sync before `end_flush`. Raises `KafkaStorageError`."""
+        self.check_online()
+        try:
+            self.leader_epochs.flush()
+            return self.local_log.begin_flush(up_to)
+        except OSError as error:
+            raise self.storage_failure("flushing", error) from error
+
+    def end_flush(self, up_to: int, error: OSError | None, now_ms: int) -> None:
+        """Take note that every record below `up_to` is on the disk, or of the error that says otherwise."""
+        if self._offline is not None:
+            return
+        try:
+            if error is not None:
+                raise error
+            self.local_log.end_flush(up_to)
+        except OSError as failure:
+            self.storage_failure("flushing", failure)
+        self.last_flushed_ms = now_ms
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether records have waited for `flush.ms` to reach the disk; the count starts when this is first asked."""
+        if self.last_flushed_ms is None or not self.local_log.unflushed_messages:
+            self.last_flushed_ms = now_ms
+        return now_ms - self.last_flushed_ms >= self.config.flush_ms and self.local_log.unflushed_messages > 0
+
+    def increment_log_start_offset(self, offset: int, reason: str) -> bool:
+        """Forget the records below the offset (DeleteRecords); whether the start has moved.
+
+        Whole segments go with the next `delete_old_segments`. Raises `OffsetOutOfRangeError` beyond the high
+        watermark, and `KafkaStorageError`.
+        """
+        self.check_online()
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition} cannot start at offset {offset}; its high watermark is {self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
+            return False
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self.storage_failure("moving the start of the log", error, offline=False) from error
+        self.log_start_offset = offset
+        self.local_log.recovery_point = max(self.recovery_point, offset)
+        self.producer_state.on_log_start_offset_incremented(offset)
+        from logging import getLogger
+
+        getLogger(__name__).info("%s starts at offset %d now: %s", self.topic_partition, offset, reason)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> list[str]:
+        """Take out the segments that retention does not keep; the files, renamed, to be deleted after a delay.
+
+        Raises `KafkaStorageError`.
+        """
+        from barnabas.broker.log.log_retention import deletable_segments
+
+        self.check_online()
+        paths: list[str] = []
+        try:
+            while True:
+                segments, reason = deletable_segments(self, now_ms)
+                if not segments:
+                    return paths
+                paths += self._delete_segments(segments, reason)
+        except OSError as error:
+            raise self.storage_failure("deleting segments", error) from error
+
+    def _delete_segments(self, segments: list[LogSegment], reason: str) -> list[str]:
+        local = self.local_log
+        if segments[-1] is local.segments.active:
+            self.roll()
+        following = local.segments.higher(segments[-1].base_offset)
+        if following is not None:
+            self.increment_log_start_offset(following.base_offset, f"segments are deleted, for {reason}")
+        snapshots = [self.producer_state.mark_snapshot_for_deletion(segment.base_offset) for segment in segments]
+        return local.remove_segments(segments) + [path for path in snapshots if path is not None]
 
     def mark_deleted(self, directory: str) -> None:
         """Rename the directory to that of a deleted log; the log is of no use then. Raises `KafkaStorageError`."""

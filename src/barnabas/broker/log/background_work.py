@@ -1,0 +1,155 @@
+"""What a data directory needs beside its traffic, in small steps: flushing, retention, deletion, checkpoints.
+
+Apache Kafka's LogManager has a scheduler thread for each of these; here each is a generator that yields after every
+unit of work (a file, a log), so that a caller with a budget runs them between requests and a simulator in its own
+time. A flush hands the files to the storage port and goes on when the disk has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.log_config import LONG_MAX
+from barnabas.errors import KafkaStorageError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.unified_log import UnifiedLog
+
+WORKED = True
+WAITING = False
+
+Task = Iterator[bool]
+
+# setting -> default in milliseconds (Apache Kafka 4.3's)
+INTERVALS = {
+    "log.initial.task.delay.ms": 30_000,
+    "log.retention.check.interval.ms": 300_000,
+    "log.flush.offset.checkpoint.interval.ms": 60_000,
+    "log.flush.start.offset.checkpoint.interval.ms": 60_000,
+    "producer.id.expiration.check.interval.ms": 600_000,
+}
+FLUSH_CHECK_INTERVAL_MS = 1_000
+
+
+class BackgroundWork:
+    """The queue of work for all logs of one directory. A failure of the disk is logged and costs one log, not all."""
+
+    __slots__ = ("_deletions", "_due", "_filesystem", "_intervals", "_logs", "_rolled", "_task", "_write_checkpoints")
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        logs: Callable[[], list[UnifiedLog]],
+        write_checkpoints: Callable[[], None],
+        settings: dict[str, object],
+    ) -> None:
+        self._filesystem = filesystem
+        self._logs = logs
+        self._write_checkpoints = write_checkpoints
+        self._intervals = {name: int(str(settings.get(name, default))) for name, default in INTERVALS.items()}
+        self._rolled: dict[UnifiedLog, None] = {}
+        self._deletions: list[tuple[int, str]] = []
+        self._due: dict[str, int] = {}
+        self._task: Task | None = None
+
+    def rolled(self, log: UnifiedLog) -> None:
+        """Note that a log has begun a new segment: the one before is to be flushed."""
+        self._rolled[log] = None
+
+    def delete_later(self, path: str, due_ms: int) -> None:
+        """Delete a file, or a directory of files, when its time has come."""
+        heappush(self._deletions, (due_ms, path))
+
+    def step(self, budget: int, now_ms: int) -> bool:
+        """Do up to `budget` units of what is due; whether more is due at once."""
+        for _ in range(budget):
+            if self._task is None:
+                self._task = self._next_task(now_ms)
+                if self._task is None:
+                    return False
+            try:
+                if next(self._task) is WAITING:
+                    return False
+            except StopIteration:
+                self._task = None
+        return True
+
+    def _next_task(self, now_ms: int) -> Task | None:
+        if self._rolled:
+            log = next(iter(self._rolled))
+            del self._rolled[log]
+            return self._flush(log, log.local_log.segments.active.base_offset, now_ms)
+        if self._deletions and self._deletions[0][0] <= now_ms:
+            return self._delete(heappop(self._deletions)[1])
+        return self._periodic_task(now_ms)
+
+    def _periodic_task(self, now_ms: int) -> Task | None:
+        checkpoints = min(
+            self._intervals["log.flush.offset.checkpoint.interval.ms"],
+            self._intervals["log.flush.start.offset.checkpoint.interval.ms"],
+        )
+        tasks: tuple[tuple[str, int, Callable[[int], Task]], ...] = (
+            ("flush", FLUSH_CHECK_INTERVAL_MS, self._flush_old),
+            ("checkpoint", checkpoints, self._checkpoint),
+            ("retention", self._intervals["log.retention.check.interval.ms"], self._apply_retention),
+            ("expiration", self._intervals["producer.id.expiration.check.interval.ms"], self._expire_producers),
+        )
+        for name, interval, task in tasks:
+            due = self._due.setdefault(name, now_ms + min(interval, self._intervals["log.initial.task.delay.ms"]))
+            if due <= now_ms:
+                self._due[name] = now_ms + interval
+                return task(now_ms)
+        return None
+
+    def _checkpoint(self, _now_ms: int) -> Task:
+        yield WORKED
+        self._write_checkpoints()
+
+    def _expire_producers(self, now_ms: int) -> Task:
+        for log in self._logs():
+            if log.producer_state.producers:
+                log.producer_state.remove_expired(now_ms)
+                yield WORKED
+
+    def _flush_old(self, now_ms: int) -> Task:
+        for log in self._logs():
+            if log.config.flush_ms != LONG_MAX and log.flush_is_due(now_ms):
+                yield from self._flush(log, log.log_end_offset, now_ms)
+
+    def _flush(self, log: UnifiedLog, up_to: int, now_ms: int) -> Task:
+        try:
+            files = log.begin_flush(up_to)
+        except KafkaStorageError:
+            return
+        sync = self._filesystem.sync_in_background(files)
+        while not sync.done:
+            yield WAITING
+        log.end_flush(up_to, sync.error, now_ms)
+        yield WORKED
+
+    def _apply_retention(self, now_ms: int) -> Task:
+        for log in self._logs():
+            try:
+                for path in log.delete_old_segments(now_ms):
+                    self.delete_later(path, now_ms + log.config.file_delete_delay_ms)
+            except KafkaStorageError:
+                continue
+            yield WORKED
+
+    def _delete(self, path: str) -> Task:
+        try:
+            if self._filesystem.is_directory(path):
+                for entry in self._filesystem.list_directory(path):
+                    self._filesystem.remove(f"{path}/{entry.name}")
+                    yield WORKED
+                self._filesystem.remove_directory(path)
+            else:
+                self._filesystem.remove(path)
+        except OSError as error:
+            from logging import getLogger
+
+            getLogger(__name__).error("%s was not deleted: %s", path, error)
+        yield WORKED

@@ -1,0 +1,182 @@
+"""Record batches in a file (FileRecords): finding, scanning, appending, cutting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from barnabas.broker.log.filesystem import Buffer, File, FileSystem
+from barnabas.errors import CorruptRecordError
+from barnabas.records.batch_header import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+
+SCAN_CHUNK = 4 << 20
+FIND_CHUNK = 64 << 10
+
+_BASE_OFFSET_LENGTH = Struct(">qI")
+_LAST_OFFSET_DELTA = Struct(">I")
+_LAST_OFFSET_DELTA_POSITION = 23
+_HEAD_SIZE = 27
+_MAGIC_POSITION = 16
+# Base offset below 2^48, length below 2^24, magic 2.
+_LIKELY_BATCH = rb"(?s)(?=\0\0.{6}\0.{7}\x02)"
+
+
+class CorruptSegmentError(CorruptRecordError):
+    """A file holds, at `position`, something that is no whole and sound batch."""
+
+    def __init__(self, records: FileRecords, position: int, reason: str) -> None:
+        super().__init__(f"{records.path} at byte {position} of {records.size}: {reason}")
+        self.position = position
+
+
+class FileRecords:
+    """A file of record batches, one behind the other; opened when needed. What lies beyond `size` does not count.
+
+    Raises `OSError`, and `CorruptSegmentError` for bytes that are no batches.
+    """
+
+    __slots__ = ("_file", "_filesystem", "path", "size")
+
+    def __init__(self, filesystem: FileSystem, path: str, size: int) -> None:
+        self._filesystem = filesystem
+        self._file: File | None = None
+        self.path = path
+        self.size = size
+
+    @property
+    def file(self) -> File:
+        """The open file."""
+        if self._file is None:
+            self._file = self._filesystem.open(self.path)
+        return self._file
+
+    def append(self, data: Buffer) -> None:
+        """Write at the end, with one write. If that fails nothing has changed but bytes beyond `size`."""
+        self.file.pwrite(data, self.size)
+        self.size += len(data)
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from a position."""
+        return self.file.pread(min(size, self.size - position), position) if position < self.size and size > 0 else b""
+
+    def batch_size(self, data: bytes, position: int) -> int:
+        """The size of the batch at a position, from which `data` was read, perhaps not all of it."""
+        prefix = data if len(data) >= LOG_OVERHEAD else self.file.pread(LOG_OVERHEAD, position)
+        if len(prefix) < LOG_OVERHEAD:
+            raise CorruptSegmentError(self, position, f"{len(prefix)} bytes are no batch")
+        return LOG_OVERHEAD + int(_BASE_OFFSET_LENGTH.unpack_from(prefix)[1])
+
+    def first_header(self) -> BatchHeader | None:
+        """The header of the first batch."""
+        return self._read_batch(0)[0] if self.size else None
+
+    def _read_batch(self, position: int) -> tuple[BatchHeader, bytes]:
+        size = self.batch_size(b"", position)
+        if size > self.size - position:
+            raise CorruptSegmentError(self, position, f"a batch claims {size} bytes")
+        data = self.file.pread(size, position)
+        header = read_header(data)
+        if header is None:
+            raise CorruptSegmentError(self, position, f"a batch of {size} bytes is cut")
+        return header, data
+
+    def last_offset_at(self, position: int) -> int:
+        """The last offset of the batch at a position, -1 if there is none."""
+        head = _head_of(self.read(_HEAD_SIZE, position), 0)
+        return -1 if head is None else head[0]
+
+    def find(self, offset: int, position: int) -> int:
+        """The position, from `position` on, of the first batch that ends at or beyond an offset; -1 for none."""
+        while position < self.size:
+            chunk = self.read(FIND_CHUNK, position)
+            start = 0
+            while (head := _head_of(chunk, start)) is not None:
+                if position + start + head[1] > self.size:
+                    raise CorruptSegmentError(self, position + start, f"a batch claims {head[1]} bytes")
+                if head[0] >= offset:
+                    return position + start
+                start += head[1]
+            if start == 0:
+                raise CorruptSegmentError(self, position, f"{len(chunk)} bytes are no batch")
+            position += start
+        return -1
+
+    def batches(self, position: int, *, check: bool) -> Iterator[tuple[BatchHeader, bytes]]:
+        """The batches from a position to the end: header, and the piece of the file to which its position refers.
+
+        Raises `CorruptSegmentError` where what follows is no whole batch or, with `check`, fails its checksum.
+        """
+        wanted = SCAN_CHUNK
+        while position < self.size:
+            chunk = self.read(wanted, position)
+            used = 0
+            try:
+                while (header := read_header(chunk, used)) is not None:
+                    if check:
+                        check_crc(chunk, header)
+                    yield header, chunk
+                    used += header.size_in_bytes
+            except CorruptSegmentError:
+                raise
+            except CorruptRecordError as error:
+                raise CorruptSegmentError(self, position + used, str(error)) from error
+            if used == 0:
+                if len(chunk) < wanted:
+                    raise CorruptSegmentError(self, position, f"a batch is cut after {len(chunk)} bytes")
+                wanted = min(max(self.batch_size(chunk, position), wanted * 2), self.size)
+                continue
+            position += used
+            wanted = SCAN_CHUNK
+
+    def next_sound_batch(self, position: int) -> int | None:
+        """Where, behind a damaged batch at `position`, a whole batch with a right checksum begins; None for nowhere.
+
+        Looks where the damaged batch says that it ends, then through the next megabytes.
+        """
+        import re
+
+        data = self.read(SCAN_CHUNK, position)
+        candidates = [match.start() for match in re.finditer(_LIKELY_BATCH, data) if match.start()]
+        if len(data) >= LOG_OVERHEAD:
+            candidates.insert(0, self.batch_size(data, position))
+        return next((position + start for start in candidates if self._is_sound(position + start)), None)
+
+    def _is_sound(self, position: int) -> bool:
+        if self.size - position < HEADER_SIZE:
+            return False
+        try:
+            header, data = self._read_batch(position)
+            check_crc(data, header)
+        except CorruptRecordError:
+            return False
+        return True
+
+    def truncate(self, size: int) -> None:
+        """Cut the file behind `size` bytes."""
+        self.file.truncate(size)
+        self.size = size
+
+    def trim(self) -> None:
+        """Cut what lies beyond the last batch: preallocated room, or the rest of a failed write."""
+        if self.file.size() != self.size:
+            self.file.truncate(self.size)
+
+    def close(self) -> None:
+        """Give the handle back; the next use opens another."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _head_of(chunk: bytes, start: int) -> tuple[int, int] | None:
+    """Last offset and size of a batch of which perhaps only the head lies in the chunk."""
+    available = len(chunk) - start
+    if available <= _MAGIC_POSITION:
+        return None
+    base_offset, length = _BASE_OFFSET_LENGTH.unpack_from(chunk, start)
+    if chunk[start + _MAGIC_POSITION] < 2:
+        return base_offset, LOG_OVERHEAD + length
+    if available < _HEAD_SIZE:
+        return None
+    delta = _LAST_OFFSET_DELTA.unpack_from(chunk, start + _LAST_OFFSET_DELTA_POSITION)[0]
+    return base_offset + delta, LOG_OVERHEAD + length
