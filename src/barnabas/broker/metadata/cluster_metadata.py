@@ -19,6 +19,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 _CLUSTER = "cluster"
 _PRODUCER_IDS = "producer_ids"
 _TOPICS = "topics/"
+_DELETED_TOPICS = "deleted_topics/"
 _BROKER_CONFIGS = "configs/brokers/"
 
 
@@ -116,9 +117,27 @@ class ClusterMetadata:
         )
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics from the metadata. Raises VersionConflictError if another writer was faster."""
-        keys = [_TOPICS + name for name in names]
-        self._store.apply([Operation(key, None) for key in keys], {key: self._versions[key] for key in keys})
+        """Delete topics from the metadata, and note whose logs have to go, should the broker stop before they have.
+
+        Raises VersionConflictError if another writer was faster.
+        """
+        operations = []
+        expected = {}
+        for name in names:
+            expected[_TOPICS + name] = self._versions[_TOPICS + name]
+            operations.append(Operation(_TOPICS + name, None))
+            operations.append(Operation(_DELETED_TOPICS + self._topics[name].id.hex(), {"name": name}))
+        self._store.apply(operations, expected)
+
+    def deleted_topic_ids(self) -> set[bytes]:
+        """The ids of topics whose logs may still be there."""
+        return {bytes.fromhex(key[len(_DELETED_TOPICS) :]) for key in self._values if key.startswith(_DELETED_TOPICS)}
+
+    def forget_deleted_topics(self) -> None:
+        """The logs of all deleted topics are gone."""
+        keys = [key for key in self._values if key.startswith(_DELETED_TOPICS)]
+        if keys:
+            self._store.apply([Operation(key, None) for key in keys])
 
     def allocate_producer_ids(self) -> range:
         """The next block of producer ids; never given again, whatever happens."""
