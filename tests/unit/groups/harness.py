@@ -94,9 +94,8 @@ class Harness:
         self.start()
 
     def start(self) -> None:
-        self.coordinator = GroupCoordinator(
-            BrokerConfig(self.settings), self.storage, self.random, self.warnings.append
-        )
+        config = BrokerConfig(self.settings)
+        self.coordinator = GroupCoordinator(config, self.storage, self.random, self.warnings.append)
         self.coordinator.startup(self.now, self.now_ms)
 
     def restart(self, wait_until_loaded: bool = True, **settings: object) -> None:

@@ -373,3 +373,27 @@ def test_a_sweep_over_many_groups_is_done_in_pieces() -> None:
     assert harness.coordinator.next_deadline() <= harness.now, "the rest is due at once"
     harness.advance(0.0)
     assert harness.coordinator.statistics()["groups"] == 0
+
+
+def test_offsets_go_with_a_topic_that_was_deleted_while_their_group_was_being_loaded() -> None:
+    harness = Harness()
+    harness.commit({T0: 1, ("kept", 0): 2})
+    harness.restart(wait_until_loaded=False)
+
+    harness.coordinator.on_topic_deleted("t", harness.now, harness.now_ms)
+    harness.advance(0.0)
+    assert harness.fetch() == {("kept", 0): 2}
+    harness.commit({T0: 3})
+    harness.restart()
+
+    assert harness.fetch() == {T0: 3, ("kept", 0): 2}
+
+
+def test_a_topic_can_be_deleted_although_its_offsets_cannot() -> None:
+    harness = Harness()
+    harness.commit({T0: 1})
+    harness.storage.failure = errors.KafkaStorageError("disk full")
+
+    harness.coordinator.on_topic_deleted("t", harness.now, harness.now_ms)
+
+    assert "disk full" in harness.warnings[0]

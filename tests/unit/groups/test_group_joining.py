@@ -29,8 +29,14 @@ def test_a_new_consumer_joins_without_a_member_id_and_is_told_one() -> None:
 @pytest.mark.shows("S1.9", breaks="barnabas.broker.groups.membership:Membership._join_dynamic")
 @pytest.mark.parametrize(
     ("version", "instance", "error"),
-    [(9, None, errors.MemberIdRequiredError), (4, None, errors.MemberIdRequiredError), (3, None, None), (0, None, None)]
-    + [(5, "static", None), (9, "static", None)],
+    [
+        (9, None, errors.MemberIdRequiredError),
+        (4, None, errors.MemberIdRequiredError),
+        (3, None, None),
+        (0, None, None),
+        (5, "static", None),
+        (9, "static", None),
+    ],
 )
 def test_a_dynamic_member_must_come_back_with_its_id_from_version_4_on(
     version: int, instance: str | None, error: type[errors.KafkaError] | None
@@ -106,8 +112,12 @@ def test_a_pending_id_holds_the_rebalance_up_until_it_is_taken_up_or_expires() -
 @pytest.mark.shows("S2.31", breaks="barnabas.broker.groups.membership:Membership.join")
 @pytest.mark.parametrize(
     ("session_timeout_ms", "error"),
-    [(5999, errors.InvalidSessionTimeoutError), (6000, None), (1_800_000, None)]
-    + [(1_800_001, errors.InvalidSessionTimeoutError)],
+    [
+        (5999, errors.InvalidSessionTimeoutError),
+        (6000, None),
+        (1_800_000, None),
+        (1_800_001, errors.InvalidSessionTimeoutError),
+    ],
 )
 def test_the_session_timeout_must_lie_within_the_brokers_bounds(
     session_timeout_ms: int, error: type[errors.KafkaError] | None

@@ -137,7 +137,7 @@ def test_the_last_member_leaves_an_empty_group_behind() -> None:
 
 def test_several_members_leave_at_once_each_with_its_own_result() -> None:
     harness = Harness()
-    dynamic, static, stays, other = harness.stable(None, "a", "b", "c")
+    dynamic, _, stays, other = harness.stable(None, "a", "b", "c")
     pending = harness.join().response.member_id
 
     results = harness.leave(

@@ -140,7 +140,7 @@ def test_a_static_member_may_be_absent_for_its_session_timeout_even_if_the_other
 @pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
 def test_only_the_session_timeout_or_an_administrator_puts_a_static_member_out() -> None:
     harness = Harness()
-    present, absent = harness.stable("a", "b", session_timeout_ms=30_000)
+    present, _ = harness.stable("a", "b", session_timeout_ms=30_000)
     for _ in range(3):
         harness.advance(9.9)
         assert harness.heartbeat(present.id, present.generation, instance="a") == 0

@@ -7,7 +7,7 @@ is at once while there is background work: loading, expiry of offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_admin",
+        "_deleted_topics",
         "_expiration",
         "_loader",
         "_membership",
@@ -72,6 +73,7 @@ class GroupCoordinator:
         "_settings",
         "_store",
         "_timers",
+        "_warn",
     )
 
     def __init__(
@@ -90,6 +92,9 @@ class GroupCoordinator:
         self._admin = GroupAdmin(self._store, self._rebalance)
         self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
         self._loader = Loader(self._store, warn)
+        self._warn = warn
+        #: Deleted while some groups were still being loaded.
+        self._deleted_topics: set[str] = set()
 
     # --- driven by the broker
 
@@ -109,8 +114,7 @@ class GroupCoordinator:
         at = Instant(now, now_ms)
         self._run_timers(at)
         if self._loader.loading:
-            for group_id in self._loader.step(_WORK_PER_TICK):
-                self._loaded(self._store.groups[group_id], at)
+            self._load(at)
         elif self._expiration.sweeping:
             self._expiration.step(_WORK_PER_TICK, at)
 
@@ -127,6 +131,15 @@ class GroupCoordinator:
                 member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
             group.transition_to(DEAD, now_ms)
         self._store.groups.clear()
+
+    def _load(self, at: Instant) -> None:
+        loaded = self._loader.step(_WORK_PER_TICK)
+        for group_id in loaded:
+            self._loaded(self._store.groups[group_id], at)
+        if self._deleted_topics:
+            self._forget_topics(self._deleted_topics, loaded, at)
+            if not self._loader.loading:
+                self._deleted_topics.clear()
 
     def _loaded(self, group: ClassicGroup, at: Instant) -> None:
         for member in group.members.values():
@@ -237,12 +250,19 @@ class GroupCoordinator:
         return self._offset_requests.delete(request, Instant(context.now, context.now_ms))
 
     def on_topic_deleted(self, topic: str, now: float, now_ms: int) -> None:
-        """Delete what groups committed for a topic that is gone. Raises KafkaError."""
-        at = Instant(now, now_ms)
-        offsets = self._store.offsets
-        for group_id in offsets.groups_with(topic):
-            gone = [partition for partition in offsets.all_partitions(group_id) if partition[0] == topic]
-            self._offset_requests.remove(group_id, gone, at)
+        """Delete what groups committed for a topic that is gone; of groups that are being loaded, once they are."""
+        if self._loader.loading:
+            self._deleted_topics.add(topic)
+        self._forget_topics((topic,), self._store.offsets.groups_with(topic), Instant(now, now_ms))
+
+    def _forget_topics(self, topics: Container[str], group_ids: Iterable[str], at: Instant) -> None:
+        for group_id in group_ids:
+            gone = [partition for partition in self._store.offsets.all_partitions(group_id) if partition[0] in topics]
+            try:
+                self._offset_requests.remove(group_id, gone, at)
+            except errors.KafkaError as error:
+                # They stay until they expire; a client that knows topic ids is not given them for another topic.
+                self._warn(f"Offsets of group {group_id} for deleted topics could not be removed: {error}")
 
     # --- administration
 
