@@ -1,0 +1,183 @@
+"""Carries out one operation: finds the brokers, asks them, asks again. Kafka's AdminApiDriver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic
+
+from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
+from barnabas.client.admin.results import Results
+from barnabas.client.metadata import Metadata
+from barnabas.errors import KafkaError, KafkaTimeoutError, UnknownServerError
+from barnabas.network.client_request import ClientResponse
+from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.network.network_client import NetworkClient
+from barnabas.network.node import Node
+
+
+class AdminApiDriver(Generic[K, V]):
+    """Sans-IO but for the NetworkClient it is given: `step(now)` sends what can be sent, responses come as callbacks.
+
+    A key is looked up first if its handler says so, then its operation is sent to the broker that was found, together
+    with all others that are ready to go there. What fails in a way that may pass is tried again after a backoff that
+    grows with each attempt, up to `retries` times and until `deadline`.
+    """
+
+    def __init__(
+        self,
+        handler: AdminApiHandler[K, V],
+        keys: Iterable[K],
+        client: NetworkClient,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        deadline: float,
+        retries: int,
+    ) -> None:
+        self._handler = handler
+        self._client = client
+        self._metadata = metadata
+        self._backoff = backoff
+        self._deadline = deadline
+        self._retries = retries
+        self._targets: dict[K, Target | None] = {key: handler.lookup.static_target(key) for key in keys}
+        self._order = list(self._targets)
+        self._in_flight: set[K] = set()
+        self._now = 0.0
+        self._attempts: dict[K, int] = {}
+        self._retry_at: dict[K, float] = {}
+        self._problems: dict[K, KafkaError] = {}
+        self._values: dict[K, V] = {}
+        self._errors: dict[K, KafkaError] = {}
+        # Set when a broker is too old to be asked for several keys at once.
+        self._is_one_by_one = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every key has succeeded or failed."""
+        return not self._targets
+
+    def results(self) -> Results[K, V]:
+        """What came of it, in the order of the keys."""
+        values = {key: self._values[key] for key in self._order if key in self._values}
+        errors = {key: self._errors[key] for key in self._order if key in self._errors}
+        return Results(values, errors)
+
+    def step(self, now: float) -> float:
+        """Sends what can be sent; gives the seconds after which it makes sense to step again without a response."""
+        if now >= self._deadline:
+            self._expire()
+            return 0.0
+        wait = self._deadline - now
+        ready: dict[Target | None, list[K]] = {}
+        for key, target in self._targets.items():
+            if key in self._in_flight:
+                continue
+            delay = self._retry_at.get(key, now) - now
+            if delay > 0:
+                wait = min(wait, delay)
+            else:
+                ready.setdefault(target, []).append(key)
+        for target, keys in ready.items():
+            batches = [[key] for key in keys] if self._is_one_by_one else [keys]
+            for batch in batches:
+                wait = min(wait, self._try_send(target, batch, now))
+        return wait
+
+    def _try_send(self, target: Target | None, keys: list[K], now: float) -> float:
+        node = self._node_of(target, now)
+        if node is None:
+            return self._client.reconnect_backoff
+        if not self._client.ready(node, now):
+            return max(self._client.poll_delay(node, now), 0.001)
+        if target is None:
+            lookup = self._handler.lookup
+            self._send(node, keys, lookup.build_request(keys), self._take_lookup, now)
+        else:
+            timeout = min(self._deadline - now, self._client.request_timeout)
+            message = self._handler.build_request(keys, max(int(timeout * 1000), 1))
+            self._send(node, keys, message, self._take_operation, now)
+        return self._deadline - now
+
+    def _node_of(self, target: Target | None, now: float) -> Node | None:
+        if isinstance(target, Node):
+            return target
+        if isinstance(target, int):
+            node = self._metadata.fetch().node(target)
+        elif target is Scope.CONTROLLER:
+            node = self._metadata.fetch().controller
+        else:
+            return self._client.least_loaded_node(now)
+        if node is None:
+            self._metadata.request_update(reset_equivalent_backoff=False)
+        return node
+
+    def _send(self, node: Node, keys: list[K], message: Any, take: Callable[[list[K], Any], None], now: float) -> None:
+        self._in_flight.update(keys)
+        timeout = min(self._deadline - now, self._client.request_timeout)
+
+        def on_complete(response: ClientResponse) -> None:
+            self._in_flight.difference_update(keys)
+            # A response that comes after the deadline finds its keys given up on.
+            self._take_response([key for key in keys if key in self._targets], response, take)
+
+        self._client.send(self._client.new_client_request(node.id, message, now, True, timeout, on_complete), now)
+
+    def _take_response(self, keys: list[K], response: ClientResponse, take: Callable[[list[K], Any], None]) -> None:
+        error = response.error
+        self._now = response.received_at
+        if error is None:
+            take(keys, response.message)
+        elif response.version_mismatch and len(keys) > 1:
+            self._is_one_by_one = True
+        elif error.retriable:
+            for key in keys:
+                self._try_again(key, error)
+        else:
+            for key in keys:
+                self._finish(key, error=error)
+
+    def _take_lookup(self, keys: list[K], message: Any) -> None:
+        found: Outcome[K, Target] = Outcome()
+        self._handler.lookup.handle_response(keys, message, found)
+        self._targets.update(found.completed)
+        self._take_failures(keys, found)
+
+    def _take_operation(self, keys: list[K], message: Any) -> None:
+        outcome: Outcome[K, V] = Outcome()
+        self._handler.handle_response(keys, message, outcome)
+        for key, value in outcome.completed.items():
+            self._values[key] = value
+            self._finish(key)
+        self._take_failures(keys, outcome)
+
+    def _take_failures(self, keys: list[K], outcome: Outcome[K, Any]) -> None:
+        for key, error in outcome.failed.items():
+            self._finish(key, error=error)
+        for key in keys:
+            if key not in outcome.completed and key not in outcome.failed:
+                problem = outcome.problems.get(key)
+                self._try_again(key, problem or UnknownServerError("the broker's response left this one out"))
+
+    def _try_again(self, key: K, error: KafkaError) -> None:
+        attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if attempts > self._retries:
+            self._finish(key, error=error)
+            return
+        self._problems[key] = error
+        self._retry_at[key] = self._now + self._backoff.backoff(attempts - 1)
+        self._targets[key] = self._handler.lookup.static_target(key)
+        # Where the controller or a broker has moved is in the metadata.
+        self._metadata.request_update(reset_equivalent_backoff=False)
+
+    def _finish(self, key: K, *, error: KafkaError | None = None) -> None:
+        self._targets.pop(key, None)
+        if error is not None:
+            self._errors[key] = error
+
+    def _expire(self) -> None:
+        for key in list(self._targets):
+            problem = self._problems.get(key)
+            why = "no broker answered" if problem is None else f"the last answer was: {problem}"
+            error = KafkaTimeoutError(f"{self._handler.name} of {label(key)} did not succeed in time; {why}")
+            error.__cause__ = problem
+            self._finish(key, error=error)

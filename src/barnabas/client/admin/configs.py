@@ -1,0 +1,235 @@
+"""The operations on the settings of topics and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
+from barnabas.errors import IllegalArgumentError
+from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+class ConfigResourceType(IntEnum):
+    """What has settings, with the numbers of the protocol."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """Something that has settings. A broker's name is its id; an empty one is the default of all brokers."""
+
+    type: ConfigResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name}"
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        """The settings of a topic."""
+        return cls(ConfigResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, node_id: int | None) -> ConfigResource:
+        """The settings of a broker; None for the default of all brokers."""
+        return cls(ConfigResourceType.BROKER, "" if node_id is None else str(node_id))
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the numbers of the protocol."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigSynonym(NamedTuple):
+    """A setting that stands in when the one in question is not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting as the broker has it; `value` is None when it is secret or not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource = ConfigSource.UNKNOWN
+    is_sensitive: bool = False
+    is_read_only: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == ConfigSource.DEFAULT_CONFIG
+
+    @classmethod
+    def from_created(cls, entry: Any) -> ConfigEntry:
+        """A setting in a CreateTopics response."""
+        return cls(entry.name, entry.value, _source(entry.config_source), entry.is_sensitive, entry.read_only)
+
+    @classmethod
+    def from_described(cls, entry: Any) -> ConfigEntry:
+        """A setting in a DescribeConfigs response."""
+        synonyms = tuple(ConfigSynonym(s.name, s.value, _source(s.source)) for s in entry.synonyms)
+        return cls(
+            entry.name,
+            entry.value,
+            _source(entry.config_source),
+            entry.is_sensitive,
+            entry.read_only,
+            synonyms,
+            entry.documentation,
+        )
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN
+
+
+class OpType(IntEnum):
+    """What to do with a setting, with the numbers of the protocol."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AlterConfigOp(NamedTuple):
+    """One change: `APPEND` and `SUBTRACT` are for settings that are lists."""
+
+    name: str
+    value: Any = None
+    op: OpType = OpType.SET
+
+
+Changes = Mapping[str, Any] | Iterable[AlterConfigOp]
+"""Settings by name, where None deletes; or the changes one by one."""
+
+
+def as_operations(changes: Changes) -> list[AlterConfigOp]:
+    """The changes one by one."""
+    if isinstance(changes, Mapping):
+        return [
+            AlterConfigOp(name, value, OpType.DELETE if value is None else OpType.SET)
+            for name, value in changes.items()
+        ]
+    operations = list(changes)
+    for operation in operations:
+        if not isinstance(operation, AlterConfigOp):
+            raise IllegalArgumentError(f"{operation!r} is not an AlterConfigOp")
+    return operations
+
+
+def _broker_of(key: ConfigResource) -> Target:
+    """A broker's own settings are that broker's to tell; all others any broker's."""
+    if key.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and key.name:
+        try:
+            return int(key.name)
+        except ValueError:
+            raise IllegalArgumentError(f"{key}: the name of a broker is its id, a number") from None
+    return Scope.ANY
+
+
+class DescribeConfigsHandler:
+    """DescribeConfigs."""
+
+    name = "describe_configs"
+
+    def __init__(self, *, include_synonyms: bool, include_documentation: bool) -> None:
+        self.lookup = StaticLookup(_broker_of)
+        self._include_synonyms = include_synonyms
+        self._include_documentation = include_documentation
+
+    def build_request(self, keys: list[ConfigResource], timeout_ms: int) -> DescribeConfigsRequest:
+        """See `AdminApiHandler`."""
+        return DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=key.type, resource_name=key.name, configuration_keys=None)
+                for key in keys
+            ],
+            include_synonyms=self._include_synonyms,
+            include_documentation=self._include_documentation,
+        )
+
+    def handle_response(
+        self, keys: list[ConfigResource], response: Any, outcome: Outcome[ConfigResource, dict[str, ConfigEntry]]
+    ) -> None:
+        """See `AdminApiHandler`."""
+        for result in response.results:
+            key = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
+            if outcome.is_success(key, result.error_code, result.error_message):
+                outcome.complete(key, {entry.name: ConfigEntry.from_described(entry) for entry in result.configs})
+
+
+class IncrementalAlterConfigsHandler:
+    """IncrementalAlterConfigs."""
+
+    name = "incremental_alter_configs"
+
+    def __init__(self, changes: Mapping[ConfigResource, list[AlterConfigOp]], *, validate_only: bool) -> None:
+        self.lookup = StaticLookup(_broker_of)
+        self._changes = changes
+        self._validate_only = validate_only
+
+    def build_request(self, keys: list[ConfigResource], timeout_ms: int) -> IncrementalAlterConfigsRequest:
+        """See `AdminApiHandler`."""
+        return IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=key.type,
+                    resource_name=key.name,
+                    configs=[
+                        AlterableConfig(name=change.name, config_operation=change.op, value=config_text(change.value))
+                        for change in self._changes[key]
+                    ],
+                )
+                for key in keys
+            ],
+            validate_only=self._validate_only,
+        )
+
+    def handle_response(
+        self, keys: list[ConfigResource], response: Any, outcome: Outcome[ConfigResource, None]
+    ) -> None:
+        """See `AdminApiHandler`."""
+        for result in response.responses:
+            key = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
+            if outcome.is_success(key, result.error_code, result.error_message):
+                outcome.complete(key, None)
+
+
+def config_text(value: Any) -> str | None:
+    """A setting's value as the protocol has it: text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)

@@ -1,0 +1,277 @@
+"""The operations on topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, label
+from barnabas.client.admin.configs import ConfigEntry, config_text
+from barnabas.client.admin.new_topic import NewPartitions, NewTopic
+from barnabas.errors import TopicAuthorizationError, UnknownTopicOrPartitionError
+from barnabas.network.client_request import RequestBuilder
+from barnabas.network.node import Node
+from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kafka_uuid import to_text
+from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from barnabas.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+
+_TOPIC_AUTHORIZATION_FAILED = 29
+_FIRST_DELETE_WITH_IDS = 6
+_FIRST_METADATA_WITH_IDS = 12
+
+TopicKey = str | bytes
+"""A topic's name, or its id (16 bytes)."""
+
+
+class CreatedTopic(NamedTuple):
+    """A topic as it was created; counts are -1 and `configs` None when the broker did not tell."""
+
+    name: str
+    topic_id: bytes | None
+    num_partitions: int
+    replication_factor: int
+    configs: dict[str, ConfigEntry] | None
+
+    def __repr__(self) -> str:
+        return (
+            f"CreatedTopic(name={self.name!r}, topic_id={_shown(self.topic_id)}, "
+            f"num_partitions={self.num_partitions}, replication_factor={self.replication_factor}, "
+            f"configs=<{len(self.configs or ())} settings>)"
+        )
+
+
+class TopicListing(NamedTuple):
+    """A topic in a list."""
+
+    name: str
+    topic_id: bytes | None
+    is_internal: bool
+
+    def __repr__(self) -> str:
+        return f"TopicListing(name={self.name!r}, topic_id={_shown(self.topic_id)}, is_internal={self.is_internal})"
+
+
+class TopicPartitionInfo(NamedTuple):
+    """A partition of a described topic; brokers that are not alive have an empty host."""
+
+    partition: int
+    leader: Node | None
+    replicas: list[Node]
+    in_sync_replicas: list[Node]
+    leader_epoch: int
+
+
+class TopicDescription(NamedTuple):
+    """A topic and its partitions, by number."""
+
+    name: str
+    topic_id: bytes | None
+    is_internal: bool
+    partitions: list[TopicPartitionInfo]
+
+
+class CreateTopicsHandler:
+    """CreateTopics, at the controller."""
+
+    name = "create_topics"
+
+    def __init__(self, topics: Mapping[str, NewTopic], *, validate_only: bool) -> None:
+        self.lookup: StaticLookup[str] = StaticLookup(Scope.CONTROLLER)
+        self._topics = topics
+        self._validate_only = validate_only
+
+    def build_request(self, keys: list[str], timeout_ms: int) -> CreateTopicsRequest:
+        """See `AdminApiHandler`."""
+        return CreateTopicsRequest(
+            topics=[_creatable(self._topics[key]) for key in keys],
+            timeout_ms=timeout_ms,
+            validate_only=self._validate_only,
+        )
+
+    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, CreatedTopic]) -> None:
+        """See `AdminApiHandler`."""
+        for topic in response.topics:
+            if not outcome.is_success(topic.name, topic.error_code, topic.error_message):
+                continue
+            knows_configs = topic.configs is not None and not topic.topic_config_error_code
+            configs = (
+                {entry.name: ConfigEntry.from_created(entry) for entry in topic.configs} if knows_configs else None
+            )
+            outcome.complete(
+                topic.name,
+                CreatedTopic(topic.name, _id(topic.topic_id), topic.num_partitions, topic.replication_factor, configs),
+            )
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assignments = topic.replica_assignments or {}
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in assignments.items()
+        ],
+        configs=[CreatableTopicConfig(name=name, value=config_text(value)) for name, value in topic.configs.items()],
+    )
+
+
+class DeleteTopicsHandler:
+    """DeleteTopics, at the controller, by names or ids."""
+
+    name = "delete_topics"
+
+    def __init__(self) -> None:
+        self.lookup: StaticLookup[TopicKey] = StaticLookup(Scope.CONTROLLER)
+
+    def build_request(self, keys: list[TopicKey], timeout_ms: int) -> RequestBuilder:
+        """See `AdminApiHandler`."""
+
+        def build(version: int) -> DeleteTopicsRequest:
+            if version < _FIRST_DELETE_WITH_IDS:
+                return DeleteTopicsRequest(
+                    topic_names=[key for key in keys if isinstance(key, str)], timeout_ms=timeout_ms
+                )
+            states = [
+                DeleteTopicState(name=key) if isinstance(key, str) else DeleteTopicState(topic_id=key) for key in keys
+            ]
+            return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
+
+        low, high = stable_versions(ApiKey.DELETE_TOPICS)
+        has_ids = any(not isinstance(key, str) for key in keys)
+        return RequestBuilder(ApiKey.DELETE_TOPICS, build, _FIRST_DELETE_WITH_IDS if has_ids else low, high)
+
+    def handle_response(self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, None]) -> None:
+        """See `AdminApiHandler`."""
+        asked = set(keys)
+        for topic in response.responses:
+            key: TopicKey = topic.topic_id if topic.topic_id in asked else topic.name
+            if outcome.is_success(key, topic.error_code, topic.error_message):
+                outcome.complete(key, None)
+
+
+class CreatePartitionsHandler:
+    """CreatePartitions, at the controller."""
+
+    name = "create_partitions"
+
+    def __init__(self, increases: Mapping[str, NewPartitions], *, validate_only: bool) -> None:
+        self.lookup: StaticLookup[str] = StaticLookup(Scope.CONTROLLER)
+        self._increases = increases
+        self._validate_only = validate_only
+
+    def build_request(self, keys: list[str], timeout_ms: int) -> CreatePartitionsRequest:
+        """See `AdminApiHandler`."""
+        return CreatePartitionsRequest(
+            topics=[self._topic(key) for key in keys], timeout_ms=timeout_ms, validate_only=self._validate_only
+        )
+
+    def _topic(self, name: str) -> CreatePartitionsTopic:
+        increase = self._increases[name]
+        assignments = increase.new_assignments
+        return CreatePartitionsTopic(
+            name=name,
+            count=increase.total_count,
+            assignments=(
+                None if assignments is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments]
+            ),
+        )
+
+    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, None]) -> None:
+        """See `AdminApiHandler`."""
+        for topic in response.results:
+            if outcome.is_success(topic.name, topic.error_code, topic.error_message):
+                outcome.complete(topic.name, None)
+
+
+class ListTopicsHandler:
+    """Metadata of all topics, from any broker; its only key is "topics"."""
+
+    name = "list_topics"
+
+    def __init__(self) -> None:
+        self.lookup: StaticLookup[str] = StaticLookup(Scope.ANY)
+
+    def build_request(self, keys: list[str], timeout_ms: int) -> MetadataRequest:
+        """See `AdminApiHandler`."""
+        return MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, dict[str, TopicListing]]) -> None:
+        """See `AdminApiHandler`."""
+        found = {t.name: TopicListing(t.name, _id(t.topic_id), t.is_internal) for t in response.topics}
+        outcome.complete(keys[0], dict(sorted(found.items())))
+
+
+class DescribeTopicsHandler:
+    """Metadata of some topics, from any broker, by names or ids."""
+
+    name = "describe_topics"
+
+    def __init__(self) -> None:
+        self.lookup: StaticLookup[TopicKey] = StaticLookup(Scope.ANY)
+
+    def build_request(self, keys: list[TopicKey], timeout_ms: int) -> RequestBuilder:
+        """See `AdminApiHandler`."""
+        topics = [
+            MetadataRequestTopic(name=key) if isinstance(key, str) else MetadataRequestTopic(topic_id=key, name=None)
+            for key in keys
+        ]
+        message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        low, high = stable_versions(ApiKey.METADATA)
+        has_ids = any(not isinstance(key, str) for key in keys)
+        return RequestBuilder(ApiKey.METADATA, lambda _: message, _FIRST_METADATA_WITH_IDS if has_ids else low, high)
+
+    def handle_response(
+        self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, TopicDescription]
+    ) -> None:
+        """See `AdminApiHandler`."""
+        nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        topics: dict[TopicKey, Any] = {topic.topic_id: topic for topic in response.topics}
+        topics.update((topic.name, topic) for topic in response.topics if topic.name is not None)
+        for key in keys:
+            topic = topics.get(key)
+            if topic is None:
+                outcome.fail(key, UnknownTopicOrPartitionError(f"{label(key)}: the broker does not know this topic"))
+            elif topic.error_code == _TOPIC_AUTHORIZATION_FAILED:
+                outcome.fail(key, TopicAuthorizationError(f"{label(key)}: not authorized to describe this topic"))
+            elif outcome.is_success(key, topic.error_code):
+                outcome.complete(key, _description(topic, nodes))
+
+
+def _description(topic: Any, nodes: dict[int, Node]) -> TopicDescription:
+    def known(node_id: int) -> Node:
+        return nodes.get(node_id) or Node(node_id, "", -1)
+
+    partitions = [
+        TopicPartitionInfo(
+            partition.partition_index,
+            nodes.get(partition.leader_id),
+            [known(node_id) for node_id in partition.replica_nodes],
+            [known(node_id) for node_id in partition.isr_nodes],
+            partition.leader_epoch,
+        )
+        for partition in sorted(topic.partitions, key=lambda p: p.partition_index)
+    ]
+    return TopicDescription(topic.name, _id(topic.topic_id), topic.is_internal, partitions)
+
+
+def _id(topic_id: bytes) -> bytes | None:
+    return None if topic_id == ZERO_UUID else topic_id
+
+
+def _shown(topic_id: bytes | None) -> str:
+    return "None" if topic_id is None else to_text(topic_id)
