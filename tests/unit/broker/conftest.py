@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+
+from tools.core_broker import CoreBroker, CoreClient
+
+
+@pytest.fixture
+def broker() -> CoreBroker:
+    return CoreBroker()
+
+
+@pytest.fixture
+def client(broker: CoreBroker) -> CoreClient:
+    return broker.connect()
