@@ -37,9 +37,7 @@ def metadata_response() -> MetadataResponse:
     brokers = [MetadataResponseBroker(node, f"broker{node}.example", 9092) for node in range(3)]
     topics = []
     for number in range(1000):
-        partitions = [
-            MetadataResponsePartition(0, index, index % 3, 5, [0, 1, 2], [0, 1, 2], []) for index in range(6)
-        ]
+        partitions = [MetadataResponsePartition(0, index, index % 3, 5, [0, 1, 2], [0, 1, 2], []) for index in range(6)]
         topics.append(MetadataResponseTopic(0, f"topic-{number:04d}", bytes(16), False, partitions))
     return MetadataResponse(0, brokers, "cluster", 1, topics)
 

@@ -634,9 +634,8 @@ class Encoder:
             field: Field = item
             value = get_slot(instance, field.slot)
             if field.tag in contents:
-                raise FieldError(
-                    f"unknown_tagged_fields has tag {field.tag} of {field.name}", error=IllegalArgumentError
-                )
+                reason = f"unknown_tagged_fields has the tag {field.tag} of {field.name}"
+                raise FieldError(reason, error=IllegalArgumentError)
             if not is_default(field, value):
                 contents[field.tag] = self._tag_content(field, value)
         self._write_unsigned_varint(len(contents))
