@@ -1,3 +1,4 @@
+# ruff: noqa: D102  (the methods that have no docstring do what their names say)
 """A broker without sockets on virtual time, and clients that speak to it in bytes; and a client for a real socket."""
 
 from __future__ import annotations
@@ -70,10 +71,14 @@ class CoreBroker:
     def stop(self) -> None:
         self.node.close(self.now_ms)
 
+    def filesystem_after_crash(self) -> MemoryFileSystem:
+        """The files as they are when this broker has been killed."""
+        self.filesystem.crash()
+        return self.filesystem
+
     def crashed(self) -> CoreBroker:
         """A new broker on what the old one had written when it was killed."""
-        self.filesystem.crash()
-        return CoreBroker(self.settings, self.filesystem, self.store, seed=2)
+        return CoreBroker(self.settings, self.filesystem_after_crash(), self.store, seed=2)
 
 
 class CoreClient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,10 @@ from barnabas.broker.metadata.sqlite_store import SqliteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> MetadataStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataStore]:
     made: MetadataStore = MemoryStore() if request.param == "memory" else SqliteStore(str(tmp_path / "m.sqlite"))
-    request.addfinalizer(made.close)
-    return made
+    yield made
+    made.close()
 
 
 def test_a_new_store_is_empty_and_at_version_0(store: MetadataStore) -> None:
