@@ -9,8 +9,6 @@ Sources: https://kafka.apache.org/protocol and KIP-482 (compact types, tagged fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 try:
     import cython
 except ImportError:
@@ -60,7 +58,10 @@ if not cython.compiled:
 
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT, ARRAY = range(14)
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from barnabas.protocol.message import Buffer
 
 KINDS: dict[str, int] = {
