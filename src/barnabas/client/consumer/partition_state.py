@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.offsets import FetchPosition
@@ -25,6 +26,9 @@ _TRANSITIONS: Final = (
 _REQUIRES_POSITION: Final = (False, True, False, True)
 
 
+_seeks = count(1)
+
+
 class TopicPartitionState:
     """What `SubscriptionState` knows of one assigned partition.
 
@@ -43,6 +47,7 @@ class TopicPartitionState:
         "pending_revocation",
         "position",
         "reset_strategy",
+        "seek_id",
     )
 
     def __init__(self) -> None:
@@ -56,6 +61,7 @@ class TopicPartitionState:
         self.reset_strategy: AutoOffsetResetStrategy | None = None
         self.next_retry_at = 0.0
         self.end_offset_requested = False
+        self.seek_id = next(_seeks)
 
     def transition(self, state: int, position: FetchPosition | None) -> bool:
         """Move to `state` with `position`; False, and nothing changes, when the present state does not allow it."""
@@ -63,6 +69,8 @@ class TopicPartitionState:
             return False
         if _REQUIRES_POSITION[state] and position is None:
             raise IllegalStateError("A partition cannot be fetched or validated without a position")
+        if position is None or self.position is None or position.offset != self.position.offset:
+            self.seek_id = next(_seeks)
         self.fetch_state = state
         self.position = position if _REQUIRES_POSITION[state] else None
         self.next_retry_at = 0.0

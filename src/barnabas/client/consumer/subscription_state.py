@@ -51,7 +51,8 @@ class SubscriptionState:
         # Partitions in any state but FETCHING: what poll has to look after, empty in the steady state.
         self._unsettled: set[TopicPartition] = set()
         self.rebalance_listener: ConsumerRebalanceListener | None = None
-        self.assignment_id = 0
+        # Grows whenever what may be fetched changes in another way than by handing records out.
+        self.version = 0
 
     # --- subscription
 
@@ -158,7 +159,7 @@ class SubscriptionState:
         before = self._assignment
         self._assignment = {partition: before.get(partition) or TopicPartitionState() for partition in partitions}
         self._unsettled = {partition for partition, state in self._assignment.items() if state.fetch_state != FETCHING}
-        self.assignment_id += 1
+        self.version += 1
 
     @property
     def assigned_partitions(self) -> set[TopicPartition]:
@@ -174,11 +175,16 @@ class SubscriptionState:
 
     # --- what may be fetched
 
-    def fetchable_partitions(self) -> Iterator[tuple[TopicPartition, FetchPosition]]:
-        """Partitions that data may be asked for, with their positions, the longest waiting first."""
+    def fetchable_partitions(self) -> Iterator[tuple[TopicPartition, FetchPosition, int]]:
+        """Partitions that data may be asked for, the longest waiting first, each with its position and `seek_id`."""
         for partition, state in self._assignment.items():
             if state.is_fetchable and state.position is not None:
-                yield partition, state.position
+                yield partition, state.position, state.seek_id
+
+    def seek_id(self, partition: TopicPartition) -> int:
+        """Changes whenever the partition's position jumps; 0 when it is not assigned."""
+        state = self._assignment.get(partition)
+        return 0 if state is None else state.seek_id
 
     def is_fetchable(self, partition: TopicPartition) -> bool:
         """Whether data of this partition may be handed out: assigned, valid, not paused, not about to be revoked."""
@@ -194,10 +200,12 @@ class SubscriptionState:
     def pause(self, partition: TopicPartition) -> None:
         """Hand out nothing of this partition until `resume`."""
         self._state(partition).paused = True
+        self.version += 1
 
     def resume(self, partition: TopicPartition) -> None:
         """End `pause`."""
         self._state(partition).paused = False
+        self.version += 1
 
     def is_paused(self, partition: TopicPartition) -> bool:
         """Whether the application paused it."""
@@ -213,6 +221,7 @@ class SubscriptionState:
         """Hand out nothing more of these: their last offsets are being committed before they are given up."""
         for partition in partitions:
             self._state(partition).pending_revocation = True
+        self.version += 1
 
     # --- positions
 
@@ -410,6 +419,7 @@ class SubscriptionState:
         return changed
 
     def _settle(self, partition: TopicPartition, state: TopicPartitionState) -> None:
+        self.version += 1
         if state.fetch_state == FETCHING:
             self._unsettled.discard(partition)
         else:

@@ -1,0 +1,326 @@
+"""Membership in a group: join, sync, heartbeat, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.consumer.group_requests import PROTOCOL_TYPE, heartbeat, join_group, leave_group, sync_group
+from barnabas.client.consumer.membership_messages import (
+    NO_GENERATION,
+    Assigned,
+    Event,
+    Generation,
+    GroupMember,
+    Join,
+    LeaderElected,
+    Leave,
+    MembershipFailed,
+    MembershipLost,
+    RejoinNeeded,
+    Sync,
+)
+from barnabas.errors import (
+    NONE,
+    FencedInstanceIdError,
+    GroupAuthorizationError,
+    GroupMaxSizeReachedError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    MemberIdRequiredError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    for_code,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.group_requests import GroupIdentity
+    from barnabas.client.consumer.heartbeat import Heartbeat
+
+UNJOINED: Final = "unjoined"
+PREPARING_REBALANCE: Final = "preparing rebalance"
+COMPLETING_REBALANCE: Final = "completing rebalance"
+STABLE: Final = "stable"
+
+_OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError)
+# A join waits for the other members; this long after they ran out of time the coordinator itself must be gone.
+_JOIN_GRACE: Final = 5.0
+
+
+class AbstractCoordinator:
+    """One member's side of the classic group protocol.
+
+    What members tell each other is bytes to it, so it knows groups and not consumers. It belongs to the membership
+    core: commands come in, events go out through `post`, and requests that fail for a passing reason are sent again.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        group: GroupIdentity,
+        heartbeat: Heartbeat,
+        backoff: Callable[[int], float],
+        post: Callable[[Event], object],
+    ) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._group = group
+        self._heartbeat = heartbeat
+        self._backoff = backoff
+        self._post = post
+        self.state = UNJOINED
+        self.generation = NO_GENERATION
+        self._join: Join | None = None
+        # The number of the last Join command, which the events that follow from it carry.
+        self._attempt = 0
+        # Tells the answers to the present requests from late ones to requests that were given up.
+        self._try = 0
+        self._join_in_flight = False
+        self._retry_at = 0.0
+        self._failures = 0
+        self._rejoin_posted = False
+        lookup.on_found = heartbeat.reset_session_timeout
+        lookup.on_fatal = self._fail
+
+    # --- commands
+
+    def join(self, command: Join) -> None:
+        """Join with these protocols, again and again until it works or the member is told that it is out."""
+        self._attempt = command.attempt
+        if command.generation.generation_id != self.generation.generation_id:
+            # The member was put out meanwhile; what it claims to own in this Join may belong to others by now.
+            self._post(MembershipLost(self._attempt, self.generation, "the member was put out before it could rejoin"))
+            return
+        self._join = command
+        self._rejoin_posted = False
+        self._restart(0.0)
+
+    def sync(self, command: Sync, now: float) -> None:
+        """Bring the assignment to the coordinator."""
+        if self.state == COMPLETING_REBALANCE and command.attempt == self._attempt:
+            self._send_sync(dict(command.assignments), now)
+
+    def leave(self, command: Leave, now: float) -> None:
+        """Say good-bye and forget the membership; a static member only forgets."""
+        self._leave(command.reason, now, even_if_static=command.even_if_static)
+
+    # --- time
+
+    def step(self, now: float) -> None:
+        """Do what is due."""
+        if self.state == PREPARING_REBALANCE:
+            self._step_join(now)
+        elif self.state in (COMPLETING_REBALANCE, STABLE):
+            self._step_heartbeat(now)
+
+    def time_to_next_step(self, now: float) -> float:
+        """Seconds until `step` has something to do, answers apart."""
+        if self.state == UNJOINED or (self.state == PREPARING_REBALANCE and self._join_in_flight):
+            return float("inf")
+        is_known = self._lookup.coordinator(now) is not None
+        coordinator_in = 0.0 if is_known else self._lookup.time_to_retry(now)
+        if self.state == PREPARING_REBALANCE:
+            return max(0.0, self._retry_at - now, coordinator_in)
+        if is_known:
+            return self._heartbeat.time_to_next_action(now)
+        return min(coordinator_in, self._heartbeat.time_to_poll_timeout(now))
+
+    def _step_join(self, now: float) -> None:
+        if self._join_in_flight or self._join is None or now < self._retry_at:
+            return
+        node = self._lookup.ensure(now)
+        if node is None:
+            return
+        self._join_in_flight = True
+        number = self._try
+        request = join_group(self._group, self.generation.member_id, self._join.protocols, self._join.reason)
+        timeout = self._group.rebalance_timeout_ms / 1000 + _JOIN_GRACE
+        self._client.send(node, request, now, timeout=max(timeout, self._client.request_timeout)).add_listener(
+            lambda response: self._joined(number, response.message),
+            lambda error: self._join_failed(number, error),
+        )
+
+    def _step_heartbeat(self, now: float) -> None:
+        if self._heartbeat.poll_timeout_expired(now):
+            self._leave("consumer poll timeout has expired.", now)
+            self._post(
+                MembershipLost(
+                    self._attempt,
+                    self.generation,
+                    "poll() was not called for max.poll.interval.ms: "
+                    "process fewer records a poll (max.poll.records) or allow more time",
+                )
+            )
+            return
+        node = self._lookup.ensure(now)
+        if node is None:
+            return
+        if self._heartbeat.session_timeout_expired(now):
+            self._lookup.mark_unknown(disconnect=True)
+            self._heartbeat.reset_session_timeout(now)
+        elif self._heartbeat.should_heartbeat(now):
+            self._heartbeat.sent(now)
+            sent = self.generation
+            self._client.send(node, heartbeat(self._group, sent), now).add_listener(
+                lambda response: self._heartbeat_answered(sent, response.message.error_code),
+                self._heartbeat_failed,
+            )
+
+    # --- joining
+
+    def _joined(self, number: int, message: Any) -> None:
+        if number != self._try or self.state != PREPARING_REBALANCE:
+            return
+        self._join_in_flight = False
+        if message.error_code == MemberIdRequiredError.code:
+            self.generation = Generation(-1, message.member_id)
+            return
+        if message.error_code != NONE:
+            self._join_failed(number, self._error(message.error_code))
+            return
+        if message.protocol_type not in (None, PROTOCOL_TYPE):
+            self._fail(InconsistentGroupProtocolError(f"The group is of type {message.protocol_type!r}"))
+            return
+        self.state = COMPLETING_REBALANCE
+        self.generation = Generation(message.generation_id, message.member_id, message.protocol_name)
+        self._heartbeat.reset_timeouts(self._client.now)
+        if message.leader != message.member_id:
+            self._send_sync({}, self._client.now)
+            return
+        members = [
+            GroupMember(member.member_id, member.group_instance_id, bytes(member.metadata))
+            for member in message.members
+        ]
+        self._post(LeaderElected(self._attempt, self.generation, members, message.skip_assignment))
+
+    def _join_failed(self, number: int, error: KafkaError) -> None:
+        if number != self._try or self.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+            return
+        self._lookup.note_error(error)
+        if isinstance(error, _OUT_OF_GROUP):
+            self._lose(f"the coordinator refused the member: {error}", error)
+        elif isinstance(error, RebalanceInProgressError):
+            self._restart(0.0)
+        elif error.retriable:
+            wait = self._backoff(self._failures)
+            self._failures += 1
+            self._restart(self._client.now + wait)
+        else:
+            self._fail(error)
+
+    def _restart(self, at: float) -> None:
+        self.state = PREPARING_REBALANCE
+        self._try += 1
+        self._join_in_flight = False
+        self._retry_at = at
+
+    def _send_sync(self, assignments: dict[str, bytes], now: float) -> None:
+        node = self._lookup.coordinator(now)
+        number = self._try
+        if node is None:
+            self._restart(now)
+            return
+        self._client.send(node, sync_group(self._group, self.generation, assignments), now).add_listener(
+            lambda response: self._synced(number, response.message),
+            lambda error: self._join_failed(number, error),
+        )
+
+    def _synced(self, number: int, message: Any) -> None:
+        if number != self._try or self.state != COMPLETING_REBALANCE:
+            return
+        if message.error_code != NONE:
+            self._join_failed(number, self._error(message.error_code))
+        elif message.protocol_name not in (None, self.generation.protocol_name):
+            self._fail(InconsistentGroupProtocolError(f"The group chose {message.protocol_name!r}, which was not it"))
+        else:
+            self.state = STABLE
+            self._join = None
+            self._failures = 0
+            self._post(Assigned(self._attempt, self.generation, bytes(message.assignment)))
+
+    # --- heartbeats
+
+    def _heartbeat_answered(self, sent: Generation, code: int) -> None:
+        now = self._client.now
+        if code == NONE:
+            self._heartbeat.received(now)
+            return
+        error = self._error(code)
+        if isinstance(error, RebalanceInProgressError):
+            self._heartbeat.received(now)
+            self.request_rejoin("group is already rebalancing")
+        elif isinstance(error, (*_OUT_OF_GROUP, FencedInstanceIdError)):
+            self._heartbeat.received(now)
+            if sent == self.generation and self.state in (COMPLETING_REBALANCE, STABLE):
+                self._lose(f"the coordinator answered a heartbeat with: {error}", error)
+        elif error.retriable:
+            self._heartbeat_failed(error)
+        else:
+            self._heartbeat.failed(now)
+            self._fail(error)
+
+    def _heartbeat_failed(self, error: KafkaError) -> None:
+        self._lookup.note_error(error)
+        self._heartbeat.failed(self._client.now)
+
+    # --- in and out
+
+    def request_rejoin(self, reason: str) -> None:
+        """Tell the application's core, once, that the group rebalances."""
+        if self.state == STABLE and not self._rejoin_posted:
+            self._rejoin_posted = True
+            self._post(RejoinNeeded(self._attempt, reason))
+
+    def refused(self, sent: Generation, error: KafkaError) -> None:
+        """The coordinator said, in answer to a commit, that the member of this generation is out."""
+        if sent == self.generation and self.state == STABLE:
+            self._lose(f"the coordinator refused a commit: {error}", error)
+
+    def _leave(self, reason: str, now: float, *, even_if_static: bool = False) -> None:
+        node = self._lookup.coordinator(now)
+        goes = self._group.is_dynamic or even_if_static
+        if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
+            request = leave_group(self._group, self.generation.member_id, reason)
+            # Whatever the answer, the membership is over.
+            self._client.send(node, request, now).add_listener(lambda response: None, lambda error: None)
+        self._reset(NO_GENERATION)
+
+    def _lose(self, reason: str, error: KafkaError) -> None:
+        keeps_id = isinstance(error, IllegalGenerationError)
+        self._reset(Generation(-1, self.generation.member_id) if keeps_id else NO_GENERATION)
+        if isinstance(error, FencedInstanceIdError):
+            self._post(MembershipFailed(error))
+        self._post(MembershipLost(self._attempt, self.generation, reason))
+
+    def _fail(self, error: KafkaError) -> None:
+        self._try += 1
+        self._join_in_flight = False
+        self._join = None
+        if self.state != STABLE:
+            self.state = UNJOINED
+        self._post(MembershipFailed(error))
+
+    def _reset(self, generation: Generation) -> None:
+        self.state = UNJOINED
+        self.generation = generation
+        self._join = None
+        self._rejoin_posted = False
+        self._try += 1
+        self._join_in_flight = False
+
+    def _error(self, code: int) -> KafkaError:
+        group = self._group.group_id
+        if code == GroupAuthorizationError.code:
+            return GroupAuthorizationError(f"Not authorized to read in group {group!r}")
+        if code == GroupMaxSizeReachedError.code:
+            return GroupMaxSizeReachedError(f"Group {group!r} has as many members as it may (group.max.size)")
+        if code == FencedInstanceIdError.code:
+            return FencedInstanceIdError(
+                f"Another consumer joined group {group!r} with the same group.instance.id "
+                f"{self._group.group_instance_id!r}; each instance needs an id of its own"
+            )
+        return for_code(code)

@@ -1,0 +1,232 @@
+"""Commits offsets and asks for committed ones."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.consumer.abstract_coordinator import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from barnabas.client.consumer.group_requests import offset_commit, offset_fetch
+from barnabas.client.consumer.membership_messages import (
+    CommitOffsets,
+    Event,
+    FetchOffsets,
+    Generation,
+    OffsetsCommitted,
+    OffsetsFetched,
+)
+from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.errors import (
+    NONE,
+    CommitFailedError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationError,
+    IllegalGenerationError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    TopicAuthorizationError,
+    UnknownMemberIdError,
+    UnstableOffsetCommitError,
+    for_code,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.abstract_coordinator import AbstractCoordinator
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.group_requests import GroupIdentity
+
+_COMMIT_FAILED: Final = (
+    "The offsets were not committed: this consumer is no longer part of the group, which has given its partitions to "
+    "others. Usually poll() was not called for max.poll.interval.ms: raise that, or lower max.poll.records"
+)
+_REBALANCING: Final = (
+    "The offsets were not committed: the group is rebalancing. Call poll() to complete the rebalance, then commit again"
+)
+
+
+class _Pending:
+    """A command that has not been answered yet."""
+
+    __slots__ = ("attempts", "command", "retry_at")
+
+    def __init__(self, command: CommitOffsets | FetchOffsets) -> None:
+        self.command = command
+        self.attempts = 0
+        self.retry_at = 0.0
+
+
+class CommittedOffsets:
+    """Sends commits and questions about commits, in the order they were asked for. Belongs to the membership core."""
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        membership: AbstractCoordinator,
+        group: GroupIdentity,
+        backoff: Callable[[int], float],
+        post: Callable[[Event], object],
+    ) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._membership = membership
+        self._group = group
+        self._backoff = backoff
+        self._post = post
+        self._waiting: deque[_Pending] = deque()
+        self._in_flight = 0
+
+    def add(self, command: CommitOffsets | FetchOffsets) -> None:
+        """Queue a command."""
+        self._waiting.append(_Pending(command))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything asked for has been answered."""
+        return not self._waiting and not self._in_flight
+
+    def step(self, now: float) -> None:
+        """Send what can be sent, and give up what has waited too long."""
+        waiting = self._waiting
+        while waiting and now >= waiting[0].retry_at:
+            node = self._lookup.ensure(now)
+            pending = waiting[0]
+            if node is not None:
+                waiting.popleft()
+                self._send(pending, node, now)
+            elif now >= pending.command.deadline:
+                waiting.popleft()
+                self._answer(pending, CoordinatorNotAvailableError("The group's coordinator was not found in time"))
+            else:
+                return
+
+    def time_to_next_step(self, now: float) -> float:
+        """Seconds until `step` has something to do, answers apart."""
+        if not self._waiting:
+            return float("inf")
+        first = self._waiting[0]
+        if self._lookup.coordinator(now) is not None:
+            return max(0.0, first.retry_at - now)
+        return max(0.0, min(first.command.deadline - now, max(first.retry_at - now, self._lookup.time_to_retry(now))))
+
+    def _send(self, pending: _Pending, node: Any, now: float) -> None:
+        command = pending.command
+        if isinstance(command, CommitOffsets):
+            refusal = self._refusal(command.generation)
+            if refusal is not None:
+                self._answer(pending, refusal)
+                return
+            request = offset_commit(self._group, command.generation, command.offsets)
+        else:
+            request = offset_fetch(self._group, command.partitions)
+        self._in_flight += 1
+        self._client.send(node, request, now).add_listener(
+            lambda response: self._answered(pending, response.message),
+            lambda error: self._failed(pending, error),
+        )
+
+    def _refusal(self, generation: Generation | None) -> KafkaError | None:
+        membership = self._membership
+        if generation is None or (membership.state == STABLE and membership.generation == generation):
+            return None
+        is_rebalancing = membership.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE)
+        return RebalanceInProgressError(_REBALANCING) if is_rebalancing else CommitFailedError(_COMMIT_FAILED)
+
+    # --- answers
+
+    def _answered(self, pending: _Pending, message: Any) -> None:
+        command = pending.command
+        if isinstance(command, FetchOffsets):
+            self._offsets_fetched(pending, message)
+            return
+        error = self._commit_error(command, message)
+        if error is None:
+            self._in_flight -= 1
+            self._answer(pending, None)
+        else:
+            self._failed(pending, error)
+
+    def _commit_error(self, command: CommitOffsets, message: Any) -> KafkaError | None:
+        """The first error that concerns the commit as a whole, or all topics that may not be committed to."""
+        forbidden: list[str] = []
+        for topic in message.topics:
+            for partition in topic.partitions:
+                code = partition.error_code
+                if code == TopicAuthorizationError.code:
+                    forbidden.append(topic.name)
+                elif code != NONE:
+                    return self._commit_refused(
+                        command, for_code(code), TopicPartition(topic.name, partition.partition_index)
+                    )
+        return _forbidden_topics(forbidden)
+
+    def _commit_refused(self, command: CommitOffsets, error: KafkaError, partition: TopicPartition) -> KafkaError:
+        if isinstance(error, RebalanceInProgressError):
+            self._membership.request_rejoin("offset commit failed since group is already rebalancing")
+            return RebalanceInProgressError(_REBALANCING)
+        if isinstance(error, (UnknownMemberIdError, IllegalGenerationError)):
+            if command.generation is not None:
+                self._membership.refused(command.generation, error)
+            return CommitFailedError(_COMMIT_FAILED)
+        if isinstance(error, GroupAuthorizationError):
+            return GroupAuthorizationError(f"Not authorized to commit offsets of group {self._group.group_id!r}")
+        return for_code(error.code, f"The offset of {partition} was not committed: {error}")
+
+    def _offsets_fetched(self, pending: _Pending, message: Any) -> None:
+        found = message.groups[0] if message.groups else message
+        error = for_code(found.error_code) if found.error_code != NONE else None
+        offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        forbidden: list[str] = []
+        for topic in found.topics:
+            for partition in topic.partitions:
+                name = TopicPartition(topic.name, partition.partition_index)
+                code = partition.error_code
+                if code == TopicAuthorizationError.code:
+                    forbidden.append(topic.name)
+                elif code != NONE:
+                    error = error or for_code(code, f"The committed offset of {name} cannot be told: {for_code(code)}")
+                elif partition.committed_offset < 0:
+                    offsets[name] = None
+                else:
+                    offsets[name] = OffsetAndMetadata(
+                        partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                    )
+        error = error or _forbidden_topics(forbidden)
+        if error is not None:
+            self._failed(pending, error)
+            return
+        self._in_flight -= 1
+        self._post(OffsetsFetched(pending.command.id, offsets, None))
+
+    def _failed(self, pending: _Pending, error: KafkaError) -> None:
+        self._in_flight -= 1
+        # A broker that cannot store the commit in time may not be the coordinator any longer.
+        self._lookup.note_error(error)
+        if isinstance(error, KafkaTimeoutError):
+            self._lookup.mark_unknown(disconnect=True)
+        retry_at = self._client.now + self._backoff(pending.attempts)
+        if not error.retriable or not pending.command.retry or retry_at >= pending.command.deadline:
+            self._answer(pending, error)
+            return
+        pending.attempts += 1
+        pending.retry_at = retry_at
+        self._waiting.appendleft(pending)
+
+    def _answer(self, pending: _Pending, error: KafkaError | None) -> None:
+        command = pending.command
+        if isinstance(command, CommitOffsets):
+            self._post(OffsetsCommitted(command.id, error))
+        else:
+            self._post(OffsetsFetched(command.id, {}, error or UnstableOffsetCommitError()))
+
+
+def _forbidden_topics(topics: list[str]) -> KafkaError | None:
+    if not topics:
+        return None
+    error = TopicAuthorizationError(f"Not authorized for topics {', '.join(sorted(set(topics)))}")
+    error.resources = tuple(sorted(set(topics)))
+    return error

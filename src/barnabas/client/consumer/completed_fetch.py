@@ -1,0 +1,170 @@
+"""The data of one partition from one fetch, until all of it is handed out."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.consumer.fetch_config import READ_COMMITTED
+from barnabas.errors import NONE, RecordDeserializationError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.decoder import RecordsDecoder
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.fetch_config import FetchConfig
+    from barnabas.records.decoder import ConsumerRecord
+
+_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_LOG_OVERHEAD: Final = 12
+_SMALLEST_BATCH: Final = 61
+
+
+class BadRecordError(RecordDeserializationError):
+    """A record could not be deserialized: where it is, and the record itself with its key and value as bytes.
+
+    `seek(error.topic_partition, error.offset + 1)` goes past it (KIP-334, KIP-1036).
+    """
+
+    def __init__(
+        self, message: str, topic_partition: TopicPartition, offset: int, record: ConsumerRecord | None
+    ) -> None:
+        super().__init__(message)
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.record = record
+
+
+class CompletedFetch:
+    """What a broker sent for one partition; records are decoded as they are taken."""
+
+    __slots__ = (
+        "_config",
+        "_data",
+        "_decoder",
+        "end_offset",
+        "fetch_offset",
+        "is_consumed",
+        "next_offset",
+        "node_id",
+        "partition",
+        "response",
+        "seek_id",
+        "size_in_bytes",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        fetch_offset: int,
+        response: Any,
+        config: FetchConfig,
+        node_id: int,
+        seek_id: int,
+    ) -> None:
+        self.partition = partition
+        self.node_id = node_id
+        self.seek_id = seek_id
+        self.fetch_offset = fetch_offset
+        self.next_offset = fetch_offset
+        self.response = response
+        self.is_consumed = False
+        self._config = config
+        self._data = response.records if response.records is not None else b""
+        # As received: compressed records are as they are.
+        self.size_in_bytes = len(self._data)
+        self._decoder: Any = None
+        # The offset after the last complete batch: where the next fetch goes on.
+        self.end_offset = end_of_batches(self._data, fetch_offset)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it holds any bytes of records, or an error to tell of."""
+        return self.response.error_code != NONE or len(self._data) > 0
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the last record taken."""
+        return -1 if self._decoder is None else int(self._decoder.leader_epoch)
+
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """The next records; `next_offset` is then where reading goes on, and `is_consumed` tells that nothing is left.
+
+        Raises `CorruptRecordError` and `RecordDeserializationError`, every time again, once all before is taken.
+        """
+        if self._decoder is None:
+            self._decoder = self._new_decoder(self._config.key_deserializer, self._config.value_deserializer)
+        decoder = self._decoder
+        try:
+            records: list[ConsumerRecord] = decoder.take(max_records)
+        except RecordDeserializationError as error:
+            raise self._described(error) from error.__cause__
+        self.next_offset = decoder.next_offset
+        if len(records) < max_records and decoder.exhausted:
+            self.drain()
+        return records
+
+    def take_arrow(self, builder: Any) -> None:
+        """Move what is left into a `ColumnBuilder`, as far as there is room. Raises `CorruptRecordError`."""
+        self.next_offset = builder.append(
+            self._data,
+            self.partition.topic,
+            self.partition.partition,
+            self.next_offset,
+            check_crcs=self._config.check_crcs,
+            aborted_transactions=self._aborted_transactions(),
+        )
+        if self.next_offset >= self.end_offset:
+            self.drain()
+
+    def drain(self) -> None:
+        """Forget the rest."""
+        self.is_consumed = True
+        self._data = b""
+
+    def _aborted_transactions(self) -> list[tuple[int, int]] | None:
+        if self._config.isolation_level != READ_COMMITTED:
+            return None
+        return [(aborted.producer_id, aborted.first_offset) for aborted in self.response.aborted_transactions or ()]
+
+    def _new_decoder(self, key_deserializer: Any, value_deserializer: Any) -> Any:
+        return RecordsDecoder(
+            self._data,
+            self.partition.topic,
+            self.partition.partition,
+            self.next_offset,
+            check_crcs=self._config.check_crcs,
+            aborted_transactions=self._aborted_transactions(),
+            key_deserializer=_function(key_deserializer, self.partition.topic),
+            value_deserializer=_function(value_deserializer, self.partition.topic),
+        )
+
+    def _described(self, error: RecordDeserializationError) -> BadRecordError:
+        # The record is read again, as bytes: positions may skip offsets, so it alone knows its own.
+        records = self._new_decoder(None, None).take(1)
+        record = records[0] if records else None
+        return BadRecordError(str(error), self.partition, self.next_offset if record is None else record.offset, record)
+
+
+def _function(deserializer: Any, topic: str) -> Any:
+    method = getattr(deserializer, "deserialize", None)
+    return deserializer if method is None else lambda data: method(topic, data, None)
+
+
+def end_of_batches(data: bytes | memoryview, fetch_offset: int) -> int:
+    """The offset after the last complete batch in `data`, or `fetch_offset` when there is none."""
+    size = len(data)
+    position = 0
+    last = -1
+    while position + _LOG_OVERHEAD <= size:
+        _, length = _OFFSET_AND_LENGTH.unpack_from(data, position)
+        if length <= 0 or position + _LOG_OVERHEAD + length > size:
+            break
+        last = position
+        position += _LOG_OVERHEAD + length
+    if last < 0:
+        return fetch_offset
+    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data, last)
+    is_batch = data[last + 16] >= 2 and _LOG_OVERHEAD + length >= _SMALLEST_BATCH
+    delta = _LAST_OFFSET_DELTA.unpack_from(data, last + 23)[0] if is_batch else 0
+    return max(fetch_offset, int(base_offset) + delta + 1)

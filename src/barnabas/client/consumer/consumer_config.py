@@ -1,0 +1,121 @@
+"""The settings of a consumer, checked against each other."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from itertools import count
+from typing import Any, Final
+
+from barnabas.client.consumer.assignors.consumer_partition_assignor import ConsumerPartitionAssignor
+from barnabas.client.consumer.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
+from barnabas.client.consumer.assignors.range_assignor import RangeAssignor
+from barnabas.client.consumer.assignors.round_robin_assignor import RoundRobinAssignor
+from barnabas.client.consumer.assignors.sticky_assignor import StickyAssignor
+from barnabas.client.serializers import resolve_serializer
+from barnabas.config.client_config import ClientConfig
+from barnabas.errors import ConfigError
+
+_numbers = count(1)
+
+_ASSIGNORS: Final[dict[str, type[ConsumerPartitionAssignor]]] = {
+    assignor.name: assignor
+    for assignor in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
+_ASSIGNORS_BY_CLASS: Final = {assignor.__name__: assignor for assignor in _ASSIGNORS.values()}
+
+
+class ConsumerConfig(ClientConfig):
+    """Kafka's ConsumerConfig: the settings, and what follows from them.
+
+    A client id that is not set is made here: `consumer-<group.id>-<n>`, with `group.instance.id` in place of the
+    number for a static member, and `consumer-null-<n>` without a group (KIP-412).
+    """
+
+    __slots__ = ("assignors", "client_id", "enable_auto_commit", "key_deserializer", "value_deserializer")
+
+    def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
+        super().__init__("consumer", _listed(properties), _listed(keywords))
+        self.client_id = self["client.id"] or self._new_client_id()
+        self.key_deserializer = resolve_serializer(self["key.deserializer"], "key.deserializer")
+        self.value_deserializer = resolve_serializer(self["value.deserializer"], "value.deserializer")
+        self.assignors = [_assignor(choice) for choice in self.get_list("partition.assignment.strategy")]
+        self.enable_auto_commit = self._enable_auto_commit()
+        self._check_timeouts()
+
+    @property
+    def group_id(self) -> str | None:
+        """`group.id`, None when there is none."""
+        value = self["group.id"]
+        return None if value is None else str(value)
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """`group.instance.id`, None for a dynamic member."""
+        value = self["group.instance.id"]
+        return None if value is None else str(value)
+
+    def _new_client_id(self) -> str:
+        if self.group_instance_id is not None:
+            return f"consumer-{self.group_id or 'null'}-{self.group_instance_id}"
+        return f"consumer-{'null' if self.group_id is None else self.group_id}-{next(_numbers)}"
+
+    def _enable_auto_commit(self) -> bool:
+        if self.group_id is not None:
+            return self.get_bool("enable.auto.commit")
+        if self.is_given("enable.auto.commit") and self.get_bool("enable.auto.commit"):
+            raise ConfigError("enable.auto.commit=true needs a group.id: offsets are committed for a group")
+        return False
+
+    def _check_timeouts(self) -> None:
+        interval, session = self.get_int("heartbeat.interval.ms"), self.get_int("session.timeout.ms")
+        if interval >= session:
+            raise ConfigError(
+                f"heartbeat.interval.ms ({interval}) must be lower than session.timeout.ms ({session}), best a "
+                "third of it: a member that is late with one heartbeat must not lose its partitions"
+            )
+
+
+def _listed(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """An assignor on its own counts as a list of one."""
+    if settings is None:
+        return None
+    return {
+        name: [value] if name.replace("_", ".") == "partition.assignment.strategy" and _is_assignor(value) else value
+        for name, value in settings.items()
+    }
+
+
+def _is_assignor(value: Any) -> bool:
+    return isinstance(value, ConsumerPartitionAssignor) or (
+        isinstance(value, type) and issubclass(value, ConsumerPartitionAssignor)
+    )
+
+
+def _assignor(choice: Any) -> ConsumerPartitionAssignor:
+    """An assignor from what the setting may hold: a name, Kafka's class name, `module:name`, a class or an instance."""
+    if isinstance(choice, str):
+        choice = _by_name(choice)
+    if isinstance(choice, type) and _is_assignor(choice):
+        choice = choice()
+    if not isinstance(choice, ConsumerPartitionAssignor):
+        raise ConfigError(
+            f"partition.assignment.strategy has {choice!r}; it takes {', '.join(_ASSIGNORS)}, or a subclass of "
+            "ConsumerPartitionAssignor"
+        )
+    if not choice.name:
+        raise ConfigError(f"{type(choice).__name__} in partition.assignment.strategy has no name to agree on")
+    return choice
+
+
+def _by_name(choice: str) -> Any:
+    known = _ASSIGNORS.get(choice) or _ASSIGNORS_BY_CLASS.get(choice.rpartition(".")[2])
+    if known is not None:
+        return known
+    module, colon, name = choice.partition(":")
+    if not colon:
+        return choice
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"partition.assignment.strategy={choice!r} cannot be loaded: {error}") from error

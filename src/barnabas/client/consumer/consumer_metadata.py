@@ -1,0 +1,96 @@
+"""The metadata of a consumer: of the topics it is subscribed to or asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from barnabas.client.consumer.offsets import LeaderAndEpoch
+from barnabas.client.metadata import Metadata
+from barnabas.errors import for_code
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.network.exponential_backoff import RandomSource
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class ConsumerMetadata(Metadata):
+    """Kafka's ConsumerMetadata. A pattern subscription makes all topics interesting."""
+
+    def __init__(
+        self,
+        subscriptions: SubscriptionState,
+        *,
+        refresh_backoff: float,
+        refresh_backoff_max: float,
+        max_age: float,
+        allow_auto_create_topics: bool,
+        exclude_internal_topics: bool,
+        random: RandomSource,
+    ) -> None:
+        super().__init__(
+            refresh_backoff=refresh_backoff, refresh_backoff_max=refresh_backoff_max, max_age=max_age, random=random
+        )
+        self._subscriptions = subscriptions
+        self._allow_auto_create_topics = allow_auto_create_topics
+        self._exclude_internal_topics = exclude_internal_topics
+        self._transient_topics: set[str] = set()
+        self._topic_errors: dict[str, int] = {}
+
+    def add_transient_topics(self, topics: Collection[str]) -> bool:
+        """Be interested in these too, until `clear_transient_topics`; tells whether any of them is not known."""
+        self._transient_topics.update(topics)
+        missing = [topic for topic in topics if topic not in self.fetch().topics]
+        if missing:
+            self.request_update_for_new_topics()
+        return bool(missing)
+
+    def clear_transient_topics(self) -> None:
+        """Forget the topics that were only asked about."""
+        self._transient_topics.clear()
+
+    def raise_error_of_topic(self, topic: str) -> None:
+        """Raise what the last response said against a topic, if trying again does not help."""
+        code = self._topic_errors.get(topic, 0)
+        if code and not for_code(code).retriable:
+            self.raise_error_for_topic(topic)
+            raise for_code(code, f"Topic {topic!r}: {for_code(code)}")
+
+    def leader_and_epoch(self, partition: TopicPartition) -> LeaderAndEpoch:
+        """The leader of a partition, by id."""
+        leader, epoch = self.current_leader(partition)
+        return LeaderAndEpoch(-1 if leader is None else leader.id, epoch)
+
+    @property
+    def allow_auto_topic_creation(self) -> bool:
+        """`allow.auto.create.topics`."""
+        return self._allow_auto_create_topics
+
+    def topics_of_interest(self, *, only_new: bool) -> Collection[str] | None:
+        """See `Metadata`."""
+        if self._subscriptions.has_pattern_subscription:
+            return None
+        topics = self._subscriptions.metadata_topics | self._transient_topics
+        return sorted(topics - self.fetch().topics.keys() if only_new else topics)
+
+    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+        """See `Metadata`; internal topics match no pattern while `exclude.internal.topics` is set."""
+        if topic in self._transient_topics or topic in self._subscriptions.metadata_topics:
+            return True
+        if is_internal and self._exclude_internal_topics:
+            return False
+        return self._subscriptions.matches_subscribed_pattern(topic)
+
+    def on_updated(self, response: object) -> None:
+        """See `Metadata`."""
+        topics = getattr(response, "topics", ())
+        self._topic_errors = {topic.name: topic.error_code for topic in topics if topic.error_code}
+
+
+class CoordinatorMetadata(Metadata):
+    """What the membership core needs to know of the cluster: its brokers, and no topic."""
+
+    def topics_of_interest(self, *, only_new: bool) -> Collection[str]:
+        """See `Metadata`."""
+        return ()

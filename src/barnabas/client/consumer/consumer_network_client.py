@@ -1,0 +1,213 @@
+"""Takes the consumer's requests to the `NetworkClient`, and the answers back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.consumer.request_future import RequestFuture
+from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, WakeupError
+
+if TYPE_CHECKING:
+    from barnabas.network.client_request import ClientRequest, ClientResponse
+    from barnabas.network.network_client import NetworkClient
+    from barnabas.network.node import Node
+
+
+class RequestFutureCompletionHandler:
+    """Stands between `NetworkClient` and a future: an answer only puts it into `pending_completion`.
+
+    The future itself is completed by `fire_completion`, from `ConsumerNetworkClient.poll`, so that no listener runs in
+    the middle of the `NetworkClient`'s work.
+    """
+
+    __slots__ = ("_error", "_pending_completion", "_response", "future")
+
+    def __init__(self, pending_completion: deque[RequestFutureCompletionHandler]) -> None:
+        self.future: RequestFuture[ClientResponse] = RequestFuture()
+        self._pending_completion = pending_completion
+        self._response: ClientResponse | None = None
+        self._error: KafkaError | None = None
+
+    def on_complete(self, response: ClientResponse) -> None:
+        """The `NetworkClient` has finished with the request, one way or the other."""
+        self._response = response
+        self._pending_completion.append(self)
+
+    def on_failure(self, error: KafkaError) -> None:
+        """The request was never sent, or is given up."""
+        self._error = error
+        self._pending_completion.append(self)
+
+    def fire_completion(self) -> None:
+        """Complete the future."""
+        response = self._response
+        if self._error is not None or response is None:
+            self.future.raise_error(self._error or DisconnectError())
+        elif response.error is not None:
+            self.future.raise_error(response.error)
+        else:
+            self.future.complete(response)
+
+
+class ConsumerNetworkClient:
+    """Queues requests per node, transmits them in `poll`, and completes their futures there.
+
+    One thread owns it: each core of the consumer has its own. Only `wakeup` may be called from elsewhere. Because it is
+    where a core waits, it is given the clock, to tell how long it waited.
+    """
+
+    def __init__(
+        self,
+        client: NetworkClient,
+        clock: Callable[[], float],
+        *,
+        retry_backoff: float,
+        request_timeout: float,
+    ) -> None:
+        self.client = client
+        self._clock = clock
+        self._retry_backoff = retry_backoff
+        self.request_timeout = request_timeout
+        # The time that the poll in progress knows of, for the listeners that run in it.
+        self.now = 0.0
+        # Node id to its requests that have not been handed over yet, the oldest first.
+        self._unsent: dict[int, deque[tuple[ClientRequest, RequestFutureCompletionHandler]]] = {}
+        self._nodes: dict[int, Node] = {}
+        self._pending_completion: deque[RequestFutureCompletionHandler] = deque()
+        self._wakeup_requested = False
+        self._wakeups_disabled = False
+
+    def send(self, node: Node, message: Any, now: float, timeout: float | None = None) -> RequestFuture[ClientResponse]:
+        """Prepare a request and queue it; nothing is transmitted before `poll`.
+
+        `timeout` is in seconds, request.timeout.ms when it is not given. `message` is a message or a builder of one.
+        """
+        handler = RequestFutureCompletionHandler(self._pending_completion)
+        request = self.client.new_client_request(
+            node.id,
+            message,
+            now,
+            expect_response=True,
+            timeout=self.request_timeout if timeout is None else timeout,
+            callback=handler.on_complete,
+        )
+        self._nodes[node.id] = node
+        self._unsent.setdefault(node.id, deque()).append((request, handler))
+        return handler.future
+
+    def poll(
+        self,
+        timeout: float,
+        now: float,
+        *,
+        should_block: Callable[[], bool] | None = None,
+    ) -> float:
+        """Transmit what is queued, take answers in, complete futures; returns the time after it.
+
+        Waits at most `timeout` seconds, and not at all when there are answers to tell of or `should_block` says no.
+        Raises `WakeupError` after `wakeup`.
+        """
+        self.now = now
+        self.fire_pending_completed_requests()
+        delay = self._try_send(now)
+        if self._pending_completion or (should_block is not None and not should_block()):
+            timeout = 0.0
+        elif self._unsent and not self.client.in_flight_request_count():
+            timeout = min(timeout, delay, self._retry_backoff)
+        else:
+            timeout = min(timeout, delay)
+        self.client.poll(max(0.0, timeout), now)
+        self.now = now = self._clock()
+        self._check_disconnects(now)
+        self.maybe_trigger_wakeup()
+        self._try_send(now)
+        self._fail_expired_requests(now)
+        self.fire_pending_completed_requests()
+        return now
+
+    def transmit_sends(self, now: float) -> None:
+        """Hand over what is queued, without waiting and without completing anything."""
+        self._try_send(now)
+        self.client.poll(0.0, now)
+
+    def fire_pending_completed_requests(self) -> None:
+        """Complete the futures of all requests that are finished."""
+        pending = self._pending_completion
+        while pending:
+            pending.popleft().fire_completion()
+
+    def wakeup(self) -> None:
+        """End the `poll` in progress, or the next one, with `WakeupError`. From any thread or signal handler."""
+        self._wakeup_requested = True
+        self.client.wakeup()
+
+    def maybe_trigger_wakeup(self) -> None:
+        """Raise `WakeupError` if `wakeup` was called since."""
+        if self._wakeup_requested and not self._wakeups_disabled:
+            self._wakeup_requested = False
+            raise WakeupError("wakeup() was called; the consumer can be used on, or closed")
+
+    def disable_wakeups(self) -> None:
+        """From now on `wakeup` ends nothing: the consumer is being closed."""
+        self._wakeups_disabled = True
+
+    @property
+    def has_pending_requests(self) -> bool:
+        """Whether anything is queued, on its way or finished and not told of."""
+        return bool(self._unsent or self._pending_completion or self.client.in_flight_request_count())
+
+    def pending_request_count(self, node: Node) -> int:
+        """Requests of a node that are queued or on their way."""
+        return len(self._unsent.get(node.id, ())) + self.client.in_flight_request_count(node.id)
+
+    def is_unavailable(self, node: Node, now: float) -> bool:
+        """Whether the connection failed and it is too early to try again."""
+        return self.client.connection_failed(node) and self.client.connection_delay(node, now) > 0
+
+    def disconnect(self, node: Node) -> None:
+        """Drop the connection; what is queued or on its way there fails with `DisconnectError`."""
+        self._fail_unsent(node.id, DisconnectError(f"The connection to broker {node.id} was given up"))
+        self.client.disconnect(node.id, self.now)
+
+    def _try_send(self, now: float) -> float:
+        """Walk the queues and hand over all requests of nodes that are ready; returns seconds until one may be."""
+        delay = float("inf")
+        for node_id in list(self._unsent):
+            node = self._nodes[node_id]
+            queue = self._unsent[node_id]
+            while queue and self.client.ready(node, now):
+                self.client.send(queue.popleft()[0], now)
+            if queue:
+                delay = min(delay, self.client.connection_delay(node, now))
+            else:
+                del self._unsent[node_id]
+        return delay
+
+    def _check_disconnects(self, now: float) -> None:
+        """Fail what is queued for nodes whose connection failed, so that another node can be asked at once."""
+        for node_id in list(self._unsent):
+            node = self._nodes[node_id]
+            if self.client.connection_failed(node):
+                error = self.client.authentication_error(node) or DisconnectError(
+                    f"No connection to broker {node.id} at {node.host}:{node.port}"
+                )
+                self._fail_unsent(node_id, error)
+
+    def _fail_expired_requests(self, now: float) -> None:
+        for node_id, queue in list(self._unsent.items()):
+            while queue and now - queue[0][0].created_at > queue[0][0].timeout:
+                request, handler = queue.popleft()
+                handler.on_failure(
+                    KafkaTimeoutError(
+                        f"The request could not be sent to broker {node_id} within {request.timeout:g} s: "
+                        "no connection was ready"
+                    )
+                )
+            if not queue:
+                del self._unsent[node_id]
+
+    def _fail_unsent(self, node_id: int, error: KafkaError) -> None:
+        for _, handler in self._unsent.pop(node_id, ()):
+            handler.on_failure(error)

@@ -1,0 +1,171 @@
+"""Puts a consumer together."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.client.client_utils import create_network_client
+from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
+from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
+from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+from barnabas.client.consumer.fetch_collector import FetchCollector
+from barnabas.client.consumer.fetch_config import FetchConfig
+from barnabas.client.consumer.fetcher import Fetcher
+from barnabas.client.consumer.group_requests import GroupIdentity
+from barnabas.client.consumer.heartbeat import Heartbeat
+from barnabas.client.consumer.heartbeat_thread import HeartbeatThread
+from barnabas.client.consumer.membership_core import MembershipCore
+from barnabas.client.consumer.offset_fetcher import OffsetFetcher
+from barnabas.client.consumer.subscription_state import SubscriptionState
+from barnabas.network.exponential_backoff import ExponentialBackoff
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_config import ConsumerConfig
+    from barnabas.client.metadata import Metadata
+    from barnabas.network.exponential_backoff import RandomSource
+    from barnabas.network.network_client import NetworkClient
+
+
+class Environment:
+    """What a consumer needs of the world outside; a simulator brings its own."""
+
+    random: RandomSource = random.Random()
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def wall_clock_ms(self) -> int:
+        """Epoch milliseconds."""
+        return int(time.time() * 1000)
+
+    def network_client(self, config: ConsumerConfig, metadata: Metadata) -> NetworkClient:
+        """A client of its own for each core."""
+        return create_network_client(config, config.client_id, metadata, random=self.random)
+
+    def start(self, core: MembershipCore, group_id: str) -> Callable[[float], None]:
+        """Have the membership core driven; the function returned waits, at most so many seconds, until it is done."""
+        thread = HeartbeatThread(core, self.clock, group_id)
+        thread.start()
+        return thread.join
+
+
+class ConsumerParts(NamedTuple):
+    """The parts of a consumer; the coordinator and its core are None without a group id."""
+
+    config: ConsumerConfig
+    environment: Environment
+    subscriptions: SubscriptionState
+    metadata: ConsumerMetadata
+    client: ConsumerNetworkClient
+    fetcher: Fetcher
+    collector: FetchCollector
+    offset_fetcher: OffsetFetcher
+    membership: MembershipCore | None
+    coordinator: ConsumerCoordinator | None
+
+
+def consumer_parts(config: ConsumerConfig, environment: Environment) -> ConsumerParts:
+    """Make all parts; nothing is connected and no thread runs yet."""
+    subscriptions = SubscriptionState(AutoOffsetResetStrategy.parse(config.get_str("auto.offset.reset")))
+    metadata = ConsumerMetadata(
+        subscriptions,
+        refresh_backoff=config.get_seconds("retry.backoff.ms"),
+        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
+        max_age=config.get_seconds("metadata.max.age.ms"),
+        allow_auto_create_topics=config.get_bool("allow.auto.create.topics"),
+        exclude_internal_topics=config.get_bool("exclude.internal.topics"),
+        random=environment.random,
+    )
+    client = _network_client(config, environment, metadata)
+    fetch_config = FetchConfig.of(config, config.key_deserializer, config.value_deserializer)
+    fetcher = Fetcher(client, metadata, subscriptions, fetch_config)
+    offset_fetcher = OffsetFetcher(
+        client,
+        metadata,
+        subscriptions,
+        isolation_level=fetch_config.isolation_level,
+        retry_backoff=config.get_seconds("retry.backoff.ms"),
+        wall_clock_ms=environment.wall_clock_ms,
+    )
+    membership = coordinator = None
+    if config.group_id is not None:
+        membership = _membership_core(config, config.group_id, environment, client.client.wakeup)
+        coordinator = _coordinator(config, config.group_id, membership, subscriptions, metadata)
+    collector = FetchCollector(fetcher, subscriptions, metadata)
+    return ConsumerParts(
+        config,
+        environment,
+        subscriptions,
+        metadata,
+        client,
+        fetcher,
+        collector,
+        offset_fetcher,
+        membership,
+        coordinator,
+    )
+
+
+def _network_client(config: ConsumerConfig, environment: Environment, metadata: Metadata) -> ConsumerNetworkClient:
+    return ConsumerNetworkClient(
+        environment.network_client(config, metadata),
+        environment.clock,
+        retry_backoff=config.get_seconds("retry.backoff.ms"),
+        request_timeout=config.get_seconds("request.timeout.ms"),
+    )
+
+
+def _membership_core(
+    config: ConsumerConfig, group_id: str, environment: Environment, wake_application: Callable[[], object]
+) -> MembershipCore:
+    metadata = CoordinatorMetadata(
+        refresh_backoff=config.get_seconds("retry.backoff.ms"),
+        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
+        max_age=config.get_seconds("metadata.max.age.ms"),
+        random=environment.random,
+    )
+    backoff = ExponentialBackoff(
+        config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random
+    ).backoff
+    heartbeat = Heartbeat(
+        session_timeout=config.get_seconds("session.timeout.ms"),
+        interval=config.get_seconds("heartbeat.interval.ms"),
+        max_poll_interval=config.get_seconds("max.poll.interval.ms"),
+        backoff=backoff,
+    )
+    group = GroupIdentity(
+        group_id,
+        config.group_instance_id,
+        config.get_int("session.timeout.ms"),
+        config.get_int("max.poll.interval.ms"),
+    )
+    client = _network_client(config, environment, metadata)
+    return MembershipCore(client, group, heartbeat, backoff, wake_application)
+
+
+def _coordinator(
+    config: ConsumerConfig,
+    group_id: str,
+    membership: MembershipCore,
+    subscriptions: SubscriptionState,
+    metadata: ConsumerMetadata,
+) -> ConsumerCoordinator:
+    interval = config.get_seconds("auto.commit.interval.ms") if config.enable_auto_commit else None
+    return ConsumerCoordinator(
+        membership,
+        subscriptions,
+        metadata,
+        config.assignors,
+        group_id=group_id,
+        group_instance_id=config.group_instance_id,
+        rack_id=config["client.rack"] or None,
+        auto_commit_interval=interval,
+        rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
+        api_timeout=config.get_seconds("default.api.timeout.ms"),
+        retry_backoff=config.get_seconds("retry.backoff.ms"),
+    )

@@ -1,0 +1,388 @@
+"""The application's core of a consumer at work: everything that `Consumer` does by waiting."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
+from barnabas.client.consumer.fetch_config import isolation_level
+from barnabas.client.consumer.iteration import RecordCursor
+from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched, Stop
+from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
+from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
+from barnabas.client.consumer.single_thread_use import SingleThreadUse
+from barnabas.errors import IllegalStateError, InvalidGroupIdError, KafkaError, KafkaTimeoutError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
+    from barnabas.client.consumer.consumer_parts import ConsumerParts
+    from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.records.decoder import ConsumerRecord
+
+log = logging.getLogger(__name__)
+
+# Between two looks at the sockets while there are records to hand out; large answers go on arriving meanwhile.
+_IO_INTERVAL = 0.001
+
+
+class ConsumerPolling:
+    """Drives the application's core. All methods belong to the thread that holds `use`."""
+
+    def __init__(self, parts: ConsumerParts) -> None:
+        self._parts = parts
+        self.use = SingleThreadUse()
+        self._clock = parts.environment.clock
+        self._client = parts.client
+        self._subscriptions = parts.subscriptions
+        self._fetcher = parts.fetcher
+        self._collector = parts.collector
+        self._coordinator = parts.coordinator
+        self._retry_backoff = parts.config.get_seconds("retry.backoff.ms")
+        self._max_poll_records = parts.config.get_int("max.poll.records")
+        self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
+        self._cursor = RecordCursor()
+        self._arrow: Any = None
+        self._last_io = 0.0
+        self._join_membership: Callable[[float], None] | None = None
+        if self._coordinator is not None:
+            self._coordinator.consumed_offsets = self.consumed_offsets
+
+    # --- subscription
+
+    def coordinator(self) -> ConsumerCoordinator:
+        """The coordinator's client; raises `InvalidGroupIdError` without a group."""
+        if self._coordinator is None:
+            raise InvalidGroupIdError(
+                "This consumer has no group.id, which subscribing and committed offsets need: set group_id, or "
+                "assign() partitions and keep their offsets yourself"
+            )
+        return self._coordinator
+
+    def subscribe(self, topics: Collection[str], listener: ConsumerRebalanceListener | None) -> None:
+        """Subscribe to topics."""
+        self.coordinator()
+        if self._subscriptions.subscribe(topics, listener):
+            self._parts.metadata.request_update_for_new_topics()
+
+    def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+        """Subscribe to the topics that match; which ones that are comes with the next metadata."""
+        coordinator = self.coordinator()
+        self._subscriptions.subscribe_pattern(pattern, listener)
+        coordinator.require_metadata_after(self._parts.metadata.request_update())
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions."""
+        self._settle_cursor()
+        coordinator, now = self._coordinator, self._clock()
+        if coordinator is not None and coordinator.auto_commits:
+            self._start_membership()
+            coordinator.auto_commit_now(now)
+        if self._subscriptions.assign_from_user(partitions):
+            self._parts.metadata.request_update_for_new_topics()
+
+    def unsubscribe(self) -> None:
+        """Read nothing any more."""
+        self._settle_cursor()
+        coordinator = self._coordinator
+        try:
+            if coordinator is not None and self._subscriptions.has_auto_assigned_partitions:
+                coordinator.leave("the consumer unsubscribed from all topics")
+        finally:
+            self._subscriptions.unsubscribe()
+
+    # --- poll
+
+    def poll(self, timeout: float, max_records: int | None) -> ConsumerRecords:
+        """See `Consumer.poll`."""
+        wanted = max_records or self._max_poll_records
+        return self._poll(timeout, lambda: self._collector.collect_fetch(wanted)) or EMPTY
+
+    def poll_arrow(self, timeout: float) -> pa.RecordBatch | None:
+        """See `Consumer.poll_arrow`."""
+        if self._arrow is None:
+            from barnabas.records.arrow import ALL_COLUMNS, ColumnBuilder
+
+            self._arrow = ColumnBuilder(ALL_COLUMNS)
+        builder = self._arrow
+        self._poll(timeout, lambda: self._collector.collect_arrow(builder))
+        return builder.finish() if builder.row_count else None
+
+    def iterate(self) -> Iterator[ConsumerRecord]:
+        """See `Consumer.__iter__`."""
+        return self._cursor.records(self._poll_for_cursor)
+
+    def _poll_for_cursor(self) -> ConsumerRecords:
+        with self.use:
+            return self.poll(1.0, None)
+
+    def _poll(self, timeout: float, collect: Callable[[], Any]) -> Any:
+        self._check_poll()
+        self._settle_cursor()
+        now = self._clock()
+        deadline = now + timeout
+        while True:
+            self._client.maybe_trigger_wakeup()
+            self._update_assignment(now)
+            found = collect()
+            if found:
+                self._prefetch(now)
+                return found
+            self._fetcher.send_fetches(now)
+            wait = self._time_to_wait(now, deadline)
+            now = self._last_io = self._client.poll(wait, now, should_block=self._has_nothing_to_collect)
+            self._parts.metadata.raise_any_error()
+            found = collect()
+            if found:
+                self._prefetch(now)
+                return found
+            if now >= deadline:
+                return None
+
+    def _check_poll(self) -> None:
+        coordinator = self._coordinator
+        if self._subscriptions.has_no_subscription_or_user_assignment:
+            raise IllegalStateError("There is nothing to poll: subscribe() to topics or assign() partitions first")
+        if coordinator is not None:
+            if coordinator.listener.is_running:
+                raise IllegalStateError("A rebalance listener cannot poll(): it is running inside of it")
+            self._start_membership()
+
+    def _has_nothing_to_collect(self) -> bool:
+        return not self._collector.has_available_fetches
+
+    def _prefetch(self, now: float) -> None:
+        """Have the next fetch on its way while the application works, and go on receiving."""
+        if self._fetcher.send_fetches(now) or now - self._last_io > _IO_INTERVAL:
+            self._last_io = now
+            self._client.transmit_sends(now)
+
+    def _time_to_wait(self, now: float, deadline: float) -> float:
+        wait = deadline - now
+        if self._coordinator is not None:
+            wait = min(wait, self._coordinator.time_to_next_poll(now))
+        if not self._subscriptions.has_all_fetch_positions:
+            wait = min(wait, self._retry_backoff)
+        return max(0.0, wait)
+
+    def _update_assignment(self, now: float) -> None:
+        if self._coordinator is not None:
+            self._coordinator.poll(now)
+        self._update_positions(now)
+
+    def _update_positions(self, now: float) -> None:
+        """Have every partition get a valid position: committed, else reset; confirmed by its leader."""
+        self._parts.offset_fetcher.validate_positions_if_needed(now)
+        if self._subscriptions.has_all_fetch_positions:
+            return
+        if self._coordinator is not None and not self._coordinator.refresh_committed_offsets(now):
+            return
+        self._subscriptions.reset_initializing_positions()
+        self._parts.offset_fetcher.reset_positions_if_needed(now)
+
+    # --- waiting
+
+    def wait(
+        self,
+        is_done: Callable[[], bool],
+        step: Callable[[float], object],
+        timeout: float,
+        error: str | Callable[[], KafkaError],
+    ) -> None:
+        """Step and poll the network until `is_done`; raises `KafkaTimeoutError` after `timeout` seconds."""
+        now = self._clock()
+        deadline = now + timeout
+        while not is_done():
+            self._client.maybe_trigger_wakeup()
+            step(now)
+            if is_done():
+                return
+            if now >= deadline:
+                raise (
+                    KafkaTimeoutError(f"{error} took longer than {timeout:g} s") if isinstance(error, str) else error()
+                )
+            now = self._last_io = self._client.poll(min(deadline - now, self._retry_backoff), now)
+            self._parts.metadata.raise_any_error()
+
+    def position(self, partition: TopicPartition, timeout: float) -> int:
+        """See `Consumer.position`."""
+        if not self._subscriptions.is_assigned(partition):
+            raise IllegalStateError(f"{partition} is not assigned to this consumer, so it has no position in it")
+        if self._coordinator is not None:
+            self._start_membership()
+        waiting = self._cursor.undelivered().get(partition)
+        if waiting is not None:
+            return int(waiting.offset)
+        self.wait(
+            lambda: self._subscriptions.valid_position(partition) is not None,
+            self._step_position,
+            timeout,
+            f"Finding the position in {partition}",
+        )
+        position = self._subscriptions.valid_position(partition)
+        return -1 if position is None else position.offset
+
+    def _step_position(self, now: float) -> None:
+        if self._coordinator is not None:
+            self._coordinator.take_events()
+        self._update_positions(now)
+
+    def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
+        """See `Consumer.seek`."""
+        self._subscriptions.seek_unvalidated(partition, position)
+        self._cursor.drop(partition)
+
+    def reset_positions(self, partitions: Collection[TopicPartition], strategy: AutoOffsetResetStrategy) -> None:
+        """See `Consumer.seek_to_beginning` and `seek_to_end`."""
+        for partition in partitions:
+            self._subscriptions.request_offset_reset(partition, strategy)
+            self._cursor.drop(partition)
+
+    # --- the loop over records
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit: the positions, without what the loop over records has not handed out yet."""
+        offsets = self._subscriptions.all_consumed()
+        for partition, record in self._cursor.undelivered().items():
+            if partition in offsets:
+                offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        return offsets
+
+    def _settle_cursor(self) -> None:
+        """Go back to the first record that the loop over records has not handed out: it will be fetched again."""
+        for partition, record in self._cursor.undelivered().items():
+            if self._subscriptions.valid_position(partition) is not None:
+                leader = self._parts.metadata.leader_and_epoch(partition)
+                self._subscriptions.seek_validated(partition, FetchPosition(record.offset, record.leader_epoch, leader))
+        self._cursor.clear()
+
+    # --- commits
+
+    def commit(self, offsets: Offsets | None, timeout: float) -> None:
+        """See `Consumer.commit`."""
+        coordinator = self.coordinator()
+        self._start_membership()
+        chosen = self.consumed_offsets() if offsets is None else offsets
+        deadline = self._clock() + timeout
+        if not chosen:
+            self._await_async_commits(timeout)
+            return
+        number = coordinator.commits.commit(chosen, coordinator.committable_generation(), deadline)
+        result = self._await_result(number, timeout, "The commit")
+        coordinator.commits.invoke_completed_callbacks()
+        if result.error is not None:
+            raise result.error
+
+    def commit_async(self, offsets: Offsets | None, callback: OffsetCommitCallback | None) -> None:
+        """See `Consumer.commit_async`."""
+        coordinator = self.coordinator()
+        self._start_membership()
+        coordinator.take_events()
+        coordinator.commits.invoke_completed_callbacks()
+        coordinator.commit_async(self.consumed_offsets() if offsets is None else offsets, callback, self._clock())
+
+    def committed(
+        self, partitions: set[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See `Consumer.committed`."""
+        coordinator = self.coordinator()
+        self._start_membership()
+        if not partitions:
+            return {}
+        number = coordinator.commits.fetch(partitions, self._clock() + timeout)
+        result = self._await_result(number, timeout, "Looking the committed offsets up")
+        if result.error is not None:
+            raise result.error
+        return dict(result.offsets) if isinstance(result, OffsetsFetched) else {}
+
+    def _await_result(self, number: int, timeout: float, what: str) -> OffsetsCommitted | OffsetsFetched:
+        commits = self.coordinator().commits
+        results: list[OffsetsCommitted | OffsetsFetched] = []
+
+        def is_done() -> bool:
+            self.coordinator().take_events()
+            result = commits.take_result(number)
+            if result is not None:
+                results.append(result)
+            return bool(results)
+
+        try:
+            self.wait(is_done, lambda now: self.coordinator().raise_failure(), timeout, what)
+        finally:
+            commits.forget(number)
+        error = results[0].error
+        if error is not None and error.retriable and not isinstance(error, KafkaTimeoutError):
+            raise KafkaTimeoutError(f"{what} did not succeed within {timeout:g} s, at last because: {error}") from error
+        return results[0]
+
+    def _await_async_commits(self, timeout: float) -> None:
+        coordinator = self.coordinator()
+
+        def is_done() -> bool:
+            coordinator.take_events()
+            coordinator.commits.invoke_completed_callbacks()
+            return not coordinator.commits.has_unanswered_async_commits
+
+        self.wait(is_done, lambda now: coordinator.raise_failure(), timeout, "Waiting for asynchronous commits")
+
+    # --- begin and end
+
+    def _start_membership(self) -> None:
+        if self._join_membership is None:
+            parts = self._parts
+            if parts.membership is not None and parts.config.group_id is not None:
+                self._join_membership = parts.environment.start(parts.membership, parts.config.group_id)
+
+    def close(self, timeout: float) -> None:
+        """See `Consumer.close`. Every step is taken, and the first error raised at the end."""
+        deadline = self._clock() + timeout
+        errors: list[BaseException] = []
+        self._client.disable_wakeups()
+        if self._coordinator is not None and self._join_membership is not None:
+            _attempt(errors, lambda: self._finish_commits(deadline))
+            _attempt(errors, lambda: self._leave_group(deadline))
+        _attempt(errors, lambda: self._close_sessions(deadline))
+        self._collector.drop_all()
+        self._client.client.close()
+        if self._parts.membership is not None and self._join_membership is None:
+            self._parts.membership.close()
+        if errors:
+            raise errors[0]
+
+    def _finish_commits(self, deadline: float) -> None:
+        coordinator = self.coordinator()
+        left = deadline - self._clock()
+        if coordinator.auto_commits and self.consumed_offsets():
+            try:
+                self.commit(None, left)
+            except KafkaError as error:
+                log.warning("Committing offsets while closing failed: %s", error)
+        self._await_async_commits(max(0.0, deadline - self._clock()))
+
+    def _leave_group(self, deadline: float) -> None:
+        coordinator, membership = self.coordinator(), self._parts.membership
+        try:
+            if self._subscriptions.has_auto_assigned_partitions:
+                coordinator.leave("the consumer is being closed")
+        finally:
+            if membership is not None and self._join_membership is not None:
+                membership.send(Stop(deadline))
+                self._join_membership(max(0.0, deadline - self._clock()))
+
+    def _close_sessions(self, deadline: float) -> None:
+        now = self._clock()
+        self._fetcher.close_sessions(now)
+        self._client.transmit_sends(now)
+
+
+def _attempt(errors: list[BaseException], step: Callable[[], object]) -> None:
+    try:
+        step()
+    except KafkaError as error:
+        errors.append(error)

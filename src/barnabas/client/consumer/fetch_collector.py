@@ -1,0 +1,237 @@
+"""Hands fetched records out, and deals with what brokers said instead."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
+from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
+from barnabas.errors import (
+    NONE,
+    CorruptRecordError,
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    ReplicaNotAvailableError,
+    TopicAuthorizationError,
+    UnknownLeaderEpochError,
+    UnknownServerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    for_code,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.completed_fetch import CompletedFetch
+    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.fetcher import Fetcher
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.records.decoder import ConsumerRecord
+
+log = logging.getLogger(__name__)
+
+# The metadata was old, or the leader is not ready yet: the next fetch will go right.
+_PASSING: Final = frozenset(
+    error.code
+    for error in (
+        NotLeaderOrFollowerError,
+        ReplicaNotAvailableError,
+        KafkaStorageError,
+        FencedLeaderEpochError,
+        OffsetNotAvailableError,
+        UnknownTopicOrPartitionError,
+        UnknownTopicIdError,
+        InconsistentTopicIdError,
+    )
+)
+_TO_BE_IGNORED: Final = frozenset({UnknownLeaderEpochError.code, UnknownServerError.code})
+
+
+class FetchCollector:
+    """Takes records from the `Fetcher`'s completed fetches and moves the positions on. Application's thread."""
+
+    def __init__(self, fetcher: Fetcher, subscriptions: SubscriptionState, metadata: ConsumerMetadata) -> None:
+        self._fetcher = fetcher
+        self._subscriptions = subscriptions
+        self._metadata = metadata
+        self._next_in_line: CompletedFetch | None = None
+
+    @property
+    def has_available_fetches(self) -> bool:
+        """Whether `collect_fetch` may find records."""
+        line = self._next_in_line
+        if line is not None and not line.is_consumed and self._subscriptions.is_fetchable(line.partition):
+            return True
+        return any(self._subscriptions.is_fetchable(fetch.partition) for fetch in self._fetcher.completed_fetches)
+
+    def collect_fetch(self, max_records: int) -> ConsumerRecords:
+        """At most `max_records` records, of as many partitions as it takes; the positions are then past them.
+
+        Data of partitions that are no longer assigned, or whose position was changed, is dropped; data of paused ones
+        is kept. Raises what is wrong with a partition once everything before it is handed out.
+        """
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        paused: deque[CompletedFetch] = deque()
+        left = max_records
+        try:
+            while left > 0 and (fetch := self._advance(paused)) is not None:
+                records = self._take(fetch, left, offsets)
+                if records:
+                    left -= len(records)
+                    if fetch.partition in found:
+                        found[fetch.partition] += records
+                    else:
+                        found[fetch.partition] = records
+        except KafkaError:
+            # What is in hand goes out first; the error comes again with the next call.
+            if not found and not offsets:
+                self._drop_failed()
+                raise
+        finally:
+            self._fetcher.completed_fetches.extendleft(reversed(paused))
+        return ConsumerRecords(found, offsets) if found or offsets else EMPTY
+
+    def collect_arrow(self, builder: Any) -> bool:
+        """Move all data that has arrived into a `ColumnBuilder`, until it is full; tells whether there was any."""
+        paused: deque[CompletedFetch] = deque()
+        try:
+            while not builder.is_full and (fetch := self._advance(paused)) is not None:
+                rows = builder.row_count
+                before = fetch.next_offset
+                fetch.take_arrow(builder)
+                self._fetcher.metrics.records_consumed += builder.row_count - rows
+                if fetch.next_offset > before:
+                    self._move_on(fetch)
+                if fetch.is_consumed:
+                    self._finish(fetch)
+                elif fetch.next_offset == before:
+                    break
+        except KafkaError:
+            if not builder.row_count:
+                self._drop_failed()
+                raise
+        finally:
+            self._fetcher.completed_fetches.extendleft(reversed(paused))
+        return bool(builder.row_count)
+
+    def _advance(self, paused: deque[CompletedFetch]) -> CompletedFetch | None:
+        """The fetch to take records from, its error dealt with if it has one."""
+        completed = self._fetcher.completed_fetches
+        while True:
+            fetch = self._next_in_line
+            if fetch is None:
+                if not completed:
+                    return None
+                fetch = completed[0]
+                self._fetcher.began(fetch)
+                if fetch.response.error_code == NONE:
+                    self._next_in_line = completed.popleft()
+                    continue
+                self._handle_error(fetch)
+                completed.popleft()
+            elif fetch.is_consumed:
+                self._end(fetch)
+            elif self._is_stale(fetch):
+                log.debug("Dropping data of %s from offset %s", fetch.partition, fetch.next_offset)
+                self._end(fetch)
+            elif self._subscriptions.is_fetchable(fetch.partition):
+                return fetch
+            else:
+                paused.append(fetch)
+                self._next_in_line = None
+
+    def _drop_failed(self) -> None:
+        """Forget the answer whose error is being raised; data that cannot be read stays until the position moves."""
+        completed = self._fetcher.completed_fetches
+        if self._next_in_line is None and completed and completed[0].response.error_code != NONE:
+            completed.popleft()
+
+    def _finish(self, fetch: CompletedFetch) -> None:
+        self._fetcher.metrics.bytes_consumed += fetch.size_in_bytes
+        self._subscriptions.move_partition_to_end(fetch.partition)
+        self._end(fetch)
+
+    def _end(self, fetch: CompletedFetch) -> None:
+        self._fetcher.ended(fetch)
+        self._next_in_line = None
+
+    def _is_stale(self, fetch: CompletedFetch) -> bool:
+        if fetch.seek_id != self._subscriptions.seek_id(fetch.partition):
+            return True
+        position = self._subscriptions.valid_position(fetch.partition)
+        return position is not None and position.offset != fetch.next_offset
+
+    def _take(
+        self, fetch: CompletedFetch, max_records: int, offsets: dict[TopicPartition, OffsetAndMetadata]
+    ) -> list[ConsumerRecord]:
+        before = fetch.next_offset
+        try:
+            records = fetch.take(max_records)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(
+                f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"
+            ) from error
+        metrics = self._fetcher.metrics
+        metrics.records_consumed += len(records)
+        if fetch.next_offset > before:
+            offsets[fetch.partition] = self._move_on(fetch)
+        if fetch.is_consumed:
+            self._finish(fetch)
+        return records
+
+    def _move_on(self, fetch: CompletedFetch) -> OffsetAndMetadata:
+        partition = fetch.partition
+        position = self._subscriptions.valid_position(partition)
+        leader = position.current_leader if position is not None else self._metadata.leader_and_epoch(partition)
+        epoch = fetch.leader_epoch
+        self._subscriptions.set_position(partition, FetchPosition(fetch.next_offset, epoch, leader))
+        return OffsetAndMetadata(fetch.next_offset, "", epoch)
+
+    # --- errors
+
+    def _handle_error(self, fetch: CompletedFetch) -> None:
+        partition, code = fetch.partition, fetch.response.error_code
+        self._subscriptions.move_partition_to_end(partition)
+        if self._is_stale(fetch):
+            return
+        if code in _PASSING:
+            log.debug("Fetching %s: %s, asking for new metadata", partition, name_of(code))
+            self._metadata.request_update(reset_equivalent_backoff=False)
+        elif code == OffsetOutOfRangeError.code:
+            self._handle_out_of_range(fetch)
+        elif code == TopicAuthorizationError.code:
+            error = TopicAuthorizationError(f"Not authorized to read topic {partition.topic!r}")
+            error.resources = (partition.topic,)
+            raise error
+        elif code not in _TO_BE_IGNORED:
+            raise for_code(code, f"Fetching {partition} from offset {fetch.fetch_offset} failed: {for_code(code)}")
+
+    def _handle_out_of_range(self, fetch: CompletedFetch) -> None:
+        partition = fetch.partition
+        if self._subscriptions.has_default_offset_reset_policy:
+            log.info("Offset %s of %s is out of range, resetting it", fetch.fetch_offset, partition)
+            self._subscriptions.request_offset_reset(partition)
+            return
+        error = OffsetOutOfRangeError(
+            f"Offset {fetch.fetch_offset} of {partition} is out of range: the log now begins at "
+            f"{fetch.response.log_start_offset} and ends at {fetch.response.high_watermark}. auto.offset.reset is "
+            "none, so seek() to an offset in between"
+        )
+        error.partitions = (partition,)
+        raise error
+
+    def drop_all(self) -> None:
+        """Forget everything that is buffered."""
+        if self._next_in_line is not None:
+            self._end(self._next_in_line)
+        while self._fetcher.completed_fetches:
+            self._fetcher.ended(self._fetcher.completed_fetches.popleft())

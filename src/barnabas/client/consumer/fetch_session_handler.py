@@ -1,0 +1,106 @@
+"""Fetch sessions (KIP-227): each fetch names only the partitions that changed since the last one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.errors import NONE, FetchSessionIdNotFoundError, name_of
+from barnabas.protocol.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+ZERO_UUID: Final = bytes(16)
+_LAST_EPOCH: Final = 2**31 - 1
+
+
+class FetchPartitionData(NamedTuple):
+    """What to ask for in one partition; sizes in bytes, epochs -1 when they are not known."""
+
+    topic_id: bytes
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+class FetchRequestData(NamedTuple):
+    """What one fetch has to say: partitions to add or change, partitions to drop, and its place in the session."""
+
+    session_id: int
+    session_epoch: int
+    to_send: Mapping[TopicPartition, FetchPartitionData]
+    to_forget: Iterable[tuple[TopicPartition, bytes]]
+    session_partitions: Mapping[TopicPartition, FetchPartitionData]
+    can_use_topic_ids: bool
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it names all partitions."""
+        return self.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+
+
+class FetchSessionHandler:
+    """The session with one broker. Belongs to the `Fetcher`."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._partitions: dict[TopicPartition, FetchPartitionData] = {}
+        self._used_topic_ids = False
+
+    def build(self, wanted: dict[TopicPartition, FetchPartitionData]) -> FetchRequestData:
+        """The next request of the session, which afterwards has exactly the `wanted` partitions."""
+        uses_topic_ids = all(data.topic_id != ZERO_UUID for data in wanted.values())
+        if self._epoch != INITIAL_EPOCH and wanted and uses_topic_ids != self._used_topic_ids:
+            # A session names its topics by id or by name, not by both.
+            self._epoch = INITIAL_EPOCH
+        if self._epoch == INITIAL_EPOCH:
+            self._used_topic_ids = uses_topic_ids
+            self._partitions = wanted
+            return FetchRequestData(self._session_id, INITIAL_EPOCH, wanted, (), wanted, uses_topic_ids)
+        before, self._partitions = self._partitions, wanted
+        to_send = {partition: data for partition, data in wanted.items() if before.get(partition) != data}
+        to_forget = [
+            (partition, data.topic_id)
+            for partition, data in before.items()
+            if partition not in wanted or wanted[partition].topic_id != data.topic_id
+        ]
+        return FetchRequestData(self._session_id, self._epoch, to_send, to_forget, wanted, self._used_topic_ids)
+
+    def build_final(self) -> FetchRequestData | None:
+        """The request that closes the session, if there is one."""
+        if self._session_id == NO_SESSION:
+            return None
+        return FetchRequestData(self._session_id, FINAL_EPOCH, {}, (), {}, can_use_topic_ids=True)
+
+    def topic_names(self) -> dict[bytes, str]:
+        """Topic id to name, for the topics of the session."""
+        return {data.topic_id: partition.topic for partition, data in self._partitions.items()}
+
+    def handle_response(self, message: Any) -> bool:
+        """Take the broker's word on the session; False when the response holds no data to use."""
+        if message.error_code != NONE:
+            log.info(
+                "Node %s refused fetch session %s: %s", self._node_id, self._session_id, name_of(message.error_code)
+            )
+            if message.error_code == FetchSessionIdNotFoundError.code:
+                self._session_id = NO_SESSION
+            self._epoch = INITIAL_EPOCH
+            return False
+        if message.session_id == NO_SESSION:
+            self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        elif message.session_id != self._session_id:
+            self._session_id, self._epoch = message.session_id, INITIAL_EPOCH + 1
+        else:
+            self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
+        return True
+
+    def handle_error(self) -> None:
+        """No answer: the broker may or may not have taken the request, so the next one starts a new session."""
+        self._epoch = INITIAL_EPOCH

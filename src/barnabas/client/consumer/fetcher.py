@@ -1,0 +1,216 @@
+"""Asks the brokers for data, ahead of the application."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.consumer.completed_fetch import CompletedFetch
+from barnabas.client.consumer.fetch_metrics import FetchMetrics
+from barnabas.client.consumer.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
+from barnabas.client.consumer.fetch_session_handler import (
+    ZERO_UUID,
+    FetchPartitionData,
+    FetchRequestData,
+    FetchSessionHandler,
+)
+from barnabas.errors import NONE, KafkaError
+from barnabas.network.node import Node
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
+    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.fetch_config import FetchConfig
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.network.client_request import ClientResponse
+
+log = logging.getLogger(__name__)
+
+# Partition to the offset that was asked for, and the `seek_id` of that moment.
+Asked = dict[TopicPartition, tuple[int, int]]
+
+
+def _ignore(_outcome: object) -> None: ...
+
+
+class Fetcher:
+    """Keeps one fetch on its way to every broker that leads a partition to read; answers wait in `completed_fetches`.
+
+    Belongs to the application's thread. The next fetch to a broker goes out when the data of the last one begins to be
+    handed out, and asks for what follows it: the broker and the network work while the application does. So a broker
+    accounts for at most two responses, each at most `fetch.max.bytes`. (Apache Kafka sends it when all data of the
+    broker is handed out.)
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        metadata: ConsumerMetadata,
+        subscriptions: SubscriptionState,
+        config: FetchConfig,
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._config = config
+        self._sessions: dict[int, FetchSessionHandler] = {}
+        self._pending_nodes: set[int] = set()
+        # Nodes with an answer that nothing has been handed out of yet: they get no further fetch.
+        self._full_nodes: set[int] = set()
+        # The last answer that is buffered of a partition: the next fetch goes on where it ends.
+        self._last_buffered: dict[TopicPartition, CompletedFetch] = {}
+        self._nothing_to_send: object = None
+        self.completed_fetches: deque[CompletedFetch] = deque()
+        self.metrics = FetchMetrics()
+
+    # --- sending
+
+    def send_fetches(self, now: float) -> int:
+        """Prepare a fetch for every node that can take one; returns how many. `poll` transmits them."""
+        requests = self.prepare_fetch_requests(now)
+        for node, data, asked in requests:
+            self._pending_nodes.add(node.id)
+            self._client.send(node, fetch_request(data, self._config), now).add_listener(
+                partial(self._fetched, node, asked), partial(self._fetch_failed, node)
+            )
+        return len(requests)
+
+    def prepare_fetch_requests(self, now: float) -> list[tuple[Node, FetchRequestData, Asked]]:
+        """The request for each node that can take one, of all partitions it leads that can be read."""
+        cluster = self._metadata.fetch()
+        busy = self._pending_nodes | self._full_nodes
+        # Handing records out changes none of these, so most calls end here, however many partitions there are.
+        present = (self._subscriptions.version, cluster, busy)
+        if present == self._nothing_to_send:
+            return []
+        wanted, nodes, asked, is_final = self._wanted(cluster, busy, now)
+        self._nothing_to_send = present if is_final and not wanted else None
+        return [
+            (nodes[node_id], self._session(node_id).build(partitions), asked[node_id])
+            for node_id, partitions in wanted.items()
+        ]
+
+    def _wanted(self, cluster: Cluster, busy: set[int], now: float) -> Any:
+        wanted: dict[int, dict[TopicPartition, FetchPartitionData]] = {}
+        nodes: dict[int, Node] = {}
+        asked: dict[int, Asked] = {}
+        unavailable: set[int] = set()
+        is_final = True
+        for partition, position, seek_id in self._subscriptions.fetchable_partitions():
+            leader, epoch = self._metadata.current_leader(partition)
+            if leader is None:
+                self._metadata.request_update(reset_equivalent_backoff=False)
+                is_final = False
+                continue
+            node_id = leader.id
+            if node_id not in nodes:
+                nodes[node_id] = leader
+                if self._client.is_unavailable(leader, now):
+                    unavailable.add(node_id)
+                    is_final = False
+                if node_id not in busy and node_id not in unavailable:
+                    wanted[node_id], asked[node_id] = {}, {}
+            if node_id not in wanted:
+                continue
+            last = self._last_buffered.get(partition)
+            offset = last.end_offset if last is not None and last.seek_id == seek_id else position.offset
+            wanted[node_id][partition] = FetchPartitionData(
+                cluster.topic_id(partition.topic) or ZERO_UUID, offset, self._config.max_partition_bytes, epoch
+            )
+            asked[node_id][partition] = (offset, seek_id)
+        return wanted, nodes, asked, is_final
+
+    def _session(self, node_id: int) -> FetchSessionHandler:
+        session = self._sessions.get(node_id)
+        if session is None:
+            session = self._sessions[node_id] = FetchSessionHandler(node_id)
+        return session
+
+    # --- answers
+
+    def _fetched(self, node: Node, asked: Asked, response: ClientResponse) -> None:
+        self._pending_nodes.discard(node.id)
+        session = self._session(node.id)
+        message = response.message
+        if not session.handle_response(message):
+            return
+        self.metrics.fetched(response.latency)
+        names = session.topic_names() if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else None
+        if message.node_endpoints:
+            self._note_leaders(message, names)
+        for topic in message.responses:
+            name = topic.topic if names is None else names.get(topic.topic_id, "")
+            for found in topic.partitions:
+                self._take(node, TopicPartition(name, found.partition_index), asked, found)
+
+    def _take(self, node: Node, partition: TopicPartition, asked: Asked, found: Any) -> None:
+        if partition not in asked:
+            log.warning("Node %s sent data of %s, which was not asked for", node.id, partition)
+            return
+        self._subscriptions.update_log_offsets(
+            partition, found.high_watermark, found.log_start_offset, found.last_stable_offset
+        )
+        offset, seek_id = asked[partition]
+        last = self._last_buffered.get(partition)
+        is_stale = seek_id != self._subscriptions.seek_id(partition)
+        if is_stale or (last is not None and last.seek_id == seek_id and last.end_offset != offset):
+            log.debug("Data of %s from offset %s is not wanted any more", partition, offset)
+            return
+        fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id)
+        if fetch.has_data:
+            self.completed_fetches.append(fetch)
+            self._full_nodes.add(node.id)
+            if found.error_code == NONE:
+                self._last_buffered[partition] = fetch
+
+    def _note_leaders(self, message: Any, names: dict[bytes, str] | None) -> None:
+        """Learn the new leaders that the response names along with an error (KIP-951)."""
+        leaders = {
+            TopicPartition(topic.topic if names is None else names.get(topic.topic_id, ""), found.partition_index): (
+                found.current_leader.leader_id,
+                found.current_leader.leader_epoch,
+            )
+            for topic in message.responses
+            for found in topic.partitions
+            if found.error_code != NONE and found.current_leader.leader_id >= 0
+        }
+        nodes = [Node(node.node_id, node.host, node.port, node.rack) for node in message.node_endpoints]
+        for partition in self._metadata.update_partition_leadership(leaders, nodes):
+            self._subscriptions.maybe_validate_position(partition, self._metadata.leader_and_epoch(partition))
+
+    def _fetch_failed(self, node: Node, error: KafkaError) -> None:
+        log.info("A fetch from node %s failed: %s", node.id, error)
+        self._pending_nodes.discard(node.id)
+        self._session(node.id).handle_error()
+        self._metadata.request_update(reset_equivalent_backoff=False)
+
+    # --- the buffer
+
+    @property
+    def has_completed_fetches(self) -> bool:
+        """Whether answers wait to be looked at."""
+        return bool(self.completed_fetches)
+
+    def began(self, fetch: CompletedFetch) -> None:
+        """Look at this answer's data for the first time: its node may be asked for more."""
+        self._full_nodes.discard(fetch.node_id)
+
+    def ended(self, fetch: CompletedFetch) -> None:
+        """Forget this answer: all its data is handed out, or dropped."""
+        fetch.drain()
+        if self._last_buffered.get(fetch.partition) is fetch:
+            del self._last_buffered[fetch.partition]
+
+    def close_sessions(self, now: float) -> None:
+        """Tell the brokers that the sessions are over; nobody waits for the answers."""
+        for node_id, session in self._sessions.items():
+            node = self._metadata.fetch().node(node_id)
+            data = session.build_final()
+            if node is not None and data is not None and not self._client.is_unavailable(node, now):
+                request = fetch_request(data, self._config._replace(max_wait_ms=0, min_bytes=0))
+                self._client.send(node, request, now).add_listener(_ignore, _ignore)
+        self._sessions.clear()

@@ -1,0 +1,106 @@
+"""The core of a consumer that keeps it in its group."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.client.consumer.abstract_coordinator import AbstractCoordinator
+from barnabas.client.consumer.committed_offsets import CommittedOffsets
+from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
+from barnabas.client.consumer.membership_messages import (
+    Command,
+    CommitOffsets,
+    Event,
+    FetchOffsets,
+    Join,
+    Leave,
+    MembershipFailed,
+    Stop,
+    Sync,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.group_requests import GroupIdentity
+    from barnabas.client.consumer.heartbeat import Heartbeat
+    from barnabas.errors import KafkaError
+
+
+class MembershipCore:
+    """Coordinator connection, join, sync, heartbeats, commits: all of it owned by whoever calls `run_once`.
+
+    That is the heartbeat thread; in tests and simulations anything that can pass the time. The application's thread
+    touches three things only: `send` and `events`, the two mailboxes (a deque's append and popleft are atomic), and
+    `heartbeat.poll`. `wake_application` is called after each event, from the owner's thread.
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        group: GroupIdentity,
+        heartbeat: Heartbeat,
+        backoff: Callable[[int], float],
+        wake_application: Callable[[], object],
+    ) -> None:
+        self._client = client
+        self._commands: deque[Command] = deque()
+        self.events: deque[Event] = deque()
+        self._wake_application = wake_application
+        self._stop: Stop | None = None
+        self.heartbeat = heartbeat
+        self.is_done = False
+        self._lookup = CoordinatorLookup(client, group.group_id, backoff)
+        self.coordinator = AbstractCoordinator(client, self._lookup, group, heartbeat, backoff, self._post)
+        self._offsets = CommittedOffsets(client, self._lookup, self.coordinator, group, backoff, self._post)
+
+    def send(self, command: Command) -> None:
+        """Leave a command for the core; from the application's thread."""
+        self._commands.append(command)
+        self._client.client.wakeup()
+
+    def run_once(self, now: float) -> float:
+        """Take commands, do what is due, then wait for the network or the next thing to do; returns the time after."""
+        while self._commands:
+            self._take(self._commands.popleft(), now)
+        self.coordinator.step(now)
+        self._offsets.step(now)
+        if self._stop is not None and (now >= self._stop.deadline or self._is_idle()):
+            self.is_done = True
+            return now
+        return self._client.poll(self._time_to_next_step(now), now)
+
+    def fail(self, error: KafkaError) -> None:
+        """End, and have the application's core raise this."""
+        self.is_done = True
+        self._post(MembershipFailed(error))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.client.close()
+
+    def _take(self, command: Command, now: float) -> None:
+        if isinstance(command, CommitOffsets | FetchOffsets):
+            self._offsets.add(command)
+            # Sent before a Join that follows it: from then on the old generation may not commit any more.
+            self._offsets.step(now)
+        elif isinstance(command, Join):
+            self.coordinator.join(command)
+        elif isinstance(command, Sync):
+            self.coordinator.sync(command, now)
+        elif isinstance(command, Leave):
+            self.coordinator.leave(command, now)
+        else:
+            self._stop = command
+
+    def _is_idle(self) -> bool:
+        return self._offsets.is_idle and not self._client.has_pending_requests
+
+    def _time_to_next_step(self, now: float) -> float:
+        nearest = min(self.coordinator.time_to_next_step(now), self._offsets.time_to_next_step(now))
+        return nearest if self._stop is None else min(nearest, self._stop.deadline - now)
+
+    def _post(self, event: Event) -> None:
+        self.events.append(event)
+        self._wake_application()

@@ -1,0 +1,120 @@
+"""The application's side of commits: what was asked for, what came of it, and the callbacks to run."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.client.consumer.membership_messages import CommitOffsets, FetchOffsets, Generation
+from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched
+    from barnabas.client.consumer.offsets import OffsetAndMetadata
+    from barnabas.protocol.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping["TopicPartition", "OffsetAndMetadata"]
+OffsetCommitCallback = Callable[[Offsets, KafkaError | None], object]
+
+
+class OffsetCommits:
+    """Hands commits and look-ups to the membership core and keeps their results. Belongs to the application's thread.
+
+    Callbacks of asynchronous commits wait in the order of the answers until `invoke_completed_callbacks`.
+    """
+
+    def __init__(self, membership: MembershipCore) -> None:
+        self._membership = membership
+        self._last_id = 0
+        self._asynchronous: dict[int, tuple[Offsets, OffsetCommitCallback | None]] = {}
+        self._completed: deque[tuple[OffsetCommitCallback | None, Offsets, KafkaError | None]] = deque()
+        self._results: dict[int, OffsetsCommitted | OffsetsFetched | None] = {}
+        self._fenced: FencedInstanceIdError | None = None
+
+    def commit_async(
+        self, offsets: Offsets, generation: Generation | None, callback: OffsetCommitCallback | None, deadline: float
+    ) -> None:
+        """Commit without waiting and without trying again."""
+        self._last_id += 1
+        self._asynchronous[self._last_id] = (offsets, callback)
+        self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=False))
+
+    def fail_async(self, offsets: Offsets, callback: OffsetCommitCallback | None, error: KafkaError) -> None:
+        """Have the callback told that the commit was not even sent."""
+        self._completed.append((callback, offsets, error))
+
+    def commit(self, offsets: Offsets, generation: Generation | None, deadline: float) -> int:
+        """Commit, with retries; the result is found under the number returned."""
+        self._last_id += 1
+        self._results[self._last_id] = None
+        self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=True))
+        return self._last_id
+
+    def fetch(self, partitions: set[TopicPartition], deadline: float) -> int:
+        """Look committed offsets up; the result is found under the number returned."""
+        self._last_id += 1
+        self._results[self._last_id] = None
+        self._membership.send(FetchOffsets(self._last_id, sorted(partitions), deadline))
+        return self._last_id
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for this result any longer."""
+        self._results.pop(number, None)
+
+    def take_result(self, number: int) -> OffsetsCommitted | OffsetsFetched | None:
+        """The result, once, when it is there."""
+        result = self._results.get(number)
+        if result is not None:
+            del self._results[number]
+        return result
+
+    def completed(self, event: OffsetsCommitted | OffsetsFetched) -> None:
+        """Take an answer in."""
+        if event.id in self._results:
+            self._results[event.id] = event
+        elif event.id in self._asynchronous:
+            offsets, callback = self._asynchronous.pop(event.id)
+            self._completed.append((callback, offsets, _as_async_error(event.error)))
+            if isinstance(event.error, FencedInstanceIdError):
+                self._fenced = event.error
+
+    @property
+    def has_unanswered_async_commits(self) -> bool:
+        """Whether answers to asynchronous commits are still to come."""
+        return bool(self._asynchronous)
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether there are callbacks to run."""
+        return bool(self._completed) or self._fenced is not None
+
+    def invoke_completed_callbacks(self) -> None:
+        """Run the callbacks of finished commits; raises `FencedInstanceIdError` when one of them was fenced."""
+        if self._fenced is not None:
+            raise self._fenced
+        while self._completed:
+            callback, offsets, error = self._completed.popleft()
+            if callback is not None:
+                callback(offsets, error)
+            elif error is not None:
+                log.error("Committing offsets %s failed: %s", offsets, error)
+
+
+def _as_async_error(error: KafkaError | None) -> KafkaError | None:
+    if error is None or not error.retriable:
+        return error
+    wrapped = RetriableCommitFailedError(f"The offsets were not committed, but the same call may work again: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def check_offsets(offsets: Offsets) -> None:
+    """Refuse offsets that no partition can have."""
+    for partition, offset in offsets.items():
+        if offset.offset < 0:
+            raise IllegalStateError(f"Offset {offset.offset} of {partition} is negative and cannot be committed")

@@ -1,0 +1,193 @@
+"""Finds positions: resets those that are missing or out of range, and has new leaders confirm the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, AutoOffsetResetStrategy
+from barnabas.client.consumer.list_offsets import ListOffsetsResult, send_list_offsets
+from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch
+from barnabas.errors import (
+    NONE,
+    KafkaError,
+    LogTruncationError,
+    TopicAuthorizationError,
+    UnsupportedVersionError,
+    for_code,
+)
+from barnabas.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.network.client_request import ClientResponse
+    from barnabas.network.node import Node
+
+log = logging.getLogger(__name__)
+
+_CONSUMER_REPLICA_ID = -1
+
+
+class OffsetFetcher:
+    """Sends ListOffsets and OffsetForLeaderEpoch for partitions that wait for a position. Application's thread."""
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        metadata: ConsumerMetadata,
+        subscriptions: SubscriptionState,
+        *,
+        isolation_level: int,
+        retry_backoff: float,
+        wall_clock_ms: Callable[[], int],
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._isolation_level = isolation_level
+        self._retry_backoff = retry_backoff
+        self._wall_clock_ms = wall_clock_ms
+        self._error: KafkaError | None = None
+        self._validated: object = None
+
+    # --- reset
+
+    def reset_positions_if_needed(self, now: float) -> None:
+        """Look up the positions that wait for a reset; raises an error of an earlier look-up that does not pass."""
+        self._raise_error()
+        by_leader: dict[Node, dict[TopicPartition, tuple[int, int]]] = {}
+        strategies: dict[TopicPartition, AutoOffsetResetStrategy] = {}
+        for name in self._subscriptions.partitions_needing_reset(now):
+            strategy = self._subscriptions.reset_strategy(name)
+            leader, epoch = self._metadata.current_leader(name)
+            if leader is None or strategy is None:
+                self._metadata.request_update(reset_equivalent_backoff=False)
+                continue
+            strategies[name] = strategy
+            by_leader.setdefault(leader, {})[name] = (strategy.timestamp(self._wall_clock_ms()), epoch)
+        for node, timestamps in by_leader.items():
+            self._subscriptions.set_next_allowed_retry(timestamps, now + self._client.request_timeout)
+            future = send_list_offsets(self._client, node, timestamps, self._isolation_level, now)
+            chosen = {name: strategies[name] for name in timestamps}
+            future.add_listener(partial(self._reset, chosen), partial(self._failed, set(timestamps)))
+
+    def _reset(self, strategies: dict[TopicPartition, AutoOffsetResetStrategy], result: ListOffsetsResult) -> None:
+        if result.to_retry:
+            self._try_again(result.to_retry)
+        for name, found in result.found.items():
+            strategy = strategies[name]
+            if found is None:
+                # No record is as young as the duration allows: begin with the next one that comes.
+                if self._subscriptions.is_assigned(name) and self._subscriptions.reset_strategy(name) == strategy:
+                    self._subscriptions.request_offset_reset(name, LATEST)
+                continue
+            if found.leader_epoch >= 0:
+                self._metadata.update_last_seen_epoch_if_newer(name, found.leader_epoch)
+            log.info("Resetting %s to offset %s (%s)", name, found.offset, strategy.name)
+            position = FetchPosition(found.offset, -1, self._metadata.leader_and_epoch(name))
+            self._subscriptions.maybe_seek_unvalidated(name, position, strategy)
+
+    # --- validation (KIP-320)
+
+    def validate_positions_if_needed(self, now: float) -> None:
+        """After new metadata, have new leaders confirm the positions; raises `LogTruncationError` where records that
+        were consumed are gone from the log and no reset policy says what to do.
+        """
+        self._raise_error()
+        cluster = self._metadata.fetch()
+        if self._validated != (cluster, len(self._subscriptions)):
+            self._validated = (cluster, len(self._subscriptions))
+            for name in self._subscriptions.assigned_partitions:
+                self._subscriptions.maybe_validate_position(name, self._metadata.leader_and_epoch(name))
+        waiting = self._subscriptions.partitions_needing_validation(now)
+        by_leader: dict[int, dict[TopicPartition, FetchPosition]] = {}
+        for name in waiting:
+            position = self._subscriptions.position(name)
+            if position is not None:
+                by_leader.setdefault(position.current_leader.leader_id, {})[name] = position
+        for node_id, positions in by_leader.items():
+            node = cluster.node(node_id)
+            if node is None:
+                self._metadata.request_update(reset_equivalent_backoff=False)
+                continue
+            self._subscriptions.set_next_allowed_retry(positions, now + self._client.request_timeout)
+            self._client.send(node, _epoch_request(positions), now).add_listener(
+                partial(self._validation_answered, positions), partial(self._validation_failed, positions)
+            )
+
+    def _validation_failed(self, positions: dict[TopicPartition, FetchPosition], error: KafkaError) -> None:
+        if not isinstance(error, UnsupportedVersionError):
+            self._failed(set(positions), error)
+            return
+        # An old broker that cannot confirm positions: go on without.
+        for name, position in positions.items():
+            if self._subscriptions.is_assigned(name) and self._subscriptions.position(name) == position:
+                self._subscriptions.seek_validated(name, position)
+
+    def _validation_answered(self, positions: dict[TopicPartition, FetchPosition], response: ClientResponse) -> None:
+        to_retry: set[TopicPartition] = set()
+        for topic in response.message.topics:
+            for found in topic.partitions:
+                name = TopicPartition(topic.topic, found.partition)
+                if found.error_code == TopicAuthorizationError.code:
+                    error = TopicAuthorizationError(f"Not authorized to read topic {name.topic!r}")
+                    error.resources = (name.topic,)
+                    self._error = error
+                elif found.error_code != NONE:
+                    log.debug("Confirming the position in %s failed: %s", name, for_code(found.error_code))
+                    to_retry.add(name)
+                elif name in positions:
+                    self._confirm(name, positions[name], EpochEndOffset(found.leader_epoch, found.end_offset))
+        if to_retry:
+            self._try_again(to_retry)
+
+    def _confirm(self, name: TopicPartition, position: FetchPosition, end: EpochEndOffset) -> None:
+        truncation = self._subscriptions.maybe_complete_validation(name, position, end)
+        if truncation is None:
+            return
+        divergent = truncation.divergent_offset
+        where = "an unknown offset" if divergent is None else f"offset {divergent.offset}"
+        error = LogTruncationError(
+            f"{name} was truncated: the consumer stands at offset {position.offset} (epoch {position.offset_epoch}), "
+            f"but the log parted from what was consumed at {where}. auto.offset.reset is none, so seek() to "
+            "where to go on"
+        )
+        error.partitions = (name,)
+        self._error = error
+
+    # --- failures
+
+    def _failed(self, names: set[TopicPartition], error: KafkaError) -> None:
+        self._try_again(names)
+        if not error.retriable and self._error is None:
+            self._error = error
+
+    def _try_again(self, names: set[TopicPartition]) -> None:
+        self._subscriptions.set_next_allowed_retry(names, self._client.now + self._retry_backoff)
+        self._metadata.request_update(reset_equivalent_backoff=False)
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+def _epoch_request(positions: dict[TopicPartition, FetchPosition]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for (topic, partition), position in positions.items():
+        leader: LeaderAndEpoch = position.current_leader
+        topics.setdefault(topic, OffsetForLeaderTopic(topic=topic)).partitions.append(
+            OffsetForLeaderPartition(
+                partition=partition, current_leader_epoch=leader.epoch, leader_epoch=position.offset_epoch
+            )
+        )
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=list(topics.values()))
