@@ -1,3 +1,4 @@
+# ruff: noqa: D102  (the methods of FakeSelector are documented in Selectable)
 """Peers for tests of the client: a selector on virtual time, and a small scripted server on a real socket."""
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ClusterConnectionStates:
     def can_connect(self, node_id: int, now: float) -> bool:
         """Whether there is no connection and its backoff is over."""
         node = self._nodes.get(node_id)
-        return node is None or (node.state in _ENDED and now - node.last_attempt >= node.reconnect_backoff)
+        return node is None or (node.state in _ENDED and node.last_attempt + node.reconnect_backoff <= now)
 
     def connection_delay(self, node_id: int, now: float) -> float:
         """How long nothing can be sent to a node: until its backoff is over, or its connection must be made.
@@ -91,7 +91,7 @@ class ClusterConnectionStates:
         if node.state == ConnectionState.CONNECTING:
             return node.setup_timeout
         if node.state in _ENDED:
-            return max(node.reconnect_backoff - (now - node.last_attempt), 0.0)
+            return max(node.last_attempt + node.reconnect_backoff - now, 0.0)
         return math.inf
 
     def connecting(self, node_id: int, now: float, host: str) -> int:
@@ -223,7 +223,7 @@ class ClusterConnectionStates:
         if not self._connecting:
             return []
         nodes = self._nodes
-        return [n for n in self._connecting if now - nodes[n].last_attempt > nodes[n].setup_timeout]
+        return [n for n in self._connecting if nodes[n].last_attempt + nodes[n].setup_timeout <= now]
 
     def time_to_next_setup_timeout(self, now: float) -> float:
         """Seconds until the first attempt counts as failed; infinite when none is under way."""

@@ -89,7 +89,7 @@ class InFlightRequests:
         return [
             node_id
             for node_id, queue in self._queues.items()
-            if any(now - in_flight.sent_at > in_flight.request.timeout for in_flight in queue)
+            if any(in_flight.sent_at + in_flight.request.timeout <= now for in_flight in queue)
         ]
 
     def time_to_next_timeout(self, now: float) -> float:

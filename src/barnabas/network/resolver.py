@@ -36,7 +36,7 @@ class ThreadedResolver:
         try:
             done(_look_up(host, port, socket.AI_NUMERICHOST))
             return
-        except OSError:
+        except (OSError, UnicodeError):
             # Not an address: a name.
             pass
         with self._lock:
