@@ -1,8 +1,11 @@
 # The C types of builder.py.
 
+cimport cython
+
 from barnabas.records.native cimport bytearray_address, copy_bytes
 
 
+@cython.final
 cdef class RecordBatchBuilder:
     cdef bytearray buffer
     cdef unsigned char *data

@@ -1,9 +1,12 @@
 # The C types of columns.py.
 
+cimport cython
+
 from barnabas.records.cursor cimport RecordCursor
 from barnabas.records.native cimport bytearray_address, copy_range, int32_address, int64_address
 
 
+@cython.final
 cdef class BinaryColumn:
     cdef object ends_array
     cdef object data_array
@@ -23,6 +26,7 @@ cdef class BinaryColumn:
     cdef void put(self, unsigned char *source, Py_ssize_t position, Py_ssize_t size) noexcept nogil
 
 
+@cython.final
 cdef class ColumnDecoder:
     cdef readonly Py_ssize_t rows
     cdef Py_ssize_t row_capacity

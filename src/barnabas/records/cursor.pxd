@@ -1,8 +1,11 @@
 # The C types of cursor.py, so that the other compiled modules step through records without Python calls.
 
+cimport cython
+
 from barnabas.records.native cimport take_bytes, view_address
 
 
+@cython.final
 cdef class RecordCursor:
     cdef object view
     cdef unsigned char *data

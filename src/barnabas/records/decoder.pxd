@@ -1,5 +1,7 @@
 # The C types of decoder.py.
 
+cimport cython
+
 from barnabas.records.cursor cimport RecordCursor
 from barnabas.records.native cimport take_bytes, untrack
 
@@ -18,6 +20,7 @@ cdef class ConsumerRecord:
     cdef readonly int serialized_value_size
 
 
+@cython.final
 cdef class RecordsDecoder:
     cdef readonly str topic
     cdef readonly int partition
