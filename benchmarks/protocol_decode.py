@@ -27,8 +27,8 @@ from barnabas.protocol.messages.metadata_response import (
     MetadataResponseTopic,
 )
 
-METADATA_VERSION = 8
-FETCH_VERSION = 11
+METADATA_VERSION = 12
+FETCH_VERSION = 12
 ROUNDS = 15
 
 

@@ -3,8 +3,8 @@
 from libc.stdint cimport uint8_t
 
 from barnabas.protocol.native cimport (
-    allocated, get_slot, integer, load_f64, load_i8, load_i16, load_i32, load_i64, load_u8, load_u16, load_u32, new_list, new_object,
-    octets, pause_collector, pointer, released, resized, resume_collector, set_item, set_slot, slot_of, store_8, store_16, store_32, store_64, store_f64,
+    allocated, get_slot, integer, load_f64, load_i8, load_i16, load_i32, load_i64, load_u8, load_u16, load_int32s, load_u32, new_object,
+    octets, pause_collector, pointer, released, resized, resume_collector, set_slot, slot_of, store_8, store_16, store_32, store_64, store_f64,
     store_octets, stored, text,
 )
 

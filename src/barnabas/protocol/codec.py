@@ -32,10 +32,10 @@ if not cython.compiled:
         load_i16,
         load_i32,
         load_i64,
+        load_int32s,
         load_u8,
         load_u16,
         load_u32,
-        new_list,
         new_object,
         octets,
         pause_collector,
@@ -43,7 +43,6 @@ if not cython.compiled:
         released,
         resized,
         resume_collector,
-        set_item,
         set_slot,
         slot_of,
         store_8,
@@ -208,7 +207,7 @@ def is_default(field: Field, value: Any) -> bool:
     if field.default is not NEW:
         return value is not None and bool(value == field.default)
     if field.kind == ARRAY:
-        return value is not None and len(value) == 0
+        return isinstance(value, list | tuple) and len(value) == 0
     plan: Plan = field.plan
     if plan.pristine is None:
         plan.pristine = blank(plan)
@@ -305,9 +304,11 @@ class Decoder:
 
     def _read_integer(self, field: Field) -> Any:
         kind: cython.int = field.kind
-        self._need(field.min_size)
         at: cython.Py_ssize_t = self.position
-        self.position = at + field.min_size
+        after: cython.Py_ssize_t = at + field.min_size
+        if after > self.end:
+            self._need(field.min_size)
+        self.position = after
         if kind == INT32:
             return load_i32(self.data, at)
         if kind == INT16:
@@ -385,14 +386,9 @@ class Decoder:
         return items
 
     def _read_int32s(self, count: cython.Py_ssize_t) -> list[int]:
-        items = new_list(count)
         at: cython.Py_ssize_t = self.position
-        index: cython.Py_ssize_t
-        for index in range(count):
-            set_item(items, index, load_i32(self.data, at))
-            at += 4
-        self.position = at
-        return items
+        self.position = at + 4 * count
+        return load_int32s(self.data, at, count)
 
     def _read_tags(self, plan: Plan, instance: Any) -> Any:
         """The tagged fields at the end of a flexible struct; those that the schema does not know are kept as bytes."""
@@ -630,13 +626,10 @@ class Encoder:
             store_8(self.memory, self.size, 0)
             self.size += 1
             return 0
-        contents: dict[int, bytes] = dict(unknown or {})
+        contents: dict[int, bytes] = checked_tags(plan, unknown) if unknown else {}
         for item in plan.tagged:
             field: Field = item
             value = get_slot(instance, field.slot)
-            if field.tag in contents:
-                reason = f"unknown_tagged_fields has the tag {field.tag} of {field.name}"
-                raise FieldError(reason, error=IllegalArgumentError)
             if not is_default(field, value):
                 contents[field.tag] = self._tag_content(field, value)
         self._write_unsigned_varint(len(contents))
@@ -709,6 +702,23 @@ class Encoder:
         store_8(self.memory, at, rest)
         self.size = at + 1
         return 0
+
+
+def checked_tags(plan: Plan, unknown: Any) -> dict[int, bytes]:
+    """The tagged fields that the schema does not know, if they can be written."""
+    for tag, content in unknown.items() if isinstance(unknown, dict) else ((None, unknown),):
+        reason = None
+        if type(tag) is not int or not isinstance(content, bytes):
+            reason = f"{{{tag!r}: {content!r}}} is not a number and bytes"
+        elif not 0 <= tag <= 0xFFFFFFFF:
+            reason = f"the tag {tag} does not fit into 32 bits"
+        elif tag in plan.by_tag:
+            reason = f"the tag {tag} is that of {plan.by_tag[tag].name}"
+        if reason is not None:
+            off = FieldError(reason, error=IllegalArgumentError)
+            off.path = ".unknown_tagged_fields"
+            raise off
+    return dict(unknown)
 
 
 def store_prefix(part: bytearray, value: int) -> None:

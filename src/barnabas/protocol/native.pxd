@@ -5,8 +5,10 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLongLong
 from cpython.number cimport PyNumber_Index
+from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 cdef extern from *:
@@ -42,11 +44,6 @@ cdef extern from *:
         else Py_INCREF(value);
         return value;
     }
-    /* A list whose items are set once, in order, before anyone else sees it. */
-    static CYTHON_INLINE void barnabas_set_item(PyObject *list, Py_ssize_t index, PyObject *value) {
-        Py_INCREF(value);
-        PyList_SET_ITEM(list, index, value);
-    }
     """
     Py_ssize_t slot_of "barnabas_slot_of"(object cls, object name) except -1
     object new_object "barnabas_new_object"(object cls)
@@ -54,8 +51,6 @@ cdef extern from *:
     object get_slot "barnabas_get_slot"(object instance, Py_ssize_t slot)
     bint pause_collector "PyGC_Disable"()
     int PyGC_Enable()
-    list new_list "PyList_New"(Py_ssize_t size)
-    void set_item "barnabas_set_item"(object items, Py_ssize_t index, object value)
 
 cdef inline void resume_collector(bint was_on) noexcept:
     if was_on:
@@ -84,6 +79,16 @@ cdef inline int load_i32(const uint8_t *data, Py_ssize_t at) noexcept nogil:
 
 cdef inline int64_t load_i64(const uint8_t *data, Py_ssize_t at) noexcept nogil:
     return <int64_t>((<uint64_t>load_u32(data, at) << 32) | load_u32(data, at + 4))
+
+cdef inline list load_int32s(const uint8_t *data, Py_ssize_t at, Py_ssize_t count):
+    cdef list values = PyList_New(count)
+    cdef Py_ssize_t index
+    cdef object value
+    for index in range(count):
+        value = load_i32(data, at + 4 * index)
+        Py_INCREF(value)  # PyList_SET_ITEM takes a reference over
+        PyList_SET_ITEM(values, index, value)
+    return values
 
 cdef inline double load_f64(const uint8_t *data, Py_ssize_t at) noexcept nogil:
     cdef int64_t bits = load_i64(data, at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Any
 
 _I16 = Struct(">h")
@@ -41,16 +41,6 @@ def pause_collector() -> bool:
 
 def resume_collector(was_on: bool) -> None:
     """Undo `pause_collector`."""
-
-
-def new_list(size: int) -> list[Any]:
-    """A list whose `size` items must all be set before anyone else sees it."""
-    return [None] * size
-
-
-def set_item(items: list[Any], index: int, value: object) -> None:
-    """Set an item of a new list, once."""
-    items[index] = value
 
 
 def pointer(view: Any) -> Any:
@@ -98,6 +88,11 @@ def load_i64(data: Any, at: int) -> int:
     """A signed big-endian integer of 8 bytes."""
     value: int = _I64.unpack_from(data, at)[0]
     return value
+
+
+def load_int32s(data: Any, at: int, count: int) -> list[int]:
+    """Signed big-endian integers of 4 bytes, one after the other."""
+    return list(unpack_from(f">{count}i", data, at))
 
 
 def load_f64(data: Any, at: int) -> float:

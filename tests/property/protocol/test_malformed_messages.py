@@ -18,7 +18,7 @@ from barnabas.protocol.messages.metadata_response import MetadataResponse
 from tests.vectors.message_vectors import Vector, message_vectors
 
 COMPILED = not codec.__file__.endswith(".py")
-SAMPLES = 150 if COMPILED else 6
+SAMPLES = 60 if COMPILED else 6
 
 HUGE = [bytes.fromhex(count) for count in ("7fffffff", "0fffffff", "ffffffff0f", "8080808008", "7fff", "fffffff0")]
 """Counts and lengths that no short buffer can hold, as int32, int16 and variable-length integers."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from barnabas.errors import IllegalArgumentError, IllegalTypeError, UnsupportedVersionError
 from barnabas.protocol import json_view
 from barnabas.protocol.api import message_class
 from barnabas.protocol.codec import Field, Plan
@@ -77,3 +78,26 @@ def test_every_version_writes_and_reads_the_defaults(name: str) -> None:
     cls = message_class(name)
     for version in versions(cls):
         assert cls.decode(cls().encode(version), version) == cls()
+
+
+WRONG = [object(), "x", b"x", 1 << 80, -1.5, None, [object()], [None], {}, (), True]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_value_of_the_wrong_kind_is_written_or_refused_by_name(name: str) -> None:
+    cls = message_class(name)
+    for version in (min(versions(cls)), max(versions(cls))):
+        for field in (*cls.__slots__, "unknown_tagged_fields"):
+            for wrong in WRONG:
+                message = cls()
+                setattr(message, field, wrong)
+                outcome = written_or_refused(message, version)
+                assert outcome == "written" or outcome.startswith(f"Cannot write {name}.{field}")
+
+
+def written_or_refused(message: Message, version: int) -> str:
+    try:
+        message.encode(version)
+    except (IllegalArgumentError, IllegalTypeError, UnsupportedVersionError) as error:
+        return str(error)
+    return "written"

@@ -117,11 +117,22 @@ class TestTaggedFields:
             error_code + no_api_keys + throttle_time_ms + three_tags + features + migration + unknown
         )
 
-    def test_an_unknown_tag_that_the_schema_has_is_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("unknown", "message"),
+        [
+            ({0: b"x"}, r"FetchRequest\.unknown_tagged_fields: the tag 0 is that of cluster_id"),
+            ({-1: b"x"}, "the tag -1 does not fit into 32 bits"),
+            ({1 << 32: b"x"}, "the tag 4294967296 does not fit into 32 bits"),
+            ({"9": b"x"}, "{'9': b'x'} is not a number and bytes"),
+            ({9: "x"}, "{9: 'x'} is not a number and bytes"),
+            ([9], r"is not a number and bytes"),
+        ],
+    )
+    def test_unknown_tagged_fields_that_cannot_be_written_are_refused(self, unknown: object, message: str) -> None:
         request = FetchRequest()
-        request.unknown_tagged_fields = {0: b"x"}
+        request.unknown_tagged_fields = unknown  # type: ignore[assignment]  # that is the point
 
-        with pytest.raises(IllegalArgumentError, match="has the tag 0 of cluster_id"):
+        with pytest.raises(IllegalArgumentError, match=message):
             request.encode(17)
 
     def test_a_tag_whose_size_does_not_fit_its_field_is_malformed(self) -> None:
