@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
 _API_VERSIONS = 18
+#: How long a service is left alone after it failed, in seconds.
+_REST_AFTER_FAULT = 1.0
 
 
 class Service(Protocol):
@@ -53,6 +55,7 @@ class BrokerCore:
         self.state = state
         self.warn = warn
         self.services: list[Service] = []
+        self._resting: dict[Service, float] = {}
         self.connections: dict[int, ClientConnection] = {}
         self.now = 0.0
         self.now_ms = 0
@@ -89,8 +92,8 @@ class BrokerCore:
         """Answer what is past its deadline, and let the services do what is due."""
         self.now, self.now_ms = now, now_ms
         for service in self.services:
-            if service.next_deadline() <= now:
-                service.tick(now, now_ms)
+            if self._due(service) <= now:
+                self._run(service)
         self.state.purgatory.tick(now)
         if self._next_idle_check <= now:
             self._close_idle(now)
@@ -110,8 +113,22 @@ class BrokerCore:
         """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
         deadline = min(self.state.purgatory.next_deadline(), self._next_idle_check)
         for service in self.services:
-            deadline = min(deadline, service.next_deadline())
+            deadline = min(deadline, self._due(service))
         return deadline
+
+    def _due(self, service: Service) -> float:
+        return (
+            max(service.next_deadline(), self._resting.get(service, 0.0)) if self._resting else service.next_deadline()
+        )
+
+    def _run(self, service: Service) -> None:
+        try:
+            service.tick(self.now, self.now_ms)
+        except Exception as problem:  # noqa: BLE001 - a fault in one service must not end the broker
+            self._resting[service] = self.now + _REST_AFTER_FAULT
+            self.warn(f"the broker failed at {type(service).__name__}; please report this\n{_trace(problem)}")
+        else:
+            self._resting.pop(service, None)
 
     def handle_frame(self, connection: ClientConnection, frame: memoryview) -> None:
         """Work on one request: answer it, park it, or end the connection if it makes no sense."""
@@ -180,10 +197,7 @@ class BrokerCore:
         return api
 
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
-        import traceback
-
-        details = "".join(traceback.format_exception(problem)).rstrip()
-        self.refuse(connection, f"the broker failed at {api}; please report this\n{details}")
+        self.refuse(connection, f"the broker failed at {api}; please report this\n{_trace(problem)}")
 
     def _close_idle(self, now: float) -> None:
         for connection in list(self.connections.values()):
@@ -191,3 +205,9 @@ class BrokerCore:
                 connection.closed = True
                 connection.close()
         self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY
+
+
+def _trace(problem: Exception) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(problem)).rstrip()

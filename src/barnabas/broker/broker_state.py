@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.fetch_session import FetchSessionCache
@@ -33,11 +33,12 @@ class BrokerState:
     """
 
     __slots__ = (
+        "_group_coordinator",
         "_producer_ids",
         "advertised",
         "config",
         "fetch_sessions",
-        "group_coordinator",
+        "make_group_coordinator",
         "metadata",
         "node_id",
         "purgatory",
@@ -51,7 +52,7 @@ class BrokerState:
     metadata: ClusterMetadata
     replica_manager: ReplicaManager
     topic_admin: TopicAdmin
-    group_coordinator: GroupCoordinator
+    make_group_coordinator: Callable[[], GroupCoordinator]
     node_id: int
 
     def __init__(self, config: BrokerConfig, random: random.Random):
@@ -61,8 +62,16 @@ class BrokerState:
         self.rack: str | None = config["broker.rack"]
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
+        self._group_coordinator: GroupCoordinator | None = None
         self._producer_ids: Iterator[int] = iter(())
         self.advertised: dict[str, tuple[str, int]] = {}
+
+    @property
+    def group_coordinator(self) -> GroupCoordinator:
+        """The group coordinator, made when it is first asked for."""
+        if self._group_coordinator is None:
+            self._group_coordinator = self.make_group_coordinator()
+        return self._group_coordinator
 
     @property
     def cluster_id(self) -> str:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.broker_core import BrokerCore
 from barnabas.broker.broker_state import BrokerState
-from barnabas.broker.groups.group_coordinator import GroupCoordinator
-from barnabas.broker.groups.storage import BatchStorage
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
-from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC, OffsetsTopic
+from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
+from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_admin import TopicAdmin
 
@@ -19,12 +18,15 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.metadata.metadata_store import MetadataStore
 
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
 BACKGROUND_INTERVAL = 1.0
+#: When groups from before are loaded, in seconds after the start.
+GROUPS_DELAY = 0.5
 
 
 class BrokerNode:
@@ -49,6 +51,7 @@ class BrokerNode:
         self.core = BrokerCore(self.state, warn)
         self._store = store
         self._warn = warn
+        self._groups: LazyGroups | None = None
 
     def start(self, now: float, now_ms: int) -> None:
         """Open the logs (recovering what a crash left) and load the groups.
@@ -62,20 +65,30 @@ class BrokerNode:
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
         state.replica_manager.drop_deleted(self._warn)
-        existing = metadata.topic(GROUP_METADATA_TOPIC)
+        has_groups = metadata.topic(GROUP_METADATA_TOPIC) is not None
+        groups = self._groups = LazyGroups(self._make_groups, now + GROUPS_DELAY if has_groups else INFINITY)
+        state.make_group_coordinator = groups.make
+        self.core.services.append(groups)
+        self.core.services.append(LogMaintenance(self.logs, now))
+
+    def _make_groups(self) -> GroupCoordinator:
+        from barnabas.broker.groups.group_coordinator import GroupCoordinator
+        from barnabas.broker.groups.storage import BatchStorage
+        from barnabas.broker.offsets_topic import OffsetsTopic
+
+        state, config = self.state, self.config
+        existing = state.metadata.topic(GROUP_METADATA_TOPIC)
         partitions = existing.partitions if existing else config.get_int("offsets.topic.num.partitions")
         topic = OffsetsTopic(state.replica_manager, state.topic_admin, partitions)
-        compression = config.get_int("offsets.topic.compression.codec")
-        storage = BatchStorage(topic, compression)
-        state.group_coordinator = GroupCoordinator(config, storage, state.random, self._warn)
-        state.group_coordinator.startup(now, now_ms)
-        self.core.services.append(state.group_coordinator)
-        self.core.services.append(LogMaintenance(self.logs, now))
+        storage = BatchStorage(topic, config.get_int("offsets.topic.compression.codec"))
+        coordinator = GroupCoordinator(config, storage, state.random, self._warn)
+        coordinator.startup(self.core.now, self.core.now_ms)
+        return coordinator
 
     def close(self, now_ms: int) -> None:
         """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
-        if hasattr(self.state, "group_coordinator"):
-            self.state.group_coordinator.close(now_ms)
+        if self._groups is not None:
+            self._groups.close(now_ms)
         self.logs.close()
         self.metadata.close()
         self._store.close()
@@ -83,6 +96,40 @@ class BrokerNode:
     def _topic_settings(self, topic: str) -> dict[str, object]:
         found = self.metadata.topic(topic)
         return dict(found.configs) if found is not None else {}
+
+
+class LazyGroups:
+    """The group coordinator as a service of the core, made when a request first needs it.
+
+    Loading its code takes as long as starting the rest of the broker, and many brokers never see a group. Where there
+    are groups from before, it is made a moment after the start, so that they are loaded before anybody asks.
+    """
+
+    __slots__ = ("_coordinator", "_factory", "_start_at")
+
+    def __init__(self, factory: Callable[[], GroupCoordinator], start_at: float):
+        self._factory = factory
+        self._start_at = start_at
+        self._coordinator: GroupCoordinator | None = None
+
+    def make(self) -> GroupCoordinator:
+        """The coordinator."""
+        if self._coordinator is None:
+            self._coordinator = self._factory()
+        return self._coordinator
+
+    def next_deadline(self) -> float:
+        """When the coordinator has something to do, or is to be made."""
+        return self._start_at if self._coordinator is None else self._coordinator.next_deadline()
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """Let the coordinator do what is due."""
+        self.make().tick(now, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Answer the members that wait."""
+        if self._coordinator is not None:
+            self._coordinator.close(now_ms)
 
 
 class LogMaintenance:

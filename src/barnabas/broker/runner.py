@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import random
 import signal
 import socket
@@ -98,9 +97,6 @@ class BrokerRunner:
             node.state.advertised[listener.name] = advertised_address(config, address)
             await server.listen(listener.name, listening)
         server.keep_time()
-        # What was loaded so far stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
         self._on_ready(bound)
         await self._stopped.wait()
         await server.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
+import gc
 import os
 import sys
-from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
     from barnabas.broker.config import BrokerConfig, Listener
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -21,8 +24,46 @@ It prints one line when it is ready, `listening on HOST:PORT, data in DIRECTORY`
 """
 
 
+_VALUES = {"--listen": "listen", "--data": "data", "--config": "config"}
+_FLAGS = {"--allow-remote": "allow_remote", "--until-stdin-ends": "until_stdin_ends"}
+
+
+class Options:
+    """The command's options; the same attributes as argparse gives."""
+
+    def __init__(self) -> None:
+        self.listen: str | None = None
+        self.data: str | None = None
+        self.config: str | None = None
+        self.set: list[str] = []
+        self.allow_remote = False
+        self.until_stdin_ends = False
+
+
+def parse_plain(arguments: list[str]) -> Options | None:
+    """Options in their plain form, `--name value`; None for anything else, which argparse then explains."""
+    options = Options()
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in _FLAGS:
+            setattr(options, _FLAGS[argument], True)
+            continue
+        value = next(rest, "-")
+        if value.startswith("-"):
+            return None
+        if argument in _VALUES:
+            setattr(options, _VALUES[argument], value)
+        elif argument == "--set":
+            options.set.append(value)
+        else:
+            return None
+    return options
+
+
 def add_parser(subparsers: Any) -> None:
     """Describe the command's options."""
+    import argparse
+
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "up",
         help="start a broker in the foreground",
@@ -43,8 +84,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--until-stdin-ends", action="store_true", help=argparse.SUPPRESS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options | argparse.Namespace) -> int:
     """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
+    # Loading code makes no garbage, and what is loaded stays: the collector need not look at it, now or later.
+    gc.disable()
     config, data = settings(args)
     from barnabas.broker.runner import BrokerRunner, check_exposure
 
@@ -53,13 +96,15 @@ def run(args: argparse.Namespace) -> int:
 
     def on_ready(bound: list[Listener]) -> None:
         listening = ", ".join(f"{listener.host or '*'}:{listener.port}" for listener in bound)
+        gc.freeze()
+        gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
 
     BrokerRunner(config, data, on_ready, stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None).run()
     return 0
 
 
-def settings(args: argparse.Namespace) -> tuple[BrokerConfig, str]:
+def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
     """The broker's settings and its data directory. Raises ConfigError."""
     from barnabas.broker.config import BrokerConfig
 
@@ -85,7 +130,7 @@ def _chosen(assignments: list[str]) -> dict[str, str]:
     return chosen
 
 
-def _choose_listener(args: argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:
+def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:
     if args.listen is not None:
         from barnabas.broker.config import parse_address
 
