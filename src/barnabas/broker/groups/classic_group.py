@@ -148,17 +148,16 @@ class ClassicGroup:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
-        if member.awaiting_join is not None:
-            self.awaiting_join_count += 1
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Put a member, or a pending one, out; if it led, the one that has been there longest leads."""
+        """Put a member, or a pending one, out; if it led, the one that has been there longest leads.
+
+        What it waits for has to be answered before.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
-            if member.awaiting_join is not None:
-                self.awaiting_join_count -= 1
             if member.group_instance_id is not None:
                 del self._static_members[member.group_instance_id]
         if self.is_leader(member_id):
@@ -179,8 +178,7 @@ class ClassicGroup:
         if operation is None:
             return False
         member.awaiting_join = None
-        if self.members.get(member.member_id) is member:
-            self.awaiting_join_count -= 1
+        self.awaiting_join_count -= 1
         operation.complete(response)
         return True
 
