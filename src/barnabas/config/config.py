@@ -46,17 +46,18 @@ class Config:
             self._definitions.key(name)
             return
         if canonical_name(name).startswith(WHOLE_PREFIXES):
-            raise ConfigError(f"{name}={value!r}: {subject_of(canonical_name(name))} is not supported yet")
+            raise ConfigError(f"{name} is not supported yet ({subject_of(canonical_name(name))}); remove it")
         key = self._definitions.key(name)
         if key.name in self._given:
-            raise ConfigError(f"{key.name!r} is given twice: {self._given[key.name]!r} and {value!r}; give it once")
+            raise ConfigError(f"{key.name!r} is given twice; give it once")
         parsed = key.parse(value)
         if key.name in IGNORED[self.section]:
             _warn_once(key.name)
         elif key.name not in SUPPORTED[self.section] and parsed != key.default:
             shown = "[hidden]" if key.is_secret else repr(value)
             raise ConfigError(
-                f"{key.name}={shown}: {subject_of(key.name)} is not supported yet; leave it at {key.default!r}"
+                f"{key.name}={shown} is not supported yet ({subject_of(key.name)}); "
+                + ("remove it" if key.default in (None, "", []) else f"only its default is: {key.default!r}")
             )
         self._given[key.name] = self._values[key.name] = parsed
 

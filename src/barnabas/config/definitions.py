@@ -61,7 +61,7 @@ class ConfigKey:
     def default(self) -> Any:
         """The default as a value of the setting's type; None when Kafka's is null or there is none."""
         if not self._is_default_parsed:
-            self._default = None if self._raw_default is None else PARSERS[self.type](self._raw_default)
+            self._default = None if self._raw_default is None else self.parse(self._raw_default)
             self._is_default_parsed = True
         return self._default
 

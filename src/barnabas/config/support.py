@@ -14,7 +14,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 _CLIENT = """
-    bootstrap.servers client.dns.lookup client.id connections.max.idle.ms metadata.max.age.ms
+    bootstrap.servers client.id connections.max.idle.ms metadata.max.age.ms
     metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes reconnect.backoff.max.ms
     reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
@@ -151,6 +151,7 @@ _SUBJECTS = (
     ("config.providers", "config providers"),
     ("interceptor.", "interceptors"),
     ("bootstrap.controllers", "talking to controllers directly"),
+    ("zookeeper.", "ZooKeeper mode, which Kafka 4 has not either"),
 )
 
 WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")
@@ -162,4 +163,4 @@ def subject_of(name: str) -> str:
     for prefix, subject in _SUBJECTS:
         if name.startswith(prefix):
             return subject
-    return "this setting"
+    return "what it changes is not built"

@@ -61,12 +61,13 @@ def _to_integer(value: Any) -> int:
 
 
 def _parse_double(value: Any) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    try:
-        return float(value.strip().replace("_", "no number"))
-    except (AttributeError, ValueError):
-        raise ValueError("must be a number") from None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and "_" not in value):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError("must be a number")
 
 
 def _parse_string(value: Any) -> str:
