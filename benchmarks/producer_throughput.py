@@ -22,6 +22,7 @@ BIG = {"batch.size": 1_000_000, "linger.ms": 5}
 
 
 def barnabas_future(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
+    """Send with a future per record."""
     from barnabas import Producer
 
     with Producer({"bootstrap.servers": bootstrap, **settings}) as producer:
@@ -37,6 +38,7 @@ def barnabas_future(bootstrap: str, topic: str, records: int, value: bytes, sett
 
 
 def barnabas_callback(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
+    """Send with a callback per record."""
     from barnabas import Producer
 
     done = [0]
@@ -55,6 +57,7 @@ def barnabas_callback(bootstrap: str, topic: str, records: int, value: bytes, se
 
 
 def confluent(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
+    """Send with confluent-kafka, a callback per record."""
     from confluent_kafka import Producer
 
     done = [0]
@@ -101,6 +104,7 @@ def run_one(name: str, bootstrap: str, topic: str, records: int, size: int) -> N
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
+    """Make the topic, whichever broker it is."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -109,6 +113,7 @@ def create_topic(bootstrap: str, topic: str) -> None:
 
 
 def compare(bootstrap: str, records: int, rounds: int, size: int, names: list[str]) -> None:
+    """Run the clients in turn and print medians and ratios."""
     topic = f"producer-throughput-{time.time_ns()}"
     create_topic(bootstrap, topic)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in names}
@@ -132,6 +137,7 @@ def compare(bootstrap: str, records: int, rounds: int, size: int, names: list[st
 
 
 def main() -> None:
+    """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap")
     parser.add_argument("--records", type=int, default=1_000_000)

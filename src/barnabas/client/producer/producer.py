@@ -216,9 +216,7 @@ class Producer(Generic[K, V]):
     def _metadata_timeout(self, topic: str, partition: int, count: int | None) -> KafkaTimeoutError:
         waited = f"after max.block.ms ({self._max_block * 1000:.0f} ms)"
         if count:
-            return KafkaTimeoutError(
-                f"Topic {topic!r} has {count} partitions, and none with number {partition} {waited}"
-            )
+            return KafkaTimeoutError(f"Topic {topic!r} has {count} partitions, none with number {partition} {waited}")
         nodes = ", ".join(f"{node.host}:{node.port}" for node in self._metadata.fetch().nodes)
         code = self._metadata.error_for_topic(topic)
         if code:

@@ -377,13 +377,15 @@ class RecordAccumulator(RecordAppender):
             self._insert(batch)
 
     def split_and_reenqueue(self, big_batch: ProducerBatch) -> int:
-        """Put a batch that was too large for the broker back as smaller ones; returns how many."""
+        """Put a batch that was too large for the broker back as smaller ones; returns how many.
+
+        They are at most half as large, also when batch.size allows more than the broker: it always comes to an end.
+        """
         tp = big_batch.topic_partition
-        self._ratios[tp.topic] = max(1.0, big_batch.compression_ratio)
+        ratio = self._ratios[tp.topic] = max(1.0, big_batch.compression_ratio)
+        capacity = min(self.batch_size, big_batch.uncompressed_size // 2)
         parts = big_batch.split(
-            lambda: ProducerBatch(
-                tp, self._new_builder(self.batch_size, self._ratio(tp.topic)), big_batch.created_at, is_split=True
-            )
+            lambda: ProducerBatch(tp, self._new_builder(capacity, ratio), big_batch.created_at, is_split=True)
         )
         with self._lock:
             for part in reversed(parts):

@@ -58,6 +58,11 @@ class PartitionEntry:
         self.last_acked_offset = -1
         self.in_flight: list[ProducerBatch] = []
 
+    @property
+    def first_unacked_sequence(self) -> int:
+        """What follows the last acknowledged number."""
+        return 0 if self.last_acked_sequence == NO_SEQUENCE else increment_sequence(self.last_acked_sequence, 1)
+
     def add(self, batch: ProducerBatch) -> None:
         """Note a batch under way, in the order of epoch and sequence."""
         at = len(self.in_flight)
@@ -177,6 +182,10 @@ class TransactionManager:
             return not entry.in_flight or entry.in_flight[0].base_sequence == first.base_sequence
         if entry.in_flight and entry.producer != self.producer:
             return False
+        # What is sent again may have been stored already: a new batch could then be answered before it, and the
+        # callbacks would run out of order.
+        if any(batch.in_retry for batch in entry.in_flight):
+            return False
         return tp not in self._unresolved
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
@@ -263,8 +272,10 @@ class TransactionManager:
         return tp in self._unresolved
 
     def _is_next_sequence(self, tp: TopicPartition, sequence: int) -> bool:
-        acked = self._entry(tp).last_acked_sequence
-        return sequence == (0 if acked == NO_SEQUENCE else increment_sequence(acked, 1))
+        return sequence == self._entry(tp).first_unacked_sequence
+
+    def _is_ahead(self, tp: TopicPartition, sequence: int) -> bool:
+        return _is_later(sequence, self._entry(tp).first_unacked_sequence)
 
     def can_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
         """Whether to send the batch again; asks for a higher epoch where its numbers make no sense any more."""
@@ -287,9 +298,8 @@ class TransactionManager:
         tp = batch.topic_partition
         unresolved = self._unresolved.get(tp)
         if unresolved is None:
-            # Not the next one: an earlier batch under way will be stored first.
-            waits = batch.sequence_has_been_reset or not self._is_next_sequence(tp, batch.base_sequence)
-            if not waits:
+            # One that is not next waits for earlier ones under way. One whose turn has passed waits for nothing.
+            if not batch.sequence_has_been_reset and not self._is_ahead(tp, batch.base_sequence):
                 self._request_epoch_bump(tp)
         elif unresolved == batch.base_sequence:
             self._request_epoch_bump(tp)

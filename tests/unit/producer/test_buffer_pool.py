@@ -1,0 +1,118 @@
+"""buffer.memory: counted, fair, bounded in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from barnabas.client.producer.buffer_pool import BufferPool
+from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError, KafkaTimeoutError
+
+
+def wait_until_queued(pool: BufferPool, count: int) -> None:
+    deadline = time.monotonic() + 5
+    while pool.queued < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_memory_is_taken_and_given_back() -> None:
+    pool = BufferPool(100, time.monotonic)
+
+    pool.allocate(60, 0)
+    assert pool.available_memory == 40
+    pool.deallocate(60)
+    assert pool.available_memory == 100
+
+
+def test_who_gets_no_memory_in_time_gets_an_error_and_takes_nothing() -> None:
+    pool = BufferPool(100, time.monotonic)
+    pool.allocate(90, 0)
+
+    with pytest.raises(BufferExhaustedError, match=r"10 of 100 bytes of buffer\.memory are free") as raised:
+        pool.allocate(20, 0.01)
+
+    assert isinstance(raised.value, KafkaTimeoutError)
+    assert (pool.available_memory, pool.queued, pool.exhausted_total) == (10, 0, 1)
+
+
+def test_more_than_everything_is_refused_at_once() -> None:
+    with pytest.raises(IllegalArgumentError):
+        BufferPool(100, time.monotonic).allocate(101, 10)
+
+
+def test_waiting_threads_are_served_in_order_even_when_a_later_one_needs_less() -> None:
+    pool, order = BufferPool(100, time.monotonic), list[str]()
+    pool.allocate(100, 0)
+
+    def take(name: str, size: int) -> None:
+        pool.allocate(size, 10)
+        order.append(name)
+
+    large = threading.Thread(target=take, args=("large", 80))
+    large.start()
+    wait_until_queued(pool, 1)
+    small = threading.Thread(target=take, args=("small", 10))
+    small.start()
+    wait_until_queued(pool, 2)
+
+    pool.deallocate(50)
+    assert pool.queued == 2
+    pool.deallocate(30)
+    large.join(5)
+    pool.deallocate(10)
+    small.join(5)
+
+    assert order == ["large", "small"]
+    assert pool.available_memory == 0
+
+
+def test_who_gives_up_passes_what_was_set_aside_to_the_next() -> None:
+    pool = BufferPool(100, time.monotonic)
+    pool.allocate(100, 0)
+    failed, served = threading.Event(), threading.Event()
+
+    def impatient() -> None:
+        with pytest.raises(BufferExhaustedError):
+            pool.allocate(80, 0.2)
+        failed.set()
+
+    def patient() -> None:
+        pool.allocate(40, 10)
+        served.set()
+
+    threads = [threading.Thread(target=impatient), threading.Thread(target=patient)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        wait_until_queued(pool, number + 1)
+    pool.deallocate(50)
+
+    assert failed.wait(5)
+    assert served.wait(5)
+    assert pool.available_memory == 10
+    for thread in threads:
+        thread.join(5)
+
+
+def test_closing_sends_everyone_home() -> None:
+    pool = BufferPool(10, time.monotonic)
+    pool.allocate(10, 0)
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            pool.allocate(5, 60)
+        except IllegalStateError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until_queued(pool, 1)
+    pool.close()
+    thread.join(5)
+
+    assert len(errors) == 1
+    with pytest.raises(IllegalStateError):
+        pool.allocate(1, 0)
