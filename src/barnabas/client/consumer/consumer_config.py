@@ -12,7 +12,7 @@ from barnabas.client.consumer.assignors.cooperative_sticky_assignor import Coope
 from barnabas.client.consumer.assignors.range_assignor import RangeAssignor
 from barnabas.client.consumer.assignors.round_robin_assignor import RoundRobinAssignor
 from barnabas.client.consumer.assignors.sticky_assignor import StickyAssignor
-from barnabas.client.serializers import resolve_serializer
+from barnabas.client.serializers import StringDeserializer, resolve_serializer
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 
@@ -37,8 +37,8 @@ class ConsumerConfig(ClientConfig):
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
         super().__init__("consumer", _listed(properties), _listed(keywords))
         self.client_id = self["client.id"] or self._new_client_id()
-        self.key_deserializer = resolve_serializer(self["key.deserializer"], "key.deserializer")
-        self.value_deserializer = resolve_serializer(self["value.deserializer"], "value.deserializer")
+        self.key_deserializer = _deserializer(self["key.deserializer"], "key.deserializer")
+        self.value_deserializer = _deserializer(self["value.deserializer"], "value.deserializer")
         self.assignors = [_assignor(choice) for choice in self.get_list("partition.assignment.strategy")]
         self.enable_auto_commit = self._enable_auto_commit()
         self._check_timeouts()
@@ -74,6 +74,15 @@ class ConsumerConfig(ClientConfig):
                 f"heartbeat.interval.ms ({interval}) must be lower than session.timeout.ms ({session}), best a "
                 "third of it: a member that is late with one heartbeat must not lose its partitions"
             )
+
+
+def _deserializer(setting: Any, name: str) -> Any:
+    """As `resolve_serializer`; `str` means UTF-8, and other built-in types such as `int` are called with the bytes."""
+    if setting is str:
+        return StringDeserializer()
+    if isinstance(setting, type) and setting.__module__ == "builtins" and setting not in (bytes, bytearray):
+        return setting
+    return resolve_serializer(setting, name)
 
 
 def _listed(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -1,0 +1,169 @@
+"""Consumer: records/s and client CPU per record, barnabas and confluent-kafka in turn against the same broker.
+
+`python benchmarks/consumer_throughput.py [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
+process that reads a topic of 6 partitions from the beginning; the loop reads key, value, headers, offset and timestamp
+of every record (confluent-kafka: consume(10000)). The Arrow run takes whole batches. Medians of the rounds, and ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+PARTITIONS = 6
+
+
+def barnabas(bootstrap: str, topic: str, records: int, max_poll_records: int = 500) -> None:
+    """poll() with the default of 500 records."""
+    from barnabas import Consumer, TopicPartition
+
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_poll_records=max_poll_records
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        poll = consumer.poll
+        count = 0
+        while count < records:
+            for record in poll(5.0):
+                _ = record.key, record.value, record.headers, record.offset, record.timestamp
+                count += 1
+    assert count == records
+
+
+def barnabas_large(bootstrap: str, topic: str, records: int) -> None:
+    """poll() with as many records as confluent-kafka gets."""
+    barnabas(bootstrap, topic, records, 10_000)
+
+
+def barnabas_iterate(bootstrap: str, topic: str, records: int) -> None:
+    """One record at a time."""
+    from barnabas import Consumer, TopicPartition
+
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        for count, record in enumerate(consumer, 1):
+            _ = record.key, record.value, record.headers, record.offset, record.timestamp
+            if count == records:
+                break
+
+
+def barnabas_arrow(bootstrap: str, topic: str, records: int) -> None:
+    """Whole batches as columns."""
+    from barnabas import Consumer, TopicPartition
+
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        count = 0
+        while count < records:
+            batch = consumer.poll_arrow(5.0)
+            count += 0 if batch is None else batch.num_rows
+    assert count == records
+
+
+def confluent(bootstrap: str, topic: str, records: int) -> None:
+    """The peer, at its fastest."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    count = 0
+    while count < records:
+        for record in consumer.consume(10_000, 5.0):
+            _ = record.key(), record.value(), record.headers(), record.offset(), record.timestamp()
+            count += 1
+    consumer.close()
+    assert count == records
+
+
+RUNS: dict[str, Callable[[str, str, int], None]] = {
+    "barnabas, poll()": barnabas,
+    "barnabas, poll(max 10000)": barnabas_large,
+    "barnabas, iteration": barnabas_iterate,
+    "barnabas, poll_arrow()": barnabas_arrow,
+    "confluent, consume(10000)": confluent,
+}
+IMPORTS = {
+    "barnabas": ("barnabas.client.consumer.consumer", "barnabas.records.arrow", "pyarrow"),
+    "confluent": ("confluent_kafka",),
+}
+PEER = "confluent, consume(10000)"
+
+
+def measure(name: str, bootstrap: str, topic: str, records: int) -> None:
+    """In a process of its own: run, and print seconds and CPU seconds, without those of the imports."""
+    for module in IMPORTS[name.partition(",")[0]]:
+        importlib.import_module(module)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = time.perf_counter()
+    RUNS[name](bootstrap, topic, records)
+    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps([seconds, cpu]))
+
+
+def fill(bootstrap: str, topic: str, records: int, size: int) -> None:
+    """Make the topic: keyed records of `size` bytes over 6 partitions."""
+    from barnabas import AdminClient, NewTopic, Producer
+
+    with AdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    value = b"x" * size
+    with Producer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
+        for number in range(records):
+            producer.send(topic, value, b"key-%06d" % (number % 1000), number // 100 % PARTITIONS)
+
+
+def run(bootstrap: str, records: int, rounds: int, size: int) -> None:
+    """All clients in turn, `rounds` times; prints medians and ratios."""
+    topic = f"benchmark-{time.time_ns()}"
+    fill(bootstrap, topic, records, size)
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in RUNS}
+    for _ in range(rounds):
+        for name in RUNS:
+            command = [sys.executable, __file__, "--run", name, "--bootstrap", bootstrap, "--topic", topic]
+            done = subprocess.run(
+                [*command, "--records", str(records)], capture_output=True, text=True, check=True, timeout=300
+            )
+            results[name].append(tuple(json.loads(done.stdout.splitlines()[-1])))
+    rates = {name: records / statistics.median(seconds for seconds, _ in found) for name, found in results.items()}
+    cpus = {name: statistics.median(cpu for _, cpu in found) / records * 1e6 for name, found in results.items()}
+    print(f"{records:,} records of {size} bytes, {PARTITIONS} partitions, median of {rounds}")
+    for name in RUNS:
+        print(
+            f"  {name:28} {rates[name]:12,.0f} records/s {cpus[name]:7.3f} us CPU per record"
+            f"   {rates[name] / rates[PEER]:6.2f} x rate, {cpus[PEER] / cpus[name]:6.2f} x less CPU than confluent"
+        )
+
+
+def main() -> None:
+    """Parse the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    parser.add_argument("--topic", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        measure(options.run, options.bootstrap, options.topic, options.records)
+    elif options.bootstrap:
+        run(options.bootstrap, options.records, options.rounds, options.size)
+    else:
+        from barnabas import Broker
+
+        with Broker() as broker:
+            run(broker.bootstrap_servers, options.records, options.rounds, options.size)
+
+
+if __name__ == "__main__":
+    main()
