@@ -49,13 +49,13 @@ def _read(options: SourceOptions, consumer: Consumer, offset_range: OffsetRange)
     position, heard = offset_range.start, time.monotonic()
     while position < offset_range.end:
         try:
-            batch = consumer.poll_arrow(POLL_SECONDS, columns=columns)
+            batch = consumer.poll_arrow(POLL_SECONDS)
         except errors.OffsetOutOfRangeError as error:
             position = _after_loss(options, consumer, offset_range, position, error)
             continue
         before, position = position, consumer.position(partition)
         if batch is not None and batch.num_rows:
-            batch = _until(batch, offset_range.end)
+            batch = _until(batch, offset_range.end).select(columns)
             if batch.num_rows:
                 yield batch if batch.schema == schema else batch.cast(schema)
         if position > before:

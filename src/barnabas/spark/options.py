@@ -31,6 +31,9 @@ WITHOUT_EFFECT = {
     )
 }  # fmt: skip
 
+#: Spark's own options, which it hands on to the format.
+OF_SPARK = {"checkpointlocation", "path", "queryname"}
+
 #: Kafka settings that the source must decide itself, and why.
 REFUSED_KAFKA = {
     "kafka.auto.offset.reset": "use startingOffsets: Spark keeps the offsets, Kafka's reset policy never applies",
@@ -89,7 +92,7 @@ def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[
             raise OptionError(f"option {name}={value!r} is not allowed: {REFUSED_KAFKA[name]}")
         if name in NOT_YET:
             raise OptionError(f"option {name}={value!r} is not supported yet by the format 'barnabas'")
-        if name.startswith(KAFKA_PREFIX) or name in known | WITHOUT_EFFECT:
+        if name.startswith(KAFKA_PREFIX) or name in known | WITHOUT_EFFECT | OF_SPARK:
             continue
         near = difflib.get_close_matches(name, known | {SERVERS}, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))} and kafka.*"

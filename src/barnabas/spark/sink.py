@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -65,12 +65,35 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
                 continue
             producer = producer or Producer(options.client)
             for topic, rows in _by_topic(batch, options.topic):
-                producer.send_table(topic, rows)
+                _send(producer, topic, rows)
             count += batch.num_rows
     finally:
         if producer is not None:
             producer.close()
     return WrittenRecords(count)
+
+
+def _send(producer: Producer, topic: str, rows: pa.RecordBatch) -> None:
+    names = rows.schema.names
+    columns = [rows.column(name).to_pylist() if name in names else [None] * rows.num_rows for name in _FIELDS]
+    futures = [
+        producer.send(topic, _bytes(value), key=_bytes(key), partition=partition, headers=_headers(headers))
+        for value, key, partition, headers in zip(*columns, strict=True)
+    ]
+    producer.flush()
+    for future in futures:
+        future.result()
+
+
+_FIELDS = ("value", "key", "partition", "headers")
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _headers(value: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    return [(header["key"], header["value"]) for header in value] if value is not None else None
 
 
 def _by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -1,0 +1,77 @@
+"""One local Spark and one broker for all Spark tests; skipped where PySpark or Java is missing."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas import AdminClient, Broker, NewTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark on two cores with the format registered."""
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Java is missing (apt-get install openjdk-17-jre-headless)")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import barnabas.spark
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("barnabas-tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    barnabas.spark.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[str]:
+    """Where a broker listens, one for all tests."""
+    with Broker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def new_topic(servers: str) -> Callable[[int], str]:
+    """Creates a topic with so many partitions and gives its name."""
+
+    def create(partitions: int) -> str:
+        name = f"topic-{next(_numbers)}"
+        with AdminClient(bootstrap_servers=servers) as admin:
+            admin.create_topics([NewTopic(name, num_partitions=partitions)])
+        return name
+
+    return create
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """A new folder for a query's checkpoint."""
+    return str(tmp_path / "checkpoint")

@@ -1,0 +1,107 @@
+"""What `format("barnabas")` writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas import Consumer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NewTopicName = Callable[[int], str]
+
+
+def consume(servers: str, topic: str, count: int) -> list[Any]:
+    found: list[Any] = []
+    with Consumer(topic, bootstrap_servers=servers, group_id=f"g-{topic}", auto_offset_reset="earliest") as consumer:
+        deadline = time.monotonic() + 30
+        while len(found) < count and time.monotonic() < deadline:
+            found += consumer.poll(timeout=1.0)
+    return found
+
+
+def test_rows_become_records_with_keys_values_headers_and_partitions(
+    spark: SparkSession, servers: str, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(3)
+    rows = spark.sql(
+        "select 'k' as key, 'v' as value, 2 as partition, "
+        "array(named_struct('key', 'h', 'value', cast('1' as binary))) as headers"
+    )
+
+    rows.write.format("barnabas").mode("append").options(**{"kafka.bootstrap.servers": servers, "topic": topic}).save()
+
+    record = consume(servers, topic, 1)[0]
+    assert (record.key, record.value, record.partition, list(record.headers)) == (b"k", b"v", 2, [("h", b"1")])
+
+
+def test_every_row_of_a_large_frame_arrives_once(spark: SparkSession, servers: str, new_topic: NewTopicName) -> None:
+    topic = new_topic(4)
+    rows = spark.range(50_000).selectExpr("cast(id as string) as key", "cast(cast(id as string) as binary) as value")
+
+    rows.write.format("barnabas").mode("append").options(**{"kafka.bootstrap.servers": servers, "topic": topic}).save()
+
+    keys = sorted(int(record.key) for record in consume(servers, topic, 50_000))
+    assert keys == list(range(50_000))
+
+
+def test_the_topic_column_chooses_the_topic_of_each_row(
+    spark: SparkSession, servers: str, new_topic: NewTopicName
+) -> None:
+    even, odd = new_topic(1), new_topic(1)
+    rows = spark.range(10).selectExpr(f"if(id % 2 = 0, '{even}', '{odd}') as topic", "cast(id as string) as value")
+
+    rows.write.format("barnabas").mode("append").options(**{"kafka.bootstrap.servers": servers}).save()
+
+    assert sorted(record.value for record in consume(servers, even, 5)) == [b"0", b"2", b"4", b"6", b"8"]
+    assert sorted(record.value for record in consume(servers, odd, 5)) == [b"1", b"3", b"5", b"7", b"9"]
+
+
+def test_a_stream_goes_from_topic_to_topic(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(2), new_topic(2)
+    options = {"kafka.bootstrap.servers": servers}
+    rows = spark.range(1000).selectExpr("cast(id as string) as value")
+    rows.write.format("barnabas").mode("append").options(**options, topic=source).save()
+
+    stream = spark.readStream.format("barnabas").options(**options, subscribe=source, startingOffsets="earliest").load()
+    query = (
+        stream.selectExpr("key", "concat('seen ', cast(value as string)) as value")
+        .writeStream.format("barnabas").options(**options, topic=target, checkpointLocation=checkpoint)
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    assert query.awaitTermination(60)
+
+    values = sorted(record.value for record in consume(servers, target, 1000))
+    assert values == sorted(b"seen %d" % number for number in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("1 as value", "'value' must be string or binary, not int"),
+        ("'k' as key", "needs a column 'value'"),
+        ("'v' as value, 'x' as colour", "cannot write a column 'colour'"),
+        ("'v' as value, 'one' as partition", "'partition' must be int, not string"),
+    ],
+)
+def test_rows_that_cannot_be_written_are_refused_before_anything_is_sent(
+    spark: SparkSession, servers: str, select: str, message: str
+) -> None:
+    writer = spark.sql(f"select {select}").write.format("barnabas").mode("append")
+
+    with pytest.raises(Exception, match=message):
+        writer.options(**{"kafka.bootstrap.servers": servers, "topic": "never"}).save()
+
+
+def test_without_topic_option_and_column_the_sink_says_what_it_needs(spark: SparkSession, servers: str) -> None:
+    writer = spark.sql("select 'v' as value").write.format("barnabas").mode("append")
+
+    with pytest.raises(Exception, match="option topic, or a column 'topic'"):
+        writer.options(**{"kafka.bootstrap.servers": servers}).save()
