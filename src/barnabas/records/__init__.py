@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.records.record_batch import Record as Record
     from barnabas.records.record_batch import RecordBatch as RecordBatch
     from barnabas.records.record_batch import read_batches as read_batches
+    from barnabas.records.table_encoder import encode_arrow as encode_arrow
     from barnabas.records.validation import validate_records as validate_records
 
 _HOMES = {
@@ -44,6 +45,7 @@ _HOMES = {
     "decode_arrow": "arrow",
     "decode_records": "decoder",
     "decompress": "compression",
+    "encode_arrow": "table_encoder",
     "read_batches": "record_batch",
     "scan_batches": "batch_header",
     "set_producer_state": "batch_header",

@@ -2,7 +2,8 @@
 
 cimport cython
 
-from barnabas.records.native cimport bytearray_address, copy_bytes
+from barnabas.records.native cimport bytearray_address, copy_bytes, copy_range, number_size
+from barnabas.records.rows cimport ArrowRows, BinaryRows
 
 
 @cython.final
@@ -25,12 +26,13 @@ cdef class RecordBatchBuilder:
     cdef bint closed
 
     cdef bint begin_record(self, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) except -1
+    cdef int put_value(self, BinaryRows rows, Py_ssize_t row) except -1
+    cdef int put_row_headers(self, ArrowRows rows, Py_ssize_t row) except -1
     cdef int put_headers(self, list headers) except -1
     cdef int reserve(self, Py_ssize_t end) except -1
     cdef void put_number(self, long long number) noexcept nogil
     cdef void put_bytes(self, bytes item, Py_ssize_t size) noexcept
 
 
-cdef Py_ssize_t number_size(long long number) noexcept nogil
 cdef list checked_headers(object headers)
 cdef Py_ssize_t headers_size(list headers)

@@ -20,7 +20,8 @@ from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, compress
 
 if not cython.compiled:
-    from barnabas.records.native import bytearray_address, copy_bytes
+    from barnabas.records.native import bytearray_address, copy_bytes, copy_range, number_size
+    from barnabas.records.rows import ArrowRows, BinaryRows
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer, EncodedHeaders, Headers
@@ -128,6 +129,45 @@ class RecordBatchBuilder:
         self.count += 1
         return self.count - 1
 
+    def append_rows(self, rows: ArrowRows, start: cython.Py_ssize_t) -> int:
+        """Append the rows from `start` on as records, as many as there is room for; return the row to go on from.
+
+        Raises `IllegalArgumentError` for a negative timestamp other than -1, or a header without a name; the rows
+        before are appended then.
+        """
+        row: cython.Py_ssize_t = start
+        while row < rows.count:
+            if not self.begin_record(
+                rows.timestamp(row), rows.keys.size(row), rows.values.size(row), rows.headers_size(row)
+            ):
+                break
+            self.put_value(rows.keys, row)
+            self.put_value(rows.values, row)
+            self.put_row_headers(rows, row)
+            self.count += 1
+            row += 1
+        return row
+
+    def put_value(self, rows: BinaryRows, row: cython.Py_ssize_t) -> int:
+        """Write one value of an Arrow column and its size; the room is there."""
+        size: cython.Py_ssize_t = rows.size(row)
+        self.put_number(size)
+        if size > 0:
+            copy_range(self.data, self.position, rows.data, rows.start(row), size)
+            self.position += size
+        return 0
+
+    def put_row_headers(self, rows: ArrowRows, row: cython.Py_ssize_t) -> int:
+        """Write the headers of one row; the room is there."""
+        header: cython.Py_ssize_t = rows.first_header(row)
+        end: cython.Py_ssize_t = rows.end_of_headers(row)
+        self.put_number(end - header)
+        while header < end:
+            self.put_value(rows.header_names, header)
+            self.put_value(rows.header_values, header)
+            header += 1
+        return 0
+
     def begin_record(
         self,
         timestamp_ms: cython.longlong,
@@ -230,16 +270,6 @@ class RecordBatchBuilder:
         self.closed = True
         self.buffer = bytearray()
         return batch
-
-
-def number_size(number: cython.longlong) -> int:
-    """The size in bytes of a zigzag varint."""
-    rest: cython.ulonglong = (cython.cast(cython.ulonglong, number) << 1) ^ cython.cast(cython.ulonglong, number >> 63)
-    size: cython.Py_ssize_t = 1
-    while rest > 0x7F:
-        rest >>= 7
-        size += 1
-    return size
 
 
 def checked_headers(headers: Headers) -> EncodedHeaders:

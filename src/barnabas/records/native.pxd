@@ -27,6 +27,14 @@ cdef inline long long *int64_address(object array) noexcept:
     return <long long *> PyByteArray_AS_STRING(array)
 
 
+cdef inline int *int32_view_address(object view) noexcept:
+    return <int *> PyMemoryView_GET_BUFFER(view).buf
+
+
+cdef inline long long *int64_view_address(object view) noexcept:
+    return <long long *> PyMemoryView_GET_BUFFER(view).buf
+
+
 cdef inline bytes take_bytes(unsigned char *source, Py_ssize_t position, Py_ssize_t size):
     return PyBytes_FromStringAndSize(<char *> source + position, size)
 
@@ -39,6 +47,15 @@ cdef inline void copy_range(
     unsigned char *target, Py_ssize_t target_position, unsigned char *source, Py_ssize_t source_position, Py_ssize_t size
 ) noexcept nogil:
     memcpy(target + target_position, source + source_position, size)
+
+
+cdef inline Py_ssize_t number_size(long long number) noexcept nogil:
+    cdef unsigned long long rest = (<unsigned long long> number << 1) ^ <unsigned long long> (number >> 63)
+    cdef Py_ssize_t size = 1
+    while rest > 0x7F:
+        rest >>= 7
+        size += 1
+    return size
 
 
 cdef inline void untrack(object item) noexcept:

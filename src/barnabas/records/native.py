@@ -26,6 +26,16 @@ def int64_address(array: bytearray) -> memoryview:
     return memoryview(array).cast("q")
 
 
+def int32_view_address(view: memoryview) -> memoryview:
+    """A `memoryview` of bytes as an array of 32-bit integers in the machine's byte order."""
+    return view.cast("i")
+
+
+def int64_view_address(view: memoryview) -> memoryview:
+    """A `memoryview` of bytes as an array of 64-bit integers in the machine's byte order."""
+    return view.cast("q")
+
+
 def take_bytes(source: bytearray | memoryview, position: int, size: int) -> bytes:
     """A new `bytes` of `size` bytes from `position`; the caller has checked the bounds."""
     return bytes(source[position : position + size])
@@ -45,6 +55,12 @@ def copy_range(
 ) -> None:
     """Copy `size` bytes from one buffer to another; the caller has checked the bounds of both."""
     target[target_position : target_position + size] = source[source_position : source_position + size]
+
+
+def number_size(number: int) -> int:
+    """The size in bytes of a zigzag varint of up to 64 bits."""
+    rest = (number << 1) ^ (number >> 63)
+    return max(1, (rest.bit_length() + 6) // 7)
 
 
 def untrack(item: object) -> None:
