@@ -66,9 +66,9 @@ class FileRecords:
             raise CorruptSegmentError(self, position, f"{len(prefix)} bytes are no batch")
         return LOG_OVERHEAD + int(_BASE_OFFSET_LENGTH.unpack_from(prefix)[1])
 
-    def first_header(self) -> BatchHeader | None:
-        """The header of the first batch."""
-        return self._read_batch(0)[0] if self.size else None
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that begins at a position."""
+        return self._read_batch(position)[0]
 
     def _read_batch(self, position: int) -> tuple[BatchHeader, bytes]:
         size = self.batch_size(b"", position)

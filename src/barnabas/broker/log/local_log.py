@@ -125,6 +125,7 @@ class LocalLog:
             return
         if any(base_offset >= self.recovery_point for base_offset in self.segments.base_offsets):
             self.filesystem.sync_directory(self.directory)
+            self.filesystem.sync_directory(self.directory.rpartition("/")[0])
         self.recovery_point = min(up_to, self.log_end_offset)
 
     def remove_segments(self, segments: list[LogSegment]) -> list[str]:

@@ -224,8 +224,12 @@ class LogLoader:
         """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
         unflushed = self._segments.values(self._recovery_point, 1 << 63)
         self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
+        end = unflushed[0].base_offset
         for at, segment in enumerate(unflushed):
+            if segment.base_offset > end and not self._config.compact:
+                _logger().error("%s: the offsets %d to %d are missing", self._directory, end, segment.base_offset - 1)
             cut = self._recover_segment(segment)
+            end = self._producers.map_end_offset
             if cut and at + 1 < len(unflushed):
                 self._delete_later_segments(unflushed[at + 1 :])
                 break
@@ -250,13 +254,15 @@ class LogLoader:
         return problem is not None
 
     def _check_offsets(self, segment: LogSegment, header: BatchHeader, position: int, next_offset: int) -> None:
+        records = segment.records
         if header.base_offset < next_offset and header.magic >= 2:
-            raise CorruptSegmentError(
-                segment.records, position, f"offset {header.base_offset} follows {next_offset - 1}"
-            )
+            raise CorruptSegmentError(records, position, f"offset {header.base_offset} follows {next_offset - 1}")
         if not segment.offset_index.can_append(header.next_offset - 1):
-            raise CorruptSegmentError(
-                segment.records, position, f"offset {header.next_offset - 1} is too far from its base"
+            raise CorruptSegmentError(records, position, f"offset {header.next_offset - 1} is too far from its base")
+        if header.base_offset > next_offset and not self._config.compact:
+            # Left by an earlier compaction, or the offset itself is damaged, which no checksum covers.
+            _logger().warning(
+                "%s at byte %d: offset %d follows %d", records.path, position, header.base_offset, next_offset - 1
             )
 
     def _take_in(self, segment: LogSegment, header: BatchHeader, chunk: bytes, position: int) -> None:

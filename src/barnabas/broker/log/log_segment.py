@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.abstract_index import CorruptIndexError
-from barnabas.broker.log.file_records import FileRecords
+from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
 from barnabas.broker.log.filesystem import Buffer, File, FileSystem
 from barnabas.broker.log.log_file_utils import (
     INDEX_FILE_SUFFIX,
@@ -154,13 +154,24 @@ class LogSegment:
         try:
             self._offset_index.load()
             self._time_index.load()
-            last = self._offset_index.last_entry
-            if last.position >= self.size and last.position > 0:
-                raise self._offset_index.corrupt(f"it points to byte {last.position} of a segment of {self.size}")
-        except CorruptIndexError as error:
+            self._check_indexes()
+        except (CorruptIndexError, CorruptSegmentError) as error:
             if self.size:
                 _logger().warning("%s; rebuilding the indexes of %r", error, self)
             self.rebuild_indexes()
+
+    def _check_indexes(self) -> None:
+        """Compare the last entries with the batches that they name; `CorruptIndexError` where they do not fit."""
+        position = self._offset_index.last_entry.position
+        if position >= self.size > 0:
+            raise self._offset_index.corrupt(f"it points to byte {position} of a segment of {self.size}")
+        timestamp, offset = self._time_index.last_entry
+        if self._time_index.entries:
+            position = self.records.find(offset, self._offset_index.lookup(offset).position)
+            if position < 0 or self.records.header_at(position).max_timestamp != timestamp:
+                raise self._time_index.corrupt(f"offset {offset} has not the timestamp {timestamp}")
+        elif self.first_batch_timestamp >= 0:
+            raise self._time_index.corrupt("it is empty")
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -186,10 +197,9 @@ class LogSegment:
     def first_batch_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 when there is none; rolling by time counts from it."""
         if self._first_batch_timestamp is None:
-            header = self.records.first_header()
-            if header is None:
+            if not self.size:
                 return NO_TIMESTAMP
-            self._first_batch_timestamp = header.max_timestamp
+            self._first_batch_timestamp = self.records.header_at(0).max_timestamp
         return self._first_batch_timestamp
 
     def append(self, data: Buffer, base_offset: int, batches: list[AppendedBatch]) -> None:

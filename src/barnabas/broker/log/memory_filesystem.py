@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from barnabas.broker.log.filesystem import Buffer, DirectoryEntry, DirectoryLockedError, File
 
@@ -42,6 +43,14 @@ class Inode:
                 result[start : start + len(page)] = page
         self.data = result
         self.durable = bytes(result)
+
+
+class NameChange(NamedTuple):
+    """A name that came or went; changes made by one operation reach the disk together."""
+
+    path: str
+    added: bool
+    inode: Inode | None
 
 
 class MemoryFile:
@@ -134,7 +143,7 @@ class MemoryFileSystem:
         self.locks: set[str] = set()
         self._names: dict[str, Inode | None] = {"": None}
         self._durable_names: dict[str, Inode | None] = {"": None}
-        self._unsynced_names: list[tuple[str, str, Inode | None]] = []
+        self._unsynced_names: list[list[NameChange]] = []
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -148,19 +157,20 @@ class MemoryFileSystem:
         """Let the machine lose power: of what was not synced, any part is gone."""
         self.crash()
         kept = self.random.randint(0, len(self._unsynced_names))
-        for operation, path, inode in self._unsynced_names[:kept]:
-            self._apply(self._durable_names, operation, path, inode)
+        for changes in self._unsynced_names[:kept]:
+            self._apply(self._durable_names, changes)
         self._unsynced_names.clear()
         self._names = dict(self._durable_names)
         for inode in {id(found): found for found in self._names.values() if found is not None}.values():
             inode.lose_power(self.random)
 
     @staticmethod
-    def _apply(names: dict[str, Inode | None], operation: str, path: str, inode: Inode | None) -> None:
-        if operation == "add":
-            names[path] = inode
-        else:
-            names.pop(path, None)
+    def _apply(names: dict[str, Inode | None], changes: list[NameChange]) -> None:
+        for change in changes:
+            if change.added:
+                names[change.path] = change.inode
+            else:
+                names.pop(change.path, None)
 
     def check(self, operation: str, path: str) -> None:
         """Raise what the operation is to fail with."""
@@ -212,16 +222,16 @@ class MemoryFileSystem:
         self._check_parent(path)
         found = Inode()
         found.modified_ms = self.now_ms
-        self._note("add", path, found)
+        self._note([NameChange(path, True, found)])
         return found
 
     def _check_parent(self, path: str) -> None:
         if path.rpartition("/")[0] not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
 
-    def _note(self, operation: str, path: str, inode: Inode | None) -> None:
-        self._apply(self._names, operation, path, inode)
-        self._unsynced_names.append((operation, path, inode))
+    def _note(self, changes: list[NameChange]) -> None:
+        self._apply(self._names, changes)
+        self._unsynced_names.append(changes)
 
     def open(self, path: str) -> MemoryFile:
         """See `FileSystem`."""
@@ -276,22 +286,21 @@ class MemoryFileSystem:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
         self.change("rename", old)
         moved = [(name, inode) for name, inode in self._names.items() if name == old or name.startswith(old + "/")]
-        for name, inode in moved:
-            self._note("remove", name, None)
-            self._note("add", new + name[len(old) :], inode)
+        removed = [NameChange(name, False, None) for name, _ in moved]
+        self._note(removed + [NameChange(new + name[len(old) :], True, inode) for name, inode in moved])
 
     def remove(self, path: str) -> None:
         """See `FileSystem`."""
         if path in self._names:
             self.change("remove", path)
-            self._note("remove", path, None)
+            self._note([NameChange(path, False, None)])
 
     def remove_directory(self, path: str) -> None:
         """See `FileSystem`."""
         if self.list_directory(path):
             raise OSError(errno.ENOTEMPTY, "directory not empty", path)
         self.change("remove", path)
-        self._note("remove", path, None)
+        self._note([NameChange(path, False, None)])
 
     def make_directory(self, path: str) -> None:
         """See `FileSystem`."""
@@ -300,13 +309,13 @@ class MemoryFileSystem:
             name = "/".join(parts[:at])
             if name not in self._names:
                 self.change("mkdir", name)
-                self._note("add", name, None)
+                self._note([NameChange(name, True, None)])
 
     def sync_directory(self, path: str) -> None:
         """See `FileSystem`. A journal keeps the order of changes, so all earlier ones reach the disk too."""
         self.check("sync", path)
-        for operation, name, inode in self._unsynced_names:
-            self._apply(self._durable_names, operation, name, inode)
+        for changes in self._unsynced_names:
+            self._apply(self._durable_names, changes)
         self._unsynced_names.clear()
 
     def sync_in_background(self, files: list[File]) -> MemorySync:

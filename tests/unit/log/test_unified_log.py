@@ -1,0 +1,313 @@
+"""What a log takes, refuses, stamps, rolls and forgets."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+
+import pytest
+
+from barnabas.broker.log.append_origin import COORDINATOR
+from barnabas.broker.log.log_config import LogConfig
+from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.errors import (
+    ConfigError,
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    UnsupportedForMessageFormatError,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records import RecordBatchBuilder, crc32c, read_batches
+from barnabas.records.batch_header import LOG_APPEND_TIME
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    return MemoryFileSystem(Random(0))
+
+
+def new_log(disk: MemoryFileSystem, **settings: object) -> UnifiedLog:
+    manager = LogManager("/data", disk)
+    manager.start()
+    return manager.create_log(
+        TopicPartition("t", 0), config={name.replace("_", "."): value for name, value in settings.items()}
+    )
+
+
+def batch(
+    *timestamps: int, key: bytes | None = None, value: bytes = b"v", codec: str = "none", timestamp_type: int = 0
+) -> bytes:
+    builder = RecordBatchBuilder(1 << 24, codec, timestamp_type=timestamp_type)
+    for timestamp in timestamps or (NOW,):
+        builder.try_append(timestamp, key, value, [])
+    return builder.close()
+
+
+def changed(data: bytes, position: int, piece: bytes) -> bytes:
+    """The batch with some bytes replaced and its checksum made right again."""
+    result = bytearray(data)
+    result[position : position + len(piece)] = piece
+    result[17:21] = crc32c(bytes(result[21:])).to_bytes(4, "big")
+    return bytes(result)
+
+
+REFUSED = {
+    "no batch": (b"", InvalidRecordError),
+    "half a batch": (batch()[:50], InvalidRecordError),
+    "a batch and a half": (batch() + batch()[:50], CorruptRecordError),
+    "two batches": (batch() + batch(), InvalidRecordError),
+    "a wrong checksum": (batch()[:-1] + b"\x01", CorruptRecordError),
+    "a base offset": (changed(batch(), 0, struct.pack(">q", 1)), InvalidRecordError),
+    "too few offsets": (changed(batch(NOW, NOW), 23, struct.pack(">i", 0)), InvalidRecordError),
+    "too many records": (changed(batch(), 57, struct.pack(">i", 2)), InvalidRecordError),
+    "no records": (changed(batch(), 57, struct.pack(">i", 0)), InvalidRecordError),
+    "a control batch": (changed(batch(), 21, struct.pack(">h", 0x30)), InvalidRecordError),
+    "records cut short": (changed(batch(), 61, b"\x7e"), KafkaError),
+    "claimed append time": (batch(timestamp_type=LOG_APPEND_TIME), InvalidTimestampError),
+    "a time in the future": (batch(NOW, NOW + HOUR + 1), InvalidTimestampError),
+    "a batch too large": (batch(value=bytes(3000)), RecordTooLargeError),
+    "an old format": (
+        # A message of magic 1: offset, size, checksum, magic, attributes, timestamp, null key, null value.
+        bytes(8) + struct.pack(">i", 22) + bytes(4) + b"\x01\x00" + bytes(8) + b"\xff" * 8,
+        UnsupportedForMessageFormatError,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_log_refuses(disk: MemoryFileSystem, what: str) -> None:
+    log = new_log(disk, max_message_bytes=2000)
+    data, error = REFUSED[what]
+
+    with pytest.raises(error, match=r"t-0|batch|message|record"):
+        log.append(data, now_ms=NOW)
+
+    assert (log.log_end_offset, log.size) == (0, 0)
+    assert log.append(batch(), now_ms=NOW).first_offset == 0
+
+
+def test_a_batch_larger_than_a_segment_is_refused(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, segment_bytes=1000)
+
+    with pytest.raises(RecordBatchTooLargeError):
+        log.append(batch(value=bytes(1000)), now_ms=NOW)
+
+
+def test_a_compacted_log_needs_keys(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, cleanup_policy="compact")
+
+    with pytest.raises(InvalidRecordError):
+        log.append(batch(), now_ms=NOW)
+    assert log.append(batch(key=b"k"), now_ms=NOW).first_offset == 0
+
+
+def test_timestamps_may_be_bounded_in_the_past(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, message_timestamp_before_max_ms=1000)
+
+    with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.before\.max\.ms"):
+        log.append(batch(NOW - 1001, NOW), now_ms=NOW)
+    assert log.append(batch(NOW - 1000, NOW + HOUR), now_ms=NOW).last_offset == 1
+
+
+def test_what_is_given_is_not_changed_and_may_be_read_only(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    data = bytearray(batch())
+    before = bytes(data)
+    log.append(data, now_ms=NOW, leader_epoch=4)
+    log.append(memoryview(before), now_ms=NOW, leader_epoch=4)
+
+    assert data == before
+    batches = list(read_batches(log.read(0, 1000).records))
+    assert [(one.base_offset, one.partition_leader_epoch) for one in batches] == [(0, 4), (1, 4)]
+    for one in batches:
+        one.check()
+
+
+def test_a_log_of_append_time_stamps_its_records(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, message_timestamp_type="LogAppendTime")
+
+    info = log.append(batch(5, 6), now_ms=NOW)
+
+    assert info.log_append_time == NOW
+    (stored,) = read_batches(log.read(0, 1000).records)
+    stored.check()
+    assert [(record.timestamp, record.offset) for record in stored] == [(NOW, 0), (NOW, 1)]
+    assert log.offset_for_timestamp(NOW) == (NOW, 0, 0)
+
+
+def test_a_largest_timestamp_that_is_wrong_is_put_right(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+
+    log.append(changed(batch(NOW, NOW + 5), 35, struct.pack(">q", NOW + 99)), now_ms=NOW)
+
+    (stored,) = read_batches(log.read(0, 1000).records)
+    stored.check()
+    assert stored.max_timestamp == NOW + 5
+
+
+@pytest.mark.parametrize(("setting", "sent", "stored"), [("gzip", "none", "gzip"), ("uncompressed", "gzip", "none")])
+def test_a_log_may_prescribe_the_codec(disk: MemoryFileSystem, setting: str, sent: str, stored: str) -> None:
+    log = new_log(disk, compression_type=setting)
+    log.append(batch(NOW, NOW + 1, key=b"k", value=b"v" * 200, codec=sent), now_ms=NOW)
+    log.append(batch(NOW + 2, codec=stored), now_ms=NOW)
+
+    batches = list(read_batches(log.read(0, 10_000).records))
+
+    assert [one.compression for one in batches] == [stored, stored]
+    assert [(r.offset, r.timestamp, r.key) for one in batches for r in one] == [
+        (0, NOW, b"k"), (1, NOW + 1, b"k"), (2, NOW + 2, None),
+    ]  # fmt: skip
+
+
+def test_a_coordinator_may_append_several_batches(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+
+    info = log.append(batch(NOW, NOW) + batch(NOW), now_ms=NOW, origin=COORDINATOR)
+
+    assert (info.first_offset, info.last_offset, info.record_count) == (0, 2, 3)
+    assert [one.base_offset for one in read_batches(log.read(0, 1000).records)] == [0, 2]
+
+
+def test_a_segment_ends_with_its_bytes_its_time_or_its_index(disk: MemoryFileSystem) -> None:
+    size = len(batch())
+    by_bytes = new_log(disk, segment_bytes=2 * size)
+    for _ in range(5):
+        by_bytes.append(batch(), now_ms=NOW)
+    assert by_bytes.local_log.segments.base_offsets == [0, 2, 4]
+
+    by_time = new_log(MemoryFileSystem(Random(0)), segment_ms=1000)
+    for time in (0, 1000, 1001, 1500):
+        by_time.append(batch(NOW + time), now_ms=NOW)
+    assert by_time.local_log.segments.base_offsets == [0, 2]
+
+    by_index = new_log(MemoryFileSystem(Random(0)), segment_index_bytes=36, index_interval_bytes=0)
+    for _ in range(7):
+        by_index.append(batch(), now_ms=NOW)
+    assert by_index.local_log.segments.base_offsets == [0, 5]
+
+    untimed = new_log(MemoryFileSystem(Random(0)), segment_ms=1000)
+    for now in (NOW, NOW + 1000, NOW + 1001):
+        untimed.append(batch(-1), now_ms=now)
+    assert untimed.local_log.segments.base_offsets == [0, 2]
+
+
+def test_flush_messages_brings_records_to_the_disk_before_the_answer(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, flush_messages=3)
+
+    for expected in (0, 0, 3, 3, 3, 6):
+        log.append(batch(), now_ms=NOW)
+        assert log.recovery_point == expected
+    disk.power_loss()
+    manager = LogManager("/data", disk)
+    manager.start()
+    assert next(iter(manager)).log_end_offset == 6
+
+
+def test_a_failed_flush_puts_the_log_offline(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    log.append(batch(), now_ms=NOW)
+    disk.fail = lambda operation, path: OSError(5, "broken") if operation == "sync" and path.endswith(".log") else None
+
+    with pytest.raises(KafkaStorageError, match="flushing"):
+        log.flush()
+    disk.fail = None
+    with pytest.raises(KafkaStorageError, match="offline"):
+        log.append(batch(), now_ms=NOW)
+
+
+def test_deleted_records_are_out_of_range_and_their_segments_go(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, segment_bytes=2 * len(batch()), retention_ms=-1)
+    for _ in range(5):
+        log.append(batch(), now_ms=NOW)
+
+    assert log.increment_log_start_offset(3, "a client asked for it")
+    assert not log.increment_log_start_offset(2, "a client asked for it")
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(2, 100)
+    with pytest.raises(OffsetOutOfRangeError, match="high watermark is 5"):
+        log.increment_log_start_offset(6, "a client asked for it")
+    paths = log.delete_old_segments(NOW)
+
+    assert log.local_log.segments.base_offsets == [2, 4]
+    assert f"/data/t-0/{0:020d}.log.deleted" in paths
+    assert log.earliest_offset().offset == 3
+    assert log.read(3, 100).records
+
+
+def test_retention_by_bytes_keeps_at_least_so_many(disk: MemoryFileSystem) -> None:
+    size = len(batch())
+    log = new_log(disk, segment_bytes=size, retention_bytes=2 * size, retention_ms=-1)
+    for _ in range(6):
+        log.append(batch(), now_ms=NOW)
+
+    log.delete_old_segments(NOW)
+
+    assert log.local_log.segments.base_offsets == [4, 5]
+    assert (log.log_start_offset, log.size) == (4, 2 * size)
+
+
+def test_retention_by_time_goes_by_the_records_and_rolls_the_last_segment(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, segment_bytes=len(batch()), retention_ms=1000)
+    for at in range(3):
+        log.append(batch(NOW + 500 * at), now_ms=NOW)
+
+    log.delete_old_segments(NOW + 1500)
+    assert log.local_log.segments.base_offsets == [1, 2]
+    log.delete_old_segments(NOW + 9000)
+
+    assert log.local_log.segments.base_offsets == [3]
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)
+    assert log.append(batch(NOW + 9000), now_ms=NOW + 9000).first_offset == 3
+
+
+def test_a_compacted_log_is_not_deleted_by_time(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, cleanup_policy="compact", segment_bytes=len(batch(key=b"k")), retention_ms=1)
+    for _ in range(3):
+        log.append(batch(key=b"k"), now_ms=NOW)
+
+    assert log.delete_old_segments(NOW + 10 * HOUR) == []
+
+
+def test_the_high_watermark_stays_within_the_log(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    for _ in range(3):
+        log.append(batch(), now_ms=NOW)
+
+    assert [log.update_high_watermark(offset) for offset in (1, 9, -1, 2)] == [1, 3, 0, 2]
+    assert [one.base_offset for one in read_batches(log.read(0, 1000).records)] == [0, 1]
+    assert log.latest_offset().offset == 2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"segment.bytes": "many"},
+        {"segment.bytes": 1},
+        {"cleanup.policy": "keep"},
+        {"min.cleanable.dirty.ratio": 2},
+        {"message.timestamp.type": "Never"},
+        {"preallocate": "perhaps"},
+        {"retention.ms": -2},
+    ],
+)
+def test_a_setting_that_is_not_allowed_is_named(setting: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(setting)).replace(".", r"\.")):
+        LogConfig(setting)
+
+
+def test_settings_come_as_strings_or_values() -> None:
+    config = LogConfig({"segment.bytes": "2000", "preallocate": True, "cleanup.policy": ["compact", "delete"]})
+
+    assert (config.segment_bytes, config.preallocate, config.compact, config.delete) == (2000, True, True, True)
+    assert (LogConfig().retention_ms, LogConfig().compact) == (604800000, False)
