@@ -141,7 +141,8 @@ class FakeSelector:
         return now if happened else now + timeout
 
     def _deliver(self) -> None:
-        for node_id, data in self._sending.items():
+        sending, self._sending = self._sending, {}
+        for node_id, data in sending.items():
             header, message = decode_request(memoryview(data)[4:])
             self.received.append((node_id, header, message))
             self.completed_sends.append(node_id)
@@ -149,9 +150,8 @@ class FakeSelector:
             answer = None if handler is None else handler(message)
             if answer is not None:
                 self._arrive(node_id, header, answer)
-            else:
+            elif node_id in self._open:
                 self.waiting.setdefault(node_id, deque()).append((header, message))
-        self._sending.clear()
 
     def _arrive(
         self,

@@ -115,7 +115,7 @@ class ConfigDef:
     def _explain_unknown(self, name: str) -> str:
         import difflib
 
-        problem = f"{name!r} is not a {self.section} setting"
+        problem = f"{name!r} is not a setting of the {self.section}"
         nearest = difflib.get_close_matches(name, self.keys, n=1, cutoff=0.8)
         if nearest:
             return f"{problem}; did you mean {nearest[0]!r}?"

@@ -46,7 +46,7 @@ def test_names_are_written_with_dots_in_a_dict_and_underscores_as_keywords() -> 
     ],
 )
 def test_an_unknown_name_is_an_error_that_names_the_nearest(section: str, name: str, hint: str) -> None:
-    with pytest.raises(ConfigError, match=f"is not a {section} setting") as caught:
+    with pytest.raises(ConfigError, match=f"is not a setting of the {section}") as caught:
         Config(section, {name: 1})
     assert hint in str(caught.value)
 
@@ -212,7 +212,7 @@ def test_a_config_reads_like_a_mapping() -> None:
     assert "retention.ms" in config
     assert "linger.ms" not in config
     assert repr(config) == "Config(topic, {'retention.ms': 5})"
-    with pytest.raises(ConfigError, match="not a topic setting"):
+    with pytest.raises(ConfigError, match="is not a setting of the topic"):
         config["linger.ms"]
 
 
