@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: How long a broker may take to get ready; recovering large logs after a crash is what takes long.
 START_TIMEOUT = 60.0
 #: How long a child may take to end cleanly before it is killed, in seconds.
-STOP_TIMEOUT = 30.0
+STOP_TIMEOUT = 120.0
 #: What differs from Kafka's defaults: a first rebalance need not wait for members that are started by hand.
 DEFAULTS = {"group.initial.rebalance.delay.ms": 0}
 #: The exit code for settings that make no sense.
@@ -111,6 +111,9 @@ class Broker:
 
     def close(self) -> None:
         """Stop, and remove the data unless a `data_dir` was given."""
+        if self._temporary and isinstance(self._home, _Child):
+            # Nobody will read the data again: what a clean end would flush and sync goes with it.
+            self.kill()
         self.stop()
         self._remove_data()
 

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas import Broker
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One broker for all third-party clients; tests use topics and groups of their own."""
+    with Broker(num_partitions=3) as running:
+        yield running
+        assert "please report this" not in running.log_text()
+
+
+@pytest.fixture
+def new_name() -> Callable[[str], str]:
+    """Makes names of topics and groups that no other test uses."""
+    return lambda kind: f"{kind}-{os.getpid()}-{next(_numbers)}"
