@@ -187,7 +187,7 @@ class AdminClient:
         to the default, or a list of `AlterConfigOp`.
 
         Raises:
-            InvalidConfigError, ...
+            InvalidConfigurationError, ...
         """
         operations = {resource: as_operations(wanted) for resource, wanted in changes.items()}
         handler = IncrementalAlterConfigsHandler(operations, validate_only=validate_only)
