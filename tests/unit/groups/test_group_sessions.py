@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
+from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
 from tests.unit.groups.harness import Harness, code
 
 REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)
@@ -206,6 +207,33 @@ def test_closing_tells_everybody_who_waits_to_look_for_the_coordinator() -> None
     harness.coordinator.close(harness.now_ms)
 
     assert [joining.error, syncing.error] == [code(errors.NotCoordinatorError)] * 2
+
+
+def test_after_closing_nobody_is_told_that_nothing_was_committed() -> None:
+    harness = Harness()
+    harness.commit({("t", 0): 1})
+
+    harness.coordinator.close(harness.now_ms)
+
+    answer = harness.coordinator.fetch_offsets(OffsetFetchRequestGroup(group_id="g", topics=None), False)
+    assert answer.error_code == code(errors.NotCoordinatorError)
+    assert harness.join().error == code(errors.NotCoordinatorError)
+
+
+def test_without_consumer_offsets_there_are_no_groups_until_there_are_new_ones() -> None:
+    harness = Harness()
+    first, _ = harness.stable(None, None)
+    harness.commit({("t", 0): 1}, first.id, first.generation)
+    joining = harness.join(first.id)
+    harness.storage.logs.clear()
+
+    harness.coordinator.on_topic_deleted("__consumer_offsets", harness.now, harness.now_ms)
+
+    assert joining.error == code(errors.NotCoordinatorError)
+    assert harness.fetch() == {}
+    assert harness.heartbeat(first.id, first.generation) == UNKNOWN_MEMBER_ID
+    harness.advance(60.0)
+    assert len(harness.stable(None, None)) == 2
 
 
 def test_a_heartbeat_touches_no_more_than_its_own_member() -> None:

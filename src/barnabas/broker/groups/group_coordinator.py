@@ -22,6 +22,7 @@ from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
@@ -64,6 +65,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_admin",
+        "_closed",
         "_deleted_topics",
         "_expiration",
         "_loader",
@@ -93,6 +95,7 @@ class GroupCoordinator:
         self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
         self._loader = Loader(self._store, warn)
         self._warn = warn
+        self._closed = False
         #: Deleted while some groups were still being loaded.
         self._deleted_topics: set[str] = set()
 
@@ -124,13 +127,18 @@ class GroupCoordinator:
 
     def close(self, now_ms: int) -> None:
         """Tell everybody who waits to look for the coordinator again; after that no group answers any more."""
+        self._closed = True
+        self._unload(now_ms)
+
+    def _unload(self, now_ms: int) -> None:
         not_coordinator = errors.NotCoordinatorError.code
         for group in self._store.groups.values():
             for member in group.members.values():
                 group.answer_join(member, JoinGroupResponse(error_code=not_coordinator, member_id=member.member_id))
                 member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
             group.transition_to(DEAD, now_ms)
-        self._store.groups.clear()
+        self._store.clear()
+        self._timers.clear()
 
     def _load(self, at: Instant) -> None:
         loaded = self._loader.step(_WORK_PER_TICK)
@@ -181,6 +189,8 @@ class GroupCoordinator:
     def _check(self, group_id: str, may_be_empty: bool = False) -> None:
         if not group_id and not may_be_empty:
             raise errors.InvalidGroupIdError()
+        if self._closed:
+            raise errors.NotCoordinatorError("This broker is shutting down.")
         self._loader.check(self._store.partition_of(group_id))
 
     # --- membership
@@ -250,7 +260,14 @@ class GroupCoordinator:
         return self._offset_requests.delete(request, Instant(context.now, context.now_ms))
 
     def on_topic_deleted(self, topic: str, now: float, now_ms: int) -> None:
-        """Delete what groups committed for a topic that is gone; of groups that are being loaded, once they are."""
+        """Delete what groups committed for a topic that is gone; of groups that are being loaded, once they are.
+
+        Without `__consumer_offsets` there are no groups.
+        """
+        if topic == GROUP_METADATA_TOPIC:
+            self._unload(now_ms)
+            self._schedule_expiration(Instant(now, now_ms))
+            return
         if self._loader.loading:
             self._deleted_topics.add(topic)
         self._forget_topics((topic,), self._store.offsets.groups_with(topic), Instant(now, now_ms))

@@ -38,13 +38,12 @@ def coordinator_error_code(error: errors.KafkaError) -> int:
 class GroupStore:
     """What is in memory; `write` is the only way to the log, and comes before the change in memory."""
 
-    __slots__ = ("_ensured", "groups", "offsets", "storage")
+    __slots__ = ("groups", "offsets", "storage")
 
     def __init__(self, storage: CoordinatorStorage):
         self.storage = storage
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
-        self._ensured = False
 
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that holds this group."""
@@ -52,9 +51,7 @@ class GroupStore:
 
     def ensure_topic(self, now_ms: int) -> None:
         """Create `__consumer_offsets` if it does not exist. Raises KafkaError."""
-        if not self._ensured:
-            self.storage.ensure(now_ms)
-            self._ensured = True
+        self.storage.ensure(now_ms)
 
     def write(self, group_id: str, records: Sequence[Record], at: Instant) -> int:
         """Append the records, all or none; gives the offset of the first. Raises KafkaError."""
@@ -78,3 +75,8 @@ class GroupStore:
     def remove(self, group_id: str) -> None:
         """Forget the group; its offsets stay."""
         self.groups.pop(group_id, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.groups.clear()
+        self.offsets = OffsetStore()

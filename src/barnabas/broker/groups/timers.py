@@ -75,6 +75,11 @@ class TimerQueue:
         if timer is not None:
             timer.action = None
 
+    def clear(self) -> None:
+        """Forget all timers."""
+        self._timers.clear()
+        self._heap.clear()
+
     def next_deadline(self) -> float:
         """The earliest deadline; infinity if there is no timer."""
         self._settle()
