@@ -88,6 +88,13 @@ def run(args: Options | argparse.Namespace) -> int:
     """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
     # Loading code makes no garbage, and what is loaded stays: the collector need not look at it, now or later.
     gc.disable()
+    try:
+        return _run(args)
+    finally:
+        gc.enable()
+
+
+def _run(args: Options | argparse.Namespace) -> int:
     config, data = settings(args)
     from barnabas.broker.runner import BrokerRunner, check_exposure
 
