@@ -152,6 +152,8 @@ def test_no_record_is_lost_or_doubled_through_rebalances(group: Group) -> None:
     group.poll_until(lambda: len(group.records) > 50)
     group.join("cooperative-sticky", max_poll_records=10)
     group.settle()
+    rounds = iter(range(20))
+    group.poll_until(lambda: next(rounds, None) is None)
     group.leave(group.members[0])
     group.poll_until(lambda: len(group.records) >= 2000)
     group.poll_until(lambda: all(len(consumer.poll(0.2)) == 0 for consumer in group.members))

@@ -31,6 +31,7 @@ from barnabas.client.consumer.membership_messages import (
     OffsetsCommitted,
     OffsetsFetched,
     RejoinNeeded,
+    Stop,
     Sync,
 )
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
@@ -70,6 +71,7 @@ class ConsumerCoordinator:
         group_id: str,
         group_instance_id: str | None,
         rack_id: str | None,
+        start_heartbeat_thread: Callable[[], Callable[[float], object]],
         auto_commit_interval: float | None,
         rebalance_timeout: float,
         api_timeout: float,
@@ -83,6 +85,8 @@ class ConsumerCoordinator:
         self._group_id = group_id
         self._group_instance_id = group_instance_id
         self._rack_id = rack_id
+        self._start_heartbeat_thread = start_heartbeat_thread
+        self._join_heartbeat_thread: Callable[[float], object] | None = None
         self._auto_commit_interval = auto_commit_interval
         self._rebalance_timeout = rebalance_timeout
         self._api_timeout = api_timeout
@@ -110,6 +114,26 @@ class ConsumerCoordinator:
         self._needed_version = -1
         self._next_auto_commit_at = float("inf")
         self._committed_request: tuple[int, Generation] | None = None
+
+    # --- the heartbeat thread
+
+    def ensure_heartbeat_thread(self) -> None:
+        """Have the membership core driven, from the first call on."""
+        if self._join_heartbeat_thread is None:
+            self._join_heartbeat_thread = self._start_heartbeat_thread()
+
+    @property
+    def has_heartbeat_thread(self) -> bool:
+        """Whether the membership core is driven."""
+        return self._join_heartbeat_thread is not None
+
+    def stop_heartbeat_thread(self, now: float, deadline: float) -> None:
+        """Let the membership core finish what it was asked for, and wait for it until `deadline`."""
+        if self._join_heartbeat_thread is not None:
+            self._membership.send(Stop(deadline))
+            self._join_heartbeat_thread(max(0.0, deadline - now))
+        else:
+            self._membership.close()
 
     # --- poll
 

@@ -55,7 +55,7 @@ class Environment:
 
 
 class ConsumerParts(NamedTuple):
-    """The parts of a consumer; the coordinator and its core are None without a group id."""
+    """The parts of a consumer; the coordinator is None without a group id."""
 
     config: ConsumerConfig
     environment: Environment
@@ -65,7 +65,6 @@ class ConsumerParts(NamedTuple):
     fetcher: Fetcher
     collector: FetchCollector
     offset_fetcher: OffsetFetcher
-    membership: MembershipCore | None
     coordinator: ConsumerCoordinator | None
 
 
@@ -92,10 +91,10 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
         retry_backoff=config.get_seconds("retry.backoff.ms"),
         wall_clock_ms=environment.wall_clock_ms,
     )
-    membership = coordinator = None
+    coordinator = None
     if config.group_id is not None:
         membership = _membership_core(config, config.group_id, environment, client.client.wakeup)
-        coordinator = _coordinator(config, config.group_id, membership, subscriptions, metadata)
+        coordinator = _coordinator(config, config.group_id, environment, membership, subscriptions, metadata)
     collector = FetchCollector(fetcher, subscriptions, metadata)
     return ConsumerParts(
         config,
@@ -106,7 +105,6 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
         fetcher,
         collector,
         offset_fetcher,
-        membership,
         coordinator,
     )
 
@@ -151,6 +149,7 @@ def _membership_core(
 def _coordinator(
     config: ConsumerConfig,
     group_id: str,
+    environment: Environment,
     membership: MembershipCore,
     subscriptions: SubscriptionState,
     metadata: ConsumerMetadata,
@@ -164,6 +163,7 @@ def _coordinator(
         group_id=group_id,
         group_instance_id=config.group_instance_id,
         rack_id=config["client.rack"] or None,
+        start_heartbeat_thread=lambda: environment.start(membership, group_id),
         auto_commit_interval=interval,
         rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
         api_timeout=config.get_seconds("default.api.timeout.ms"),

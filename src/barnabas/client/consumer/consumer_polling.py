@@ -11,7 +11,7 @@ from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetS
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetch_config import isolation_level
 from barnabas.client.consumer.iteration import RecordCursor
-from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched, Stop
+from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
@@ -50,7 +50,6 @@ class ConsumerPolling:
         self._cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
-        self._join_membership: Callable[[float], None] | None = None
         if self._coordinator is not None:
             self._coordinator.consumed_offsets = self.consumed_offsets
 
@@ -82,7 +81,7 @@ class ConsumerPolling:
         self._settle_cursor()
         coordinator, now = self._coordinator, self._clock()
         if coordinator is not None and coordinator.auto_commits:
-            self._start_membership()
+            coordinator.ensure_heartbeat_thread()
             coordinator.auto_commit_now(now)
         if self._subscriptions.assign_from_user(partitions):
             self._parts.metadata.request_update_for_new_topics()
@@ -152,7 +151,7 @@ class ConsumerPolling:
         if coordinator is not None:
             if coordinator.listener.is_running:
                 raise IllegalStateError("A rebalance listener cannot poll(): it is running inside of it")
-            self._start_membership()
+            coordinator.ensure_heartbeat_thread()
 
     def _has_nothing_to_collect(self) -> bool:
         return not self._collector.has_available_fetches
@@ -215,7 +214,7 @@ class ConsumerPolling:
         if not self._subscriptions.is_assigned(partition):
             raise IllegalStateError(f"{partition} is not assigned to this consumer, so it has no position in it")
         if self._coordinator is not None:
-            self._start_membership()
+            self._coordinator.ensure_heartbeat_thread()
         waiting = self._cursor.undelivered().get(partition)
         if waiting is not None:
             return int(waiting.offset)
@@ -267,7 +266,7 @@ class ConsumerPolling:
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
         """See `Consumer.commit`."""
         coordinator = self.coordinator()
-        self._start_membership()
+        coordinator.ensure_heartbeat_thread()
         chosen = self.consumed_offsets() if offsets is None else offsets
         deadline = self._clock() + timeout
         if not chosen:
@@ -282,7 +281,7 @@ class ConsumerPolling:
     def commit_async(self, offsets: Offsets | None, callback: OffsetCommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
         coordinator = self.coordinator()
-        self._start_membership()
+        coordinator.ensure_heartbeat_thread()
         coordinator.take_events()
         coordinator.commits.invoke_completed_callbacks()
         coordinator.commit_async(self.consumed_offsets() if offsets is None else offsets, callback, self._clock())
@@ -292,7 +291,7 @@ class ConsumerPolling:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """See `Consumer.committed`."""
         coordinator = self.coordinator()
-        self._start_membership()
+        coordinator.ensure_heartbeat_thread()
         if not partitions:
             return {}
         number = coordinator.commits.fetch(partitions, self._clock() + timeout)
@@ -331,27 +330,22 @@ class ConsumerPolling:
 
         self.wait(is_done, lambda now: coordinator.raise_failure(), timeout, "Waiting for asynchronous commits")
 
-    # --- begin and end
-
-    def _start_membership(self) -> None:
-        if self._join_membership is None:
-            parts = self._parts
-            if parts.membership is not None and parts.config.group_id is not None:
-                self._join_membership = parts.environment.start(parts.membership, parts.config.group_id)
+    # --- the end
 
     def close(self, timeout: float) -> None:
         """See `Consumer.close`. Every step is taken, and the first error raised at the end."""
         deadline = self._clock() + timeout
         errors: list[BaseException] = []
         self._client.disable_wakeups()
-        if self._coordinator is not None and self._join_membership is not None:
-            _attempt(errors, lambda: self._finish_commits(deadline))
-            _attempt(errors, lambda: self._leave_group(deadline))
-        _attempt(errors, lambda: self._close_sessions(deadline))
+        coordinator = self._coordinator
+        if coordinator is not None:
+            if coordinator.has_heartbeat_thread:
+                _attempt(errors, lambda: self._finish_commits(deadline))
+                _attempt(errors, self._leave_group)
+            coordinator.stop_heartbeat_thread(self._clock(), deadline)
+        _attempt(errors, self._close_sessions)
         self._collector.drop_all()
         self._client.client.close()
-        if self._parts.membership is not None and self._join_membership is None:
-            self._parts.membership.close()
         if errors:
             raise errors[0]
 
@@ -365,17 +359,11 @@ class ConsumerPolling:
                 log.warning("Committing offsets while closing failed: %s", error)
         self._await_async_commits(max(0.0, deadline - self._clock()))
 
-    def _leave_group(self, deadline: float) -> None:
-        coordinator, membership = self.coordinator(), self._parts.membership
-        try:
-            if self._subscriptions.has_auto_assigned_partitions:
-                coordinator.leave("the consumer is being closed")
-        finally:
-            if membership is not None and self._join_membership is not None:
-                membership.send(Stop(deadline))
-                self._join_membership(max(0.0, deadline - self._clock()))
+    def _leave_group(self) -> None:
+        if self._subscriptions.has_auto_assigned_partitions:
+            self.coordinator().leave("the consumer is being closed")
 
-    def _close_sessions(self, deadline: float) -> None:
+    def _close_sessions(self) -> None:
         now = self._clock()
         self._fetcher.close_sessions(now)
         self._client.transmit_sends(now)
