@@ -34,7 +34,8 @@ class Log:
                     return 0, offset
             expected = self.recent[-1][1] + 1
         else:
-            expected = 0
+            # A broker that has no state of any producer takes any number, as Kafka's does.
+            expected = 0 if self.recent else batch.base_sequence
         if batch.record_count > max_records:
             return TOO_LARGE, -1
         if batch.base_sequence != expected:

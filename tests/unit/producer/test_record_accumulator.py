@@ -150,7 +150,7 @@ def test_a_closed_accumulator_takes_nothing() -> None:
 @pytest.mark.shows("S3.39", breaks=f"{ACCUMULATOR}.ready")
 @pytest.mark.shows("S4.18", breaks=f"{ACCUMULATOR}.ready")
 def test_a_batch_waits_until_it_has_lingered_or_is_full() -> None:
-    harness = Harness(batch_size=200, linger_ms=50)
+    harness = Harness(batch_size=200, linger_ms=50, enable_idempotence=False)
     harness.send(b"v")
     ready = harness.accumulator.ready
 
@@ -163,7 +163,7 @@ def test_a_batch_waits_until_it_has_lingered_or_is_full() -> None:
 
 def test_flush_close_and_short_memory_make_every_batch_ready() -> None:
     for hurry in ("begin_flush", "close"):
-        harness = Harness(linger_ms=1000)
+        harness = Harness(linger_ms=1000, enable_idempotence=False)
         harness.send()
         assert not harness.accumulator.ready(harness.cluster, harness.now).ready_nodes
         getattr(harness.accumulator, hurry)()

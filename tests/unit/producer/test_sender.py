@@ -140,7 +140,7 @@ def test_acks_0_completes_when_the_request_is_sent_without_an_offset() -> None:
 
 
 def test_no_more_requests_are_in_flight_than_allowed() -> None:
-    harness = Harness(batch_size=1, max_in_flight_requests_per_connection=3)
+    harness = Harness(batch_size=1, max_in_flight_requests_per_connection=3, enable_idempotence=False)
     for number in range(9):
         harness.send(b"%d" % number)
 
@@ -385,24 +385,40 @@ def test_invalid_records_fail_with_their_own_error_and_the_others_say_so() -> No
 
 
 def test_batches_carry_producer_id_epoch_and_rising_sequence_numbers_per_partition() -> None:
-    harness = Harness(linger_ms=5)
+    harness, found = Harness(linger_ms=5), list[tuple[int, ...]]()
     for _ in range(2):
         for partition in (0, 0, 1):
             harness.send(partition=partition)
         harness.turn(0.005)
         harness.settle()
+        found += [(batch.producer_id, batch.producer_epoch, batch.base_sequence) for batch in harness.batches()]
+        harness.respond()
 
-    found = [(batch.producer_id, batch.producer_epoch, batch.base_sequence) for batch in harness.batches()]
-    assert found == [(101, 0, 0), (101, 0, 0), (101, 0, 2), (101, 0, 1)] or sorted(found) == [
-        (101, 0, 0), (101, 0, 0), (101, 0, 1), (101, 0, 2),
-    ]  # fmt: skip
+    assert sorted(found) == [(101, 0, 0), (101, 0, 0), (101, 0, 1), (101, 0, 2)]
+
+
+@pytest.mark.shows("S3.54", breaks=f"{TRANSACTIONS}.may_send")
+def test_the_first_batch_of_a_partition_goes_alone_then_five_requests_are_in_flight_in_order() -> None:
+    harness = Harness(batch_size=1)
+    for number in range(8):
+        harness.send(b"%d" % number)
+
+    harness.settle()
+    assert harness.sent_values() == [[b"0"]]
+    harness.respond()
+    harness.settle()
+
+    assert harness.sent_values() == [[b"1"], [b"2"], [b"3"], [b"4"], [b"5"]]
 
 
 def test_a_retry_keeps_its_sequence_number_and_goes_before_later_batches() -> None:
     harness = Harness(batch_size=1)
+    harness.send(b"first")
+    harness.settle()
+    harness.respond(base_offset=0)
     futures = [harness.send(b"%d" % number) for number in range(3)]
     harness.settle()
-    assert [batch.base_sequence for batch in harness.batches()] == [0, 1, 2]
+    assert [batch.base_sequence for batch in harness.batches()] == [1, 2, 3]
 
     harness.respond(NOT_LEADER)
     harness.respond(OUT_OF_ORDER)
@@ -413,10 +429,10 @@ def test_a_retry_keeps_its_sequence_number_and_goes_before_later_batches() -> No
         harness.settle()
         while harness.waiting():
             order += [(batch.base_sequence, batch.producer_epoch) for batch in harness.batches()[:1]]
-            harness.respond(base_offset=len(order) - 1)
+            harness.respond(base_offset=len(order))
 
-    assert order == [(0, 0), (1, 0), (2, 0)]
-    assert [future.result(0).offset for future in futures] == [0, 1, 2]
+    assert order == [(1, 0), (2, 0), (3, 0)]
+    assert [future.result(0).offset for future in futures] == [1, 2, 3]
 
 
 def test_a_duplicate_counts_as_stored() -> None:

@@ -12,17 +12,18 @@ REASON = (
     "This producer was made before the process forked and belongs to the parent; make a new one in the child "
     "(with multiprocessing: in the worker, or use the start method 'spawn')"
 )
-_owners: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def watch(producer: Any) -> None:
     """Make the producer refuse its work in children of this process."""
-    _owners[producer] = os.getpid()
+    producer.owner = os.getpid()
+    _watched.add(producer)
 
 
 def is_foreign(producer: Any) -> bool:
     """Whether the producer was made in another process."""
-    return _owners.get(producer) != os.getpid()
+    return bool(producer.owner != os.getpid())
 
 
 def check(producer: Any) -> None:
@@ -32,7 +33,7 @@ def check(producer: Any) -> None:
 
 
 def _in_child() -> None:
-    for producer in list(_owners):
+    for producer in list(_watched):
         producer.refuse(REASON)
 
 

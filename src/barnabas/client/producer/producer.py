@@ -33,6 +33,7 @@ from barnabas.errors import (
     IllegalTypeError,
     InvalidTopicError,
     KafkaTimeoutError,
+    name_of,
 )
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.topic_partition import TopicPartition
@@ -60,6 +61,9 @@ class Producer(Generic[K, V]):
 
     Raises `ConfigError` for settings that are unknown, out of range or contradictory.
     """
+
+    #: The id of the process that made the producer.
+    owner: int
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         self._config = settled = ProducerConfig(config, settings)
@@ -216,12 +220,10 @@ class Producer(Generic[K, V]):
     def _metadata_timeout(self, topic: str, partition: int, count: int | None) -> KafkaTimeoutError:
         waited = f"after max.block.ms ({self._max_block * 1000:.0f} ms)"
         if count:
-            return KafkaTimeoutError(f"Topic {topic!r} has {count} partitions, none with number {partition} {waited}")
+            return KafkaTimeoutError(f"Topic {topic!r} has {count} partitions, none numbered {partition}, {waited}")
         nodes = ", ".join(f"{node.host}:{node.port}" for node in self._metadata.fetch().nodes)
         code = self._metadata.error_for_topic(topic)
         if code:
-            from barnabas.errors import name_of
-
             return KafkaTimeoutError(f"Topic {topic!r} is not in the metadata of {nodes} {waited}: {name_of(code)}")
         return KafkaTimeoutError(
             f"No metadata of topic {topic!r} came from {nodes} {waited}; is a broker listening there?"
@@ -261,8 +263,8 @@ class Producer(Generic[K, V]):
         count = cluster.partition_count_for_topic(topic) or 0
         if not isinstance(chosen, int) or not 0 <= chosen < count:
             raise IllegalArgumentError(
-                f"The partitioner {type(self._partitioner).__qualname__} chose partition {chosen!r} of topic {topic!r}, "
-                f"which has 0 to {count - 1}"
+                f"The partitioner {type(self._partitioner).__qualname__} chose partition {chosen!r} of topic "
+                f"{topic!r}, which has 0 to {count - 1}"
             )
         return chosen
 

@@ -241,6 +241,9 @@ class RecordAccumulator(RecordAppender):
                     continue
                 batch = queue[0]
                 batch.maybe_update_leader_epoch(_leader_epoch(cluster, tp))
+                if not self._may_send(batch):
+                    # The answer to what is under way will wake the Sender.
+                    continue
                 wait = self._time_until_sendable(batch, len(queue), rushed, now)
                 if wait <= 0:
                     ready_nodes[leader.id] = leader
@@ -250,6 +253,9 @@ class RecordAccumulator(RecordAppender):
                 self._next_load_stats = now + LOAD_STATS_INTERVAL
                 self._update_load_stats(cluster)
         return ReadyCheckResult(ready_nodes, delay, unknown)
+
+    def _may_send(self, batch: ProducerBatch) -> bool:
+        return self._transaction_manager is None or self._transaction_manager.may_send(batch)
 
     def _time_until_sendable(self, batch: ProducerBatch, queued: int, rushed: bool, now: float) -> float:
         if batch.is_backing_off(now):
@@ -339,7 +345,7 @@ class RecordAccumulator(RecordAppender):
                 return None
             if room is not None and first.estimated_size > room:
                 return _DOES_NOT_FIT
-            if self._transaction_manager is not None and not self._transaction_manager.may_send(first):
+            if not self._may_send(first):
                 return None
             queue.popleft()
             if not queue:

@@ -182,9 +182,13 @@ class TransactionManager:
             return not entry.in_flight or entry.in_flight[0].base_sequence == first.base_sequence
         if entry.in_flight and entry.producer != self.producer:
             return False
-        # What is sent again may have been stored already: a new batch could then be answered before it, and the
+        # The first batch goes alone: a broker that knows nothing of the producer takes any sequence number, so it would
+        # store the second one if it was not ready yet for the first (a new topic answers NOT_LEADER for a moment).
+        # And what is sent again may have been stored already: a new batch could be answered before it, and the
         # callbacks would run out of order.
-        if any(batch.in_retry for batch in entry.in_flight):
+        if entry.in_flight and (
+            entry.last_acked_sequence == NO_SEQUENCE or any(batch.in_retry for batch in entry.in_flight)
+        ):
             return False
         return tp not in self._unresolved
 

@@ -1,0 +1,611 @@
+"""Producer as programs use it: a real Sender thread and real sockets, against a scripted broker that stores records."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas import errors
+from barnabas.client.producer.partitioner import partition_for_key
+from barnabas.client.producer.producer import Producer
+from barnabas.client.producer.producer_record import ProducerRecord, RecordHeaders
+from barnabas.client.producer.record_accumulator import RecordAccumulator
+from barnabas.client.producer.sender import Sender
+from barnabas.client.serializers import StringSerializer
+from barnabas.errors import ConfigError, IllegalStateError, KafkaTimeoutError, RecordTooLargeError, SerializationError
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from barnabas.records import read_batches
+from tests.unit.producer.harness import produce_response
+from tools.network_fakes import ScriptedBroker, metadata_response
+
+PRODUCER = "barnabas.client.producer.producer:Producer"
+SEND_PATH = "barnabas.client.producer.append:SendPath.do_send"
+TOPICS = {"test": 3, "one": 1}
+
+
+class StoringBroker(ScriptedBroker):
+    """Answers every request of a producer; keeps the records. `gate` holds Produce answers back while it is cleared."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, Any]] = []
+        self.requests: list[list[tuple[int, int]]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.topics = dict(TOPICS)
+        super().__init__(
+            {
+                ApiKey.METADATA: lambda _: metadata_response([(1, self.host, self.port)], self.topics),
+                ApiKey.INIT_PRODUCER_ID: lambda _: InitProducerIdResponse(producer_id=1, producer_epoch=0),
+                ApiKey.PRODUCE: self._produce,
+            }
+        )
+
+    def _produce(self, request: Any) -> Any:
+        self.gate.wait(20)
+        seen = []
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                for batch in read_batches(data.records):
+                    seen.append((data.index, batch.record_count))
+                    self.records += [(data.index, record) for record in batch]
+        self.requests.append(seen)
+        return produce_response(request) if request.acks else None
+
+    @property
+    def values(self) -> list[bytes]:
+        return [record.value for _, record in self.records]
+
+
+@pytest.fixture
+def broker() -> Iterator[StoringBroker]:
+    with StoringBroker() as started:
+        yield started
+        started.gate.set()
+
+
+def connect(broker: StoringBroker, **settings: Any) -> Producer[Any, Any]:
+    return Producer(bootstrap_servers=f"{broker.host}:{broker.port}", **settings)
+
+
+# --- the samples of the documents
+
+
+@pytest.mark.shows("S3.35", breaks="barnabas.client.producer.producer_record:freeze_headers")
+def test_simple_producer_sends_logs_flushes_and_closes(broker: StoringBroker) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": f"{broker.host}:{broker.port}",
+            "key.serializer": StringSerializer,
+            "value.serializer": StringSerializer,
+        }
+    )
+    record = ProducerRecord("test", "testMessage")
+
+    producer.send(record)
+    line = str(record)
+    producer.flush()
+    producer.close()
+
+    assert line == (
+        "ProducerRecord(topic=test, partition=null, headers=RecordHeaders(headers = [], isReadOnly = true), key=null, "
+        "value=testMessage, timestamp=null)"
+    )
+    ((_, stored),) = broker.records
+    assert (stored.key, stored.value) == (None, b"testMessage")
+
+
+@pytest.mark.shows("S3.53", breaks="barnabas.client.producer.producer_batch:ProducerBatch._done")
+def test_producer_with_async_callback(broker: StoringBroker, caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("sample")
+
+    def on_completion(metadata: Any, error: BaseException | None) -> None:
+        log.warning("%s %s", "failed" if error else "succeeded", error or metadata)
+
+    producer = connect(broker, key_serializer=str, value_serializer=str)
+    producer.send("one", key="Pangyo", value="Pangyo", on_delivery=on_completion)
+    producer.flush()
+    producer.close()
+
+    assert "succeeded one-0@0" in caplog.text
+    ((_, stored),) = broker.records
+    assert (stored.key, stored.value) == (b"Pangyo", b"Pangyo")
+
+
+# --- doSend, step by step
+
+
+@pytest.mark.shows("S4.1", breaks=SEND_PATH)
+@pytest.mark.shows("S4.3", breaks=SEND_PATH)
+@pytest.mark.shows("S4.33", breaks="barnabas.client.producer.sender_thread:SenderThread.run")
+def test_a_record_passes_serializer_partitioner_and_accumulator_on_the_callers_thread_and_the_sender_on_its_own(
+    broker: StoringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[tuple[str, bool]] = []
+    caller = threading.get_ident()
+
+    def note(step: str) -> None:
+        steps.append((step, threading.get_ident() == caller))
+
+    class Chooser:
+        def partition(self, *_: Any) -> int:
+            note("partition")
+            return 2
+
+    def serialize(value: str) -> bytes:
+        note(f"serialize {value}")
+        return value.encode()
+
+    plain_append, plain_drain = RecordAccumulator.append, RecordAccumulator.drain
+
+    def append(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note("append")
+        return plain_append(self, *args, **kwargs)
+
+    def drain(self: Any, *args: Any) -> Any:
+        drained = plain_drain(self, *args)
+        if any(drained.values()):
+            note("drain")
+        return drained
+
+    monkeypatch.setattr(RecordAccumulator, "append", append)
+    monkeypatch.setattr(RecordAccumulator, "drain", drain)
+    with connect(broker, key_serializer=serialize, value_serializer=serialize, partitioner_class=Chooser) as producer:
+        assert producer.send("test", "value", "key").result(10).partition == 2
+
+    assert steps[:3] == [("serialize key", True), ("serialize value", True), ("partition", True)]
+    assert ("append", True) in steps
+    assert steps[-1] == ("drain", False)
+
+
+@pytest.mark.shows("S4.34", breaks="barnabas.client.producer.sender:Sender.run_once")
+def test_the_sender_thread_repeats_run_once(broker: StoringBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, plain = [0], Sender.run_once
+
+    def counted(self: Sender, now: float) -> None:
+        turns[0] += 1
+        plain(self, now)
+
+    monkeypatch.setattr(Sender, "run_once", counted)
+    with connect(broker, linger_ms=0) as producer:
+        for _ in range(3):
+            producer.send("one", b"v").result(10)
+
+    assert turns[0] > 3
+
+
+@pytest.mark.shows("S4.4", breaks=f"{PRODUCER}._wait_on_metadata")
+def test_send_waits_for_the_topics_metadata_before_it_serializes_up_to_max_block_ms(broker: StoringBroker) -> None:
+    serialized: list[str] = []
+
+    def serialize(value: str) -> bytes:
+        serialized.append(value)
+        return value.encode()
+
+    with connect(broker, max_block_ms=150, value_serializer=serialize) as producer:
+        started = time.monotonic()
+        future = producer.send("no-such-topic", "v")
+        waited = time.monotonic() - started
+
+        assert 0.1 < waited < 5
+        with pytest.raises(KafkaTimeoutError, match="no-such-topic"):
+            future.result(0)
+        assert serialized == []
+
+
+@pytest.mark.shows("S3.38", breaks="barnabas.client.serializers:apply_serializer")
+@pytest.mark.shows("S4.2", breaks="barnabas.client.serializers:apply_serializer")
+@pytest.mark.shows("S4.5", breaks="barnabas.client.serializers:apply_serializer")
+@pytest.mark.shows("S4.6", breaks="barnabas.client.serializers:resolve_serializer")
+def test_key_and_value_pass_the_serializers_of_the_settings_and_travel_as_bytes(broker: StoringBroker) -> None:
+    with connect(broker, key_serializer="LongSerializer", value_serializer=str) as producer:
+        metadata = producer.send("one", "text", 7).result(10)
+
+    ((_, stored),) = broker.records
+    assert (stored.key, stored.value) == (b"\0" * 7 + b"\7", b"text")
+    assert (metadata.serialized_key_size, metadata.serialized_value_size) == (8, 4)
+
+
+def test_text_without_a_serializer_is_refused_at_once_and_names_the_setting(broker: StoringBroker) -> None:
+    with connect(broker) as producer:
+        with pytest.raises(SerializationError, match="value_serializer"):
+            producer.send("one", "text")
+        with pytest.raises(SerializationError, match="key_serializer"):
+            producer.send("one", b"v", "text")
+    assert broker.records == []
+
+
+@pytest.mark.shows("S3.37", breaks=SEND_PATH)
+@pytest.mark.shows("S4.9", breaks=SEND_PATH)
+def test_a_given_partition_is_used_as_it_is(broker: StoringBroker) -> None:
+    with connect(broker) as producer:
+        partitions = [producer.send("test", b"v", b"same key", partition=n).result(10).partition for n in (2, 0, 1)]
+
+    assert partitions == [2, 0, 1]
+    assert [partition for partition, _ in broker.records] == [2, 0, 1]
+
+
+def test_a_partition_that_does_not_exist_fails_the_record_after_max_block_ms(broker: StoringBroker) -> None:
+    with connect(broker, max_block_ms=100) as producer:
+        error = producer.send("test", b"v", partition=3).exception(0)
+
+    assert isinstance(error, KafkaTimeoutError)
+    assert "has 3 partitions, none numbered 3" in str(error)
+
+
+@pytest.mark.shows("S3.42", breaks=SEND_PATH)
+@pytest.mark.shows("S4.8", breaks=SEND_PATH)
+@pytest.mark.shows("S4.10", breaks=SEND_PATH)
+@pytest.mark.shows("S4.12", breaks=SEND_PATH)
+def test_without_a_partition_the_key_decides_and_without_a_key_the_sticky_partition(broker: StoringBroker) -> None:
+    keys = [b"key-%d" % n for n in range(20)]
+    with connect(broker, linger_ms=50) as producer:
+        keyed = [producer.send("test", b"v", key) for key in keys]
+        unkeyed = [producer.send("test", b"v") for _ in range(20)]
+        producer.flush(10)
+
+    assert [future.result(0).partition for future in keyed] == [partition_for_key(key, 3) for key in keys]
+    assert len({future.result(0).partition for future in unkeyed}) == 1
+
+
+@pytest.mark.shows("S4.11", breaks=f"{PRODUCER}._partition")
+def test_a_custom_partitioner_sees_the_record_and_is_told_of_new_batches(broker: StoringBroker) -> None:
+    told: list[Any] = []
+
+    class Mine:
+        def partition(self, topic: str, key: Any, key_bytes: Any, value: Any, value_bytes: Any, cluster: Any) -> int:
+            told.append((topic, key, key_bytes, value, value_bytes, cluster.partition_count_for_topic(topic)))
+            return 1
+
+        def on_new_batch(self, topic: str, cluster: Any, previous: int) -> None:
+            told.append(("new batch", topic, previous))
+
+        def close(self) -> None:
+            told.append("closed")
+
+    with connect(broker, partitioner_class=Mine, key_serializer=str, value_serializer=str) as producer:
+        assert producer.send("test", "v", "k").result(10).partition == 1
+
+    assert told[0] == ("test", "k", b"k", "v", b"v", 3)
+    assert ("new batch", "test", 1) in told
+    assert told[-1] == "closed"
+
+
+def test_a_partitioner_that_chooses_nonsense_is_named(broker: StoringBroker) -> None:
+    class Wrong:
+        def partition(self, *_: Any) -> int:
+            return 3
+
+    with (
+        connect(broker, partitioner_class=Wrong) as producer,
+        pytest.raises(errors.IllegalArgumentError, match="Wrong chose partition 3 of topic 'test', which has 0 to 2"),
+    ):
+        producer.send("test", b"v")
+
+
+@pytest.mark.shows("S3.44", breaks="barnabas.client.producer.producer_config:ProducerConfig.partitioner")
+@pytest.mark.parametrize("name", ["RoundRobinPartitioner", "UniformStickyPartitioner"])
+def test_the_named_partitioners_are_chosen_by_name(broker: StoringBroker, name: str) -> None:
+    java = f"org.apache.kafka.clients.producer.{name}"
+    with connect(broker, partitioner_class=java, linger_ms=50) as producer:
+        futures = [producer.send("test", b"v", b"same key") for _ in range(9)]
+        producer.flush(10)
+
+    used = [future.result(0).partition for future in futures]
+    assert used == [0, 1, 2] * 3 if name == "RoundRobinPartitioner" else len(set(used)) == 1
+
+
+@pytest.mark.shows("S3.49", breaks="barnabas.client.producer.append:RecordAppender._append_to_last")
+def test_keys_can_be_ignored_so_that_all_records_fill_the_sticky_partitions_batch(broker: StoringBroker) -> None:
+    with connect(broker, partitioner_ignore_keys=True, linger_ms=50) as producer:
+        futures = [producer.send("test", b"v", b"key-%d" % n) for n in range(20)]
+        producer.flush(10)
+
+    assert len({future.result(0).partition for future in futures}) == 1
+    assert [count for request in broker.requests for _, count in request] == [20]
+
+
+@pytest.mark.shows("S4.19", breaks="barnabas.client.producer.append:SendPath._too_large")
+@pytest.mark.shows("S4.20", breaks="barnabas.client.producer.append:SendPath._too_large")
+@pytest.mark.shows("S4.22", breaks=f"{PRODUCER}._failed")
+@pytest.mark.parametrize("limit", ["max_request_size", "buffer_memory"])
+def test_a_record_over_a_limit_fails_through_future_and_callback_before_it_is_appended(
+    broker: StoringBroker, limit: str
+) -> None:
+    seen: list[Any] = []
+    with connect(broker, **{limit: 20_000}) as producer:
+        future = producer.send("one", b"x" * 20_000, on_delivery=lambda metadata, error: seen.append((metadata, error)))
+
+        assert future.done()
+        with pytest.raises(RecordTooLargeError, match=limit.replace("_", r"\.")):
+            future.result(0)
+        assert seen == [(("one", -1, -1, -1, -1, -1), future.exception(0))]
+        assert producer.metrics()["record-error-total"] == 1
+        assert producer.send("one", b"x" * 19_000).exception(10) is None
+
+
+@pytest.mark.shows("S3.43", breaks="barnabas.client.producer.append:RecordAppender._append_to_last")
+def test_records_gather_and_go_out_as_batches(broker: StoringBroker) -> None:
+    with connect(broker, linger_ms=100) as producer:
+        for number in range(500):
+            producer.send("one", b"%d" % number)
+        producer.flush(10)
+
+    assert broker.values == [b"%d" % number for number in range(500)]
+    assert len(broker.requests) < 5
+
+
+def test_full_memory_blocks_send_until_the_broker_answers(broker: StoringBroker) -> None:
+    broker.gate.clear()
+    with connect(broker, batch_size=1000, buffer_memory=4000, linger_ms=0) as producer:
+        threading.Timer(0.2, broker.gate.set).start()
+        started = time.monotonic()
+        futures = [producer.send("one", b"x" * 900) for _ in range(8)]
+        assert time.monotonic() - started > 0.1
+        assert all(future.exception(10) is None for future in futures)
+
+
+def test_full_memory_fails_the_record_after_max_block_ms(broker: StoringBroker) -> None:
+    broker.gate.clear()
+    producer = connect(broker, batch_size=1000, buffer_memory=2000, linger_ms=0, max_block_ms=100)
+    futures = [producer.send("one", b"x" * 900) for _ in range(4)]
+    broker.gate.set()
+    producer.close()
+
+    assert [type(future.exception(0)) for future in futures[:2]] == [type(None)] * 2
+    assert isinstance(futures[-1].exception(0), errors.BufferExhaustedError)
+
+
+# --- headers, timestamps
+
+
+def test_headers_and_timestamps_travel_and_headers_turn_read_only(broker: StoringBroker) -> None:
+    headers = RecordHeaders([("a", b"1")]).add("b", None)
+    record = ProducerRecord("one", b"v", headers=headers, timestamp_ms=123)
+    with connect(broker) as producer:
+        producer.send(record).result(10)
+        producer.send("one", b"v", headers={"c": b"2"}).result(10)
+
+    first, second = (stored for _, stored in broker.records)
+    assert (list(first.headers), first.timestamp) == ([("a", b"1"), ("b", None)], 123)
+    assert list(second.headers) == [("c", b"2")]
+    assert abs(second.timestamp - time.time() * 1000) < 60_000
+    with pytest.raises(IllegalStateError):
+        headers.add("late", b"")
+
+
+# --- flush, close
+
+
+@pytest.mark.shows("S3.40", breaks=f"{PRODUCER}.flush")
+def test_flush_sends_what_lingers_and_returns_when_all_of_it_is_done(broker: StoringBroker) -> None:
+    with connect(broker, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        futures = [producer.send("one", b"v") for _ in range(10)]
+        assert not any(future.done() for future in futures)
+
+        producer.flush(10)
+
+        assert all(future.done() for future in futures)
+
+
+def test_flush_with_a_timeout_says_what_is_left_and_the_records_go_on(broker: StoringBroker) -> None:
+    broker.gate.clear()
+    with connect(broker) as producer:
+        future = producer.send("one", b"v")
+        with pytest.raises(KafkaTimeoutError, match="1 records were not acknowledged within"):
+            producer.flush(0.05)
+        broker.gate.set()
+        assert future.result(10).offset == 0
+
+
+@pytest.mark.shows("S3.41", breaks=f"{PRODUCER}.close")
+def test_a_closed_producer_takes_no_records_and_closing_twice_is_fine(broker: StoringBroker) -> None:
+    producer = connect(broker)
+    future = producer.send("one", b"v")
+    producer.close()
+    producer.close()
+
+    assert future.result(0).offset == 0
+    with pytest.raises(IllegalStateError, match="closed"):
+        producer.send("one", b"v")
+    with pytest.raises(IllegalStateError):
+        producer.partitions_for("one")
+
+
+@pytest.mark.parametrize("timeout", [0, 0.1])
+def test_close_with_a_timeout_fails_what_is_left_and_never_hangs(
+    broker: StoringBroker, timeout: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.gate.clear()
+    seen: list[Any] = []
+    producer = connect(broker)
+    futures = [producer.send("one", b"v", on_delivery=lambda _, error: seen.append(error)) for _ in range(3)]
+
+    producer.close(timeout)
+
+    assert ["closed before the record was acknowledged" in str(future.exception(0)) for future in futures] == [True] * 3
+    assert len(seen) == 3
+    assert producer.metrics()["buffer-available-bytes"] == producer.metrics()["buffer-total-bytes"]
+
+
+def test_closing_from_a_callback_does_not_wait_for_itself(broker: StoringBroker) -> None:
+    producer = connect(broker)
+    closed = threading.Event()
+
+    def on_delivery(*_: Any) -> None:
+        producer.close()
+        closed.set()
+
+    producer.send("one", b"v", on_delivery=on_delivery)
+
+    assert closed.wait(10)
+    producer.close()
+
+
+def test_flushing_from_a_callback_is_refused(broker: StoringBroker) -> None:
+    seen: list[Any] = []
+    with connect(broker) as producer:
+
+        def on_delivery(*_: Any) -> None:
+            try:
+                producer.flush()
+            except IllegalStateError as error:
+                seen.append(error)
+
+        producer.send("one", b"v", on_delivery=on_delivery).result(10)
+
+    assert "callback" in str(seen[0])
+
+
+def test_a_forgotten_producer_warns_and_ends_its_thread(broker: StoringBroker) -> None:
+    producer = connect(broker)
+    producer.send("one", b"v").result(10)
+    thread = producer._thread
+
+    del producer
+    with pytest.warns(ResourceWarning, match="never closed"):
+        gc.collect()
+    thread.join(10)
+
+    assert not thread.is_alive()
+
+
+# --- more
+
+
+def test_many_threads_share_one_producer(broker: StoringBroker) -> None:
+    with connect(broker, batch_size=500, linger_ms=0) as producer:
+
+        def work(name: int) -> None:
+            for number in range(300):
+                producer.send("test", b"%d:%d" % (name, number), b"%d" % name)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush(20)
+
+    for name in range(4):
+        mine = [value for value in broker.values if value.startswith(b"%d:" % name)]
+        assert mine == [b"%d:%d" % (name, number) for number in range(300)]
+
+
+def test_a_future_can_be_awaited(broker: StoringBroker) -> None:
+    async def send_and_await() -> str:
+        return str(await producer.send("one", b"v"))
+
+    with connect(broker) as producer:
+        assert asyncio.run(send_and_await()) == "one-0@0"
+
+
+def test_partitions_for_a_topic(broker: StoringBroker) -> None:
+    with connect(broker) as producer:
+        assert [info.partition for info in producer.partitions_for("test")] == [0, 1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_refused_and_does_not_disturb_the_parent(broker: StoringBroker) -> None:
+    context = multiprocessing.get_context("fork")
+    with connect(broker) as producer:
+        producer.send("one", b"before").result(10)
+        receiving, sending = context.Pipe(duplex=False)
+
+        def child() -> None:
+            said = []
+            for attempt in (
+                lambda: producer.send("one", b"child"),
+                producer.flush,
+                lambda: producer.partitions_for("one"),
+            ):
+                try:
+                    attempt()
+                except IllegalStateError as error:
+                    said.append(str(error))
+            producer.close()
+            sending.send(said)
+
+        process = context.Process(target=child)
+        process.start()
+        assert receiving.poll(20)
+        said = receiving.recv()
+        process.join(20)
+        producer.send("one", b"after").result(10)
+
+    assert len(said) == 3
+    assert all("made before the process forked" in line for line in said)
+    assert broker.values == [b"before", b"after"]
+
+
+def test_metrics_count_what_was_sent(broker: StoringBroker) -> None:
+    with connect(broker, linger_ms=50) as producer:
+        for _ in range(10):
+            producer.send("one", b"x" * 100)
+        producer.flush(10)
+        found = producer.metrics()
+
+    assert (found["record-send-total"], found["request-total"], found["requests-in-flight"]) == (10, 1, 0)
+    assert found["batch-size-avg"] > 1000
+    assert found["record-queue-time-avg"] >= 0
+    assert found["request-latency-max"] > 0
+    assert found["buffer-available-bytes"] == found["buffer-total-bytes"] == 33554432
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"enable_idempotence": True, "acks": "1"}, "acks=1 and enable.idempotence=true contradict"),
+        ({"enable_idempotence": True, "retries": 0}, "retries=0"),
+        ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
+        ({"delivery_timeout_ms": 1000, "linger_ms": 500, "request_timeout_ms": 600}, "at least .* = 1100"),
+        ({"transactional_id": "t"}, "not supported yet.*transactions"),
+        ({"lingerms": 5}, "linger.ms"),
+        ({"partitioner_class": "NoSuchPartitioner"}, "RoundRobinPartitioner"),
+        ({"partitioner_class": object}, "no method partition"),
+        ({"compression_type": "brotli"}, "compression.type"),
+    ],
+)
+def test_settings_that_contradict_or_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Producer(bootstrap_servers="localhost:1", **settings)
+
+
+def test_acks_without_idempotence_being_asked_for_turns_it_off(broker: StoringBroker) -> None:
+    with connect(broker, acks="1") as producer:
+        producer.send("one", b"v").result(10)
+
+    assert all(header.request_api_key != ApiKey.INIT_PRODUCER_ID for header, _ in broker.received)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"topic": 5}, errors.IllegalTypeError),
+        ({"topic": "one", "partition": "0"}, errors.IllegalTypeError),
+        ({"topic": "one", "partition": -1}, errors.IllegalArgumentError),
+        ({"topic": "one", "headers": [("a", "text")]}, errors.IllegalTypeError),
+        ({"topic": "one", "headers": ["ab c"]}, errors.IllegalTypeError),
+        ({"topic": "one", "timestamp_ms": -5}, errors.IllegalArgumentError),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_and_nothing_is_sent(
+    broker: StoringBroker, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    with connect(broker) as producer:
+        with pytest.raises(error):
+            producer.send(**arguments)
+        producer.flush(10)
+        assert producer.metrics()["buffer-available-bytes"] == 33554432
+
+    assert broker.records == []
