@@ -43,6 +43,8 @@ def load(days: int | None = None) -> Tables:
     flights["hour"] = hour
     flights["scheduled"] = hour + pd.to_timedelta(flights["minute"], unit="min")
     weather = pd.read_csv(folder / "weather.csv").drop(columns="hour")
+    measurements = weather.select_dtypes("float").columns
+    weather[measurements] = weather[measurements].round(5)  # some carry the noise of an earlier conversion
     weather["hour"] = pd.to_datetime(weather["time_hour"], utc=True)
     if days is not None:
         end = flights["hour"].min().normalize() + pd.Timedelta(days=days)

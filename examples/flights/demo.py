@@ -74,10 +74,14 @@ class Meter:
 
 
 def create_topics(servers: str, topics: Topics) -> None:
-    """Create the demo's topics with their partitions."""
+    """Create the demo's topics with their partitions; they keep everything, for the events are years old."""
+    forever = {"retention.ms": "-1"}
     with AdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics(
-            [NewTopic(name, num_partitions=PARTITIONS[role]) for role, name in topics._asdict().items()]
+            [
+                NewTopic(name, num_partitions=PARTITIONS[role], configs=forever)
+                for role, name in topics._asdict().items()
+            ]
         )
 
 
@@ -227,6 +231,8 @@ def main() -> int:
     parser.add_argument("--days", type=int, help="only the first so many days of the year")
     arguments = parser.parse_args()
     console, topics = Console(), Topics()
+    if not console.is_terminal:
+        console.width = 120
     folder = Path(tempfile.mkdtemp(prefix="barnabas-demo-"))
     data = OUTPUT.resolve() / "broker" if arguments.keep else folder / "broker"
     shutil.rmtree(data, ignore_errors=True)

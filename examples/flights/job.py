@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from data import Tables
@@ -20,24 +24,39 @@ WATERMARK = "2 days"
 
 
 def session(folder: Path) -> SparkSession:
-    """A local Spark on two cores that keeps quiet and leaves its files in `folder`."""
+    """A local Spark on two cores that leaves its files in `folder`, and what it has to say in spark.log there."""
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.streaming.noDataProgressEventInterval": "1000",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("flights")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    with errors_into(folder / "spark.log"):
+        spark = builder.getOrCreate()
     barnabas_spark.register(spark)
     return spark
+
+
+@contextmanager
+def errors_into(path: Path) -> Iterator[None]:
+    """Let processes that start in the meantime write their errors to a file."""
+    saved = os.dup(2)
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def read_topic(spark: SparkSession, servers: str, topic: str) -> DataFrame:

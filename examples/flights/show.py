@@ -25,15 +25,15 @@ def worst_hours(frame: pd.DataFrame, console: Console, count: int = 10) -> None:
     table = Table(title=f"The {count} worst hours of 2013 (at least 10 departures)", title_justify="left")
     for name in ("Airport", "Hour (New York)"):
         table.add_column(name, no_wrap=True)
-    for name in ("Departed", "Cancelled", "Mean delay", "Worst", "Wind mph", "Rain in", "Sight mi"):
+    for name in ("Flew", "Cancelled", "Mean delay", "Worst", "Wind", "Rain", "Sight"):
         table.add_column(name, justify="right")
     busy = frame[frame["departures"] >= 10].nlargest(count, "mean_delay")
     for row in busy.itertuples():
         table.add_row(
             f"{row.origin} {row.airport}", f"{row.local:%a %d %b %H:%M}", str(row.departures), str(row.cancellations),
             f"{row.mean_delay:.0f} min", f"{row.worst_delay:.0f} min", *(
-                "?" if pd.isna(value) else f"{value:.{digits}f}"
-                for value, digits in ((row.wind_speed, 0), (row.precip, 2), (row.visib, 1))
+                "?" if pd.isna(value) else f"{value:.{digits}f} {unit}"
+                for value, digits, unit in ((row.wind_speed, 0, "mph"), (row.precip, 2, "in"), (row.visib, 1, "mi"))
             ),
         )  # fmt: skip
     console.print(table)

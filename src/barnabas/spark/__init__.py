@@ -18,4 +18,21 @@ def register(spark: SparkSession) -> None:
     """
     from barnabas.spark.data_source import BarnabasDataSource
 
+    _warn_of_another_python(spark)
     spark.dataSource.register(BarnabasDataSource)
+
+
+def _warn_of_another_python(spark: SparkSession) -> None:
+    """A local Spark that runs its workers with another Python than this one will not find barnabas there."""
+    import shutil
+    import sys
+    import warnings
+
+    context = spark.sparkContext
+    worker = shutil.which(context.pythonExec)
+    if context.master.startswith("local") and worker != sys.executable:
+        warnings.warn(
+            f"Spark runs its Python workers with {worker or context.pythonExec}, this is {sys.executable}: if they "
+            "cannot import barnabas, set the environment variable PYSPARK_PYTHON to the latter before Spark starts",
+            stacklevel=3,
+        )
