@@ -233,9 +233,17 @@ class OsDirectoryLock:
 
 
 class OsFileSystem:
-    """The operating system's files. Keeps at most `max_open_files` descriptors open and reopens files as needed."""
+    """The operating system's files. Keeps at most `max_open_files` descriptors open and reopens files as needed.
 
-    def __init__(self, max_open_files: int = 4096) -> None:
+    By default that is half of what the process may have, so that as many are left for connections.
+    """
+
+    def __init__(self, max_open_files: int | None = None) -> None:
+        if max_open_files is None:
+            import resource
+
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            max_open_files = 1 << 16 if limit == resource.RLIM_INFINITY else max(limit // 2, 16)
         self.max_open_files = max_open_files
         self.opened: deque[OsFile] = deque()
         self._syncs: SimpleQueue[OsSync] | None = None

@@ -55,6 +55,7 @@ class LogConfig:
         "index_interval_bytes",
         "max_compaction_lag_ms",
         "max_message_bytes",
+        "max_segment_ms",
         "message_timestamp_after_max_ms",
         "message_timestamp_before_max_ms",
         "message_timestamp_type",
@@ -106,6 +107,7 @@ class LogConfig:
         self.cleanup_policy = _policies(given.get("cleanup.policy", "delete"))
         self.compact = "compact" in self.cleanup_policy
         self.delete = "delete" in self.cleanup_policy
+        self.max_segment_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
 
     def __repr__(self) -> str:
         return f"LogConfig({self.originals!r})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from barnabas.broker.log.abstract_index import CorruptIndexError
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
@@ -103,7 +104,8 @@ class LogSegment:
         self.base_offset = base_offset
         self.suffix = ""
         self.created_ms: int | None = None
-        self.roll_jitter_ms = 0
+        # Spread by name and offset: the same on every start, and no two partitions roll together.
+        self.roll_jitter_ms = crc32(f"{directory}/{base_offset}".encode()) % (config.segment_jitter_ms + 1)
         self.index_interval_bytes = config.index_interval_bytes
         self.records = FileRecords(filesystem, self.path(LOG_FILE_SUFFIX), size)
         index_size = config.segment_index_bytes
@@ -181,7 +183,9 @@ class LogSegment:
             self.created_ms = now_ms
         return (
             self.size > config.segment_bytes - size
-            or (self.size > 0 and self._time_waited(now_ms, max_timestamp) > config.segment_ms - self.roll_jitter_ms)
+            or (
+                self.size > 0 and self._time_waited(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms
+            )
             or self.offset_index.is_full
             or self.time_index.is_full
             or not self.offset_index.can_append(last_offset)
@@ -348,12 +352,9 @@ class LogSegment:
     def complete_indexes(self) -> None:
         """Add the entry that tells the largest timestamp of all, and write the index files."""
         self.time_index.maybe_append(*self.max_timestamp)
-        self.write_indexes()
-
-    def write_indexes(self) -> None:
-        """Bring the index files up to date, without waiting for the disk."""
-        self._offset_index.write()
-        self._time_index.write()
+        for index in (self._offset_index, self._time_index):
+            index.write()
+            index.close_file()
 
     def truncate_bytes(self, size: int) -> None:
         """Cut the file behind `size` bytes."""
