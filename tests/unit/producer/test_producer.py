@@ -19,6 +19,7 @@ from barnabas.client.producer.partitioner import partition_for_key
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.producer_record import ProducerRecord, RecordHeaders
 from barnabas.client.producer.record_accumulator import RecordAccumulator
+from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.sender import Sender
 from barnabas.client.serializers import StringSerializer
 from barnabas.errors import ConfigError, IllegalStateError, KafkaTimeoutError, RecordTooLargeError, SerializationError
@@ -328,7 +329,7 @@ def test_a_record_over_a_limit_fails_through_future_and_callback_before_it_is_ap
         assert future.done()
         with pytest.raises(RecordTooLargeError, match=limit.replace("_", r"\.")):
             future.result(0)
-        assert seen == [(("one", -1, -1, -1, -1, -1), future.exception(0))]
+        assert seen == [(RecordMetadata("one", -1, -1), future.exception(0))]
         assert producer.metrics()["record-error-total"] == 1
         assert producer.send("one", b"x" * 19_000).exception(10) is None
 

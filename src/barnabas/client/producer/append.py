@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
 
@@ -18,9 +18,6 @@ try:
     import cython
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # the same names where Cython is not installed
-
-if TYPE_CHECKING:
-    from barnabas.client.producer.record_metadata import RecordMetadata
 
 # A record batch's header, and the most that a record adds to its key, value and headers: its own length, attributes,
 # timestamp delta and offset delta.
@@ -115,6 +112,68 @@ def record_size_upper_bound(
 @cython.no_gc
 @cython.freelist(256)
 @cython.cclass
+class RecordMetadata:
+    """A stored record's place in the log; prints as `topic-partition@offset`, as in Kafka.
+
+    `offset` is -1 where the broker did not tell (acks=0, a duplicate whose offset it has forgotten, a failed record).
+    `timestamp` is in epoch milliseconds: the broker's where the topic stamps on append, else the record's own. The
+    sizes are in bytes, -1 for null.
+    """
+
+    topic: Any = cython.declare(object, visibility="readonly")
+    partition = cython.declare(cython.int, visibility="readonly")
+    offset = cython.declare(cython.longlong, visibility="readonly")
+    timestamp: Any = cython.declare(object, visibility="readonly")
+    serialized_key_size = cython.declare(cython.int, visibility="readonly")
+    serialized_value_size = cython.declare(cython.int, visibility="readonly")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int = -1,
+        serialized_key_size: int = -1,
+        serialized_value_size: int = -1,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.serialized_key_size = serialized_key_size
+        self.serialized_value_size = serialized_value_size
+
+    def _fields(self) -> tuple[Any, ...]:
+        return (
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp,
+            self.serialized_key_size,
+            self.serialized_value_size,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RecordMetadata) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp={self.timestamp}, serialized_key_size={self.serialized_key_size}, "
+            f"serialized_value_size={self.serialized_value_size})"
+        )
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+@cython.cclass
 class FutureRecordMetadata:
     """What becomes of one record; `send()` returns it.
 
@@ -160,17 +219,22 @@ class FutureRecordMetadata:
         return self._metadata(place), error
 
     def _metadata(self, place: tuple[Any, int, int]) -> RecordMetadata:
-        from barnabas.client.producer.record_metadata import RecordMetadata
-
         topic_partition, offset, log_append_time = place
-        return RecordMetadata(
-            topic_partition.topic,
-            topic_partition.partition,
-            offset,
-            log_append_time if log_append_time != -1 else self._timestamp,
-            self._key_size,
-            self._value_size,
-        )
+        timestamp = log_append_time if log_append_time != -1 else self._timestamp
+        return self._metadata_at(topic_partition.topic, topic_partition.partition, offset, timestamp)
+
+    @cython.cfunc
+    def _metadata_at(
+        self, topic: Any, partition: cython.int, offset: cython.longlong, timestamp: Any
+    ) -> RecordMetadata:
+        metadata: RecordMetadata = RecordMetadata.__new__(RecordMetadata)
+        metadata.topic = topic
+        metadata.partition = partition
+        metadata.offset = offset
+        metadata.timestamp = timestamp
+        metadata.serialized_key_size = self._key_size
+        metadata.serialized_value_size = self._value_size
+        return metadata
 
     def __await__(self) -> Any:
         from barnabas.client.producer.record_metadata import wait_in_loop
@@ -197,6 +261,35 @@ def _new_future(
     future._key_size = -1 if key is None else len(key)
     future._value_size = -1 if value is None else len(value)
     return future
+
+
+def run_delivery_callbacks(callbacks: list[Any], result: Any, on_error: Callable[..., object]) -> None:
+    """Call each record's `on_delivery`; `callbacks` holds futures and callbacks in turn, `result` is their batch's.
+
+    What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is called.
+    """
+    topic: Any = result.topic_partition.topic
+    partition: cython.int = result.topic_partition.partition
+    base_offset: cython.longlong = result.base_offset
+    stamped: cython.bint = result.log_append_time != -1
+    succeeded: cython.bint = result.error is None and base_offset >= 0
+    metadata: RecordMetadata
+    error: Any
+    future: FutureRecordMetadata
+    at: cython.Py_ssize_t
+    for at in range(0, len(callbacks), 2):
+        future = callbacks[at]
+        if succeeded and future.request_result is result:
+            timestamp: Any = result.log_append_time if stamped else future._timestamp
+            metadata = future._metadata_at(topic, partition, base_offset + future.relative_offset, timestamp)
+            error = None
+        else:
+            # A failed record, or one that came here from a batch that was split.
+            metadata, error = future.metadata_and_error()
+        try:
+            callbacks[at + 1](metadata, error)
+        except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
+            on_error(result.topic_partition, callbacks[at + 1])
 
 
 def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value: bytes | None) -> FutureRecordMetadata:

@@ -172,9 +172,16 @@ def run_callback(topic_partition: TopicPartition, callback: Callable[..., object
     """Call the user's callback; what it raises is logged and harms nothing."""
     try:
         callback(*arguments)
-    except Exception:
-        import logging
+    except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
+        log_callback_error(topic_partition, callback)
 
-        logging.getLogger("barnabas.producer").exception(
-            "A callback for a record in %s raised an error; the record itself is not affected", topic_partition
-        )
+
+def log_callback_error(topic_partition: TopicPartition, callback: object) -> None:
+    """Log the error that is being handled as one that the callback raised."""
+    import logging
+
+    logging.getLogger("barnabas.producer").exception(
+        "The callback %r for a record in %s raised an error; the record itself is not affected",
+        callback,
+        topic_partition,
+    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from barnabas.client.producer.append import AppendableBatch
-from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
+from barnabas.client.producer.append import AppendableBatch, run_delivery_callbacks
+from barnabas.client.producer.produce_request_result import ProduceRequestResult, log_callback_error
 from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
@@ -183,9 +182,8 @@ class ProducerBatch(AppendableBatch):
             return False
         self.final_state = state
         self.request_result.set(base_offset, log_append_time, error, record_errors)
-        for future, callback in self._take_callbacks():
-            metadata, problem = future.metadata_and_error()
-            run_callback(self.topic_partition, callback, metadata, problem)
+        callbacks, self.callbacks = self.callbacks, []
+        run_delivery_callbacks(callbacks, self.request_result, log_callback_error)
         self.request_result.complete()
         return True
 
@@ -212,16 +210,13 @@ class ProducerBatch(AppendableBatch):
             if self.has_sequence:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = increment_sequence(sequence, part.record_count)
-        for future, callback in self._take_callbacks():
+        callbacks, self.callbacks = self.callbacks, []
+        for future, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             parts[bisect_right(firsts, future.relative_offset) - 1].callbacks += (future, callback)
         self.final_state = FinalState.FAILED
         self.request_result.error = RecordBatchTooLargeError("The batch was split into smaller ones")
         self.request_result.split([(first, part.request_result) for first, part in zip(firsts, parts, strict=True)])
         return parts
-
-    def _take_callbacks(self) -> Iterator[tuple[Any, Any]]:
-        taken, self.callbacks = self.callbacks, []
-        return zip(taken[::2], taken[1::2], strict=True)
 
     def __repr__(self) -> str:
         return f"ProducerBatch(topicPartition={self.topic_partition}, recordCount={self.record_count})"

@@ -1,30 +1,10 @@
-"""Where a record was stored."""
+"""Where a record was stored, and how to wait for that in asyncio."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
 
-if TYPE_CHECKING:
-    from barnabas.client.producer.append import FutureRecordMetadata
-
-
-class RecordMetadata(NamedTuple):
-    """A stored record's place in the log; prints as `topic-partition@offset`, as in Kafka.
-
-    `offset` is -1 where the broker did not tell (acks=0, a duplicate whose offset it has forgotten, a failed record).
-    `timestamp` is in epoch milliseconds: the broker's where the topic stamps on append, else the record's own. The
-    sizes are in bytes, -1 for null.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    serialized_key_size: int
-    serialized_value_size: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}@{self.offset}"
+__all__ = ["RecordMetadata", "wait_in_loop"]
 
 
 async def wait_in_loop(future: FutureRecordMetadata) -> RecordMetadata:
