@@ -106,13 +106,14 @@ class ConsumerNetworkClient:
     ) -> float:
         """Transmit what is queued, take answers in, complete futures; returns the time after it.
 
-        Waits at most `timeout` seconds, and not at all when there are answers to tell of or `should_block` says no.
+        Waits at most `timeout` seconds, and not at all when it had answers to tell of, which may change what the
+        caller wants to wait for, or when `should_block` says no.
         Raises `WakeupError` after `wakeup`.
         """
         self.now = now
-        self.fire_pending_completed_requests()
+        has_news = self.fire_pending_completed_requests()
         delay = self._try_send(now)
-        if self._pending_completion or (should_block is not None and not should_block()):
+        if has_news or self._pending_completion or (should_block is not None and not should_block()):
             timeout = 0.0
         elif self._unsent and not self.client.in_flight_request_count():
             timeout = min(timeout, delay, self._retry_backoff)
@@ -132,11 +133,13 @@ class ConsumerNetworkClient:
         self._try_send(now)
         self.client.poll(0.0, now)
 
-    def fire_pending_completed_requests(self) -> None:
-        """Complete the futures of all requests that are finished."""
+    def fire_pending_completed_requests(self) -> bool:
+        """Complete the futures of all requests that are finished; tells whether there were any."""
         pending = self._pending_completion
+        has_news = bool(pending)
         while pending:
             pending.popleft().fire_completion()
+        return has_news
 
     def wakeup(self) -> None:
         """End the `poll` in progress, or the next one, with `WakeupError`. From any thread or signal handler."""

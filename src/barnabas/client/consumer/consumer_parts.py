@@ -82,13 +82,14 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     )
     client = _network_client(config, environment, metadata)
     fetch_config = FetchConfig.of(config, config.key_deserializer, config.value_deserializer)
-    fetcher = Fetcher(client, metadata, subscriptions, fetch_config)
+    retry_backoff = config.get_seconds("retry.backoff.ms")
+    fetcher = Fetcher(client, metadata, subscriptions, fetch_config, retry_backoff=retry_backoff)
     offset_fetcher = OffsetFetcher(
         client,
         metadata,
         subscriptions,
         isolation_level=fetch_config.isolation_level,
-        retry_backoff=config.get_seconds("retry.backoff.ms"),
+        retry_backoff=retry_backoff,
         wall_clock_ms=environment.wall_clock_ms,
     )
     coordinator = None

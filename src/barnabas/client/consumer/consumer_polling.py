@@ -166,7 +166,7 @@ class ConsumerPolling:
         wait = deadline - now
         if self._coordinator is not None:
             wait = min(wait, self._coordinator.time_to_next_poll(now))
-        if not self._subscriptions.has_all_fetch_positions:
+        if self._fetcher.is_backing_off or not self._subscriptions.has_all_fetch_positions:
             wait = min(wait, self._retry_backoff)
         return max(0.0, wait)
 

@@ -203,6 +203,7 @@ class FetchCollector:
         self._subscriptions.move_partition_to_end(partition)
         if self._is_stale(fetch):
             return
+        self._fetcher.back_off(partition)
         if code in _PASSING:
             log.debug("Fetching %s: %s, asking for new metadata", partition, name_of(code))
             self._metadata.request_update(reset_equivalent_backoff=False)

@@ -52,7 +52,10 @@ class Fetcher:
         metadata: ConsumerMetadata,
         subscriptions: SubscriptionState,
         config: FetchConfig,
+        *,
+        retry_backoff: float,
     ) -> None:
+        self._retry_backoff = retry_backoff
         self._client = client
         self._metadata = metadata
         self._subscriptions = subscriptions
@@ -63,6 +66,8 @@ class Fetcher:
         self._full_nodes: set[int] = set()
         # The last answer that is buffered of a partition: the next fetch goes on where it ends.
         self._last_buffered: dict[TopicPartition, CompletedFetch] = {}
+        # Partitions whose last fetch went wrong, and when to ask again: without a wait an error would make poll spin.
+        self._retry_at: dict[TopicPartition, float] = {}
         self._nothing_to_send: object = None
         self.completed_fetches: deque[CompletedFetch] = deque()
         self.metrics = FetchMetrics()
@@ -116,13 +121,17 @@ class Fetcher:
                     wanted[node_id], asked[node_id] = {}, {}
             if node_id not in wanted:
                 continue
+            if self._retry_at and self._retry_at.get(partition, now) > now:
+                is_final = False
+                continue
             last = self._last_buffered.get(partition)
             offset = last.end_offset if last is not None and last.seek_id == seek_id else position.offset
             wanted[node_id][partition] = FetchPartitionData(
                 cluster.topic_id(partition.topic) or ZERO_UUID, offset, self._config.max_partition_bytes, epoch
             )
             asked[node_id][partition] = (offset, seek_id)
-        return wanted, nodes, asked, is_final
+        self._retry_at = {partition: at for partition, at in self._retry_at.items() if at > now}
+        return {node_id: found for node_id, found in wanted.items() if found}, nodes, asked, is_final
 
     def _session(self, node_id: int) -> FetchSessionHandler:
         session = self._sessions.get(node_id)
@@ -187,6 +196,15 @@ class Fetcher:
         self._pending_nodes.discard(node.id)
         self._session(node.id).handle_error()
         self._metadata.request_update(reset_equivalent_backoff=False)
+
+    def back_off(self, partition: TopicPartition) -> None:
+        """Ask nothing more of a partition for retry.backoff.ms."""
+        self._retry_at[partition] = self._client.now + self._retry_backoff
+
+    @property
+    def is_backing_off(self) -> bool:
+        """Whether some partition waits to be asked again."""
+        return bool(self._retry_at)
 
     # --- the buffer
 
