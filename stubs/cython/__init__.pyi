@@ -27,6 +27,7 @@ size_t: TypeAlias = builtins.int
 double: TypeAlias = builtins.float
 # Uncompiled, a pointer to bytes is the buffer itself.
 p_uchar: TypeAlias = bytearray | memoryview[builtins.int]
+p_void: TypeAlias = Any
 p_int: TypeAlias = memoryview[builtins.int]
 p_longlong: TypeAlias = memoryview[builtins.int]
 p_char: TypeAlias = bytearray | memoryview[builtins.int]

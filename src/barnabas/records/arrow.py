@@ -157,7 +157,8 @@ class ColumnBuilder:
         if name == "headers":
             return _headers(pa, field.type, decoder)
         numbers = decoder.offsets_array if name == "offset" else decoder.timestamps_array
-        return pa.Array.from_buffers(field.type, decoder.rows, [None, pa.py_buffer(numbers)])
+        used = memoryview(numbers)[: 8 * decoder.rows]
+        return pa.Array.from_buffers(field.type, decoder.rows, [None, pa.py_buffer(used)])
 
 
 def _binary(pa: Any, arrow_type: pa.DataType, column: BinaryColumn) -> pa.Array:
@@ -190,7 +191,7 @@ def _headers(pa: Any, arrow_type: pa.ListType, decoder: ColumnDecoder) -> pa.Arr
     values = _binary(pa, struct.field("value").type, decoder.header_values)
     children = pa.StructArray.from_arrays([names, values], fields=list(struct))
     valid = pa.py_buffer(decoder.header_valid_array) if decoder.rows_without_headers else None
-    ends = pa.py_buffer(decoder.header_ends_array)
+    ends = pa.py_buffer(memoryview(decoder.header_ends_array)[: 4 * (decoder.rows + 1)])
     return pa.Array.from_buffers(
         arrow_type, decoder.rows, [valid, ends], null_count=decoder.rows_without_headers, children=[children]
     )

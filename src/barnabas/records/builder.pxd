@@ -2,13 +2,15 @@
 
 cimport cython
 
-from barnabas.records.native cimport bytearray_address, copy_bytes, copy_range, number_size
+from barnabas.records.native cimport (
+    buffer_address, copy_bytes, copy_range, finished, hold, new_buffer, number_size
+)
 from barnabas.records.rows cimport ArrowRows, BinaryRows
 
 
 @cython.final
 cdef class RecordBatchBuilder:
-    cdef bytearray buffer
+    cdef object buffer
     cdef unsigned char *data
     cdef Py_ssize_t position
     cdef Py_ssize_t allocated
@@ -29,6 +31,7 @@ cdef class RecordBatchBuilder:
     cdef int put_value(self, BinaryRows rows, Py_ssize_t row) except -1
     cdef int put_row_headers(self, ArrowRows rows, Py_ssize_t row) except -1
     cdef int put_headers(self, list headers) except -1
+    cdef bytes close_in_place(self, long long base_offset, int partition_leader_epoch, bytes header)
     cdef int reserve(self, Py_ssize_t end) except -1
     cdef void put_number(self, long long number) noexcept nogil
     cdef void put_bytes(self, bytes item, Py_ssize_t size) noexcept

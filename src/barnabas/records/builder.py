@@ -15,12 +15,27 @@ import struct
 from typing import TYPE_CHECKING
 
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError
-from barnabas.records.batch_header import CONTROL_BIT, HEADER_SIZE, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
+from barnabas.records.batch_header import (
+    CHECKSUM_START,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, compress
 
 if not cython.compiled:
-    from barnabas.records.native import bytearray_address, copy_bytes, copy_range, number_size
+    from barnabas.records.native import (
+        buffer_address,
+        copy_bytes,
+        copy_range,
+        finished,
+        hold,
+        new_buffer,
+        number_size,
+    )
     from barnabas.records.rows import ArrowRows, BinaryRows
 
 if TYPE_CHECKING:
@@ -28,7 +43,8 @@ if TYPE_CHECKING:
 
 _BEFORE_CHECKSUM = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
-_FIRST_ALLOCATION = 16 * 1024
+# Memory that is not written to costs nothing, growing does.
+_FIRST_ALLOCATION = 1024 * 1024
 _MAX_SIZE = 0x7FFFFFFF
 
 
@@ -58,8 +74,8 @@ class RecordBatchBuilder:
         # The room for records, in bytes before compression.
         self.limit = min(_MAX_SIZE, HEADER_SIZE + int(max(0, capacity - HEADER_SIZE) / self.compression_ratio))
         self.allocated = min(self.limit, _FIRST_ALLOCATION)
-        self.buffer = bytearray(self.allocated)
-        self.data = bytearray_address(self.buffer)
+        self.buffer = new_buffer(self.allocated)
+        self.data = buffer_address(self.buffer)
         self.position = HEADER_SIZE
         self.count = 0
         self.base_timestamp = self.highest_timestamp = -1
@@ -207,8 +223,10 @@ class RecordBatchBuilder:
         if end > 0x7FFFFFFF:
             raise IllegalArgumentError(f"a record batch of {end} bytes is more than Kafka's format can hold")
         self.allocated = max(end, min(2 * self.allocated, self.limit))
-        self.buffer.extend(bytes(self.allocated - len(self.buffer)))
-        self.data = bytearray_address(self.buffer)
+        larger = new_buffer(self.allocated)
+        copy_range(buffer_address(larger), 0, self.data, 0, self.position)
+        self.buffer = larger
+        self.data = buffer_address(larger)
         return 0
 
     def put_number(self, number: cython.longlong) -> None:
@@ -261,15 +279,27 @@ class RecordBatchBuilder:
             self.attributes, self.count - 1, self.base_timestamp, self.highest_timestamp,
             self.producer_id, self.producer_epoch, self.base_sequence, self.count,
         )  # fmt: skip
-        with memoryview(self.buffer) as view, view[HEADER_SIZE : self.position] as records:
-            payload = records if self.codec == "none" else compress(self.codec, records, self.level)
-            crc = crc32c(payload, crc32c(header))
-            size = HEADER_SIZE - LOG_OVERHEAD + len(payload)
-            front = _BEFORE_CHECKSUM.pack(base_offset, size, partition_leader_epoch, 2, crc)
-            batch = b"".join((front, header, payload))
         self.closed = True
-        self.buffer = bytearray()
-        return batch
+        if self.codec == "none":
+            return self.close_in_place(base_offset, partition_leader_epoch, header)
+        with memoryview(self.buffer) as view, view[HEADER_SIZE : self.position] as records:
+            payload = compress(self.codec, records, self.level)
+        self.buffer = new_buffer(0)
+        crc = crc32c(payload, crc32c(header))
+        size = HEADER_SIZE - LOG_OVERHEAD + len(payload)
+        front = _BEFORE_CHECKSUM.pack(base_offset, size, partition_leader_epoch, 2, crc)
+        return b"".join((front, header, payload))
+
+    def close_in_place(self, base_offset: cython.longlong, partition_leader_epoch: cython.int, header: bytes) -> bytes:
+        """Write the header before the records and make the buffer itself the batch."""
+        copy_bytes(self.data, CHECKSUM_START, header, len(header))
+        with memoryview(self.buffer) as view, view[CHECKSUM_START : self.position] as covered:
+            crc = crc32c(covered)
+        front = _BEFORE_CHECKSUM.pack(base_offset, self.position - LOG_OVERHEAD, partition_leader_epoch, 2, crc)
+        copy_bytes(self.data, 0, front, len(front))
+        held: cython.p_void = hold(self.buffer)
+        self.buffer = new_buffer(0)
+        return finished(held, self.position)
 
 
 def checked_headers(headers: Headers) -> EncodedHeaders:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from barnabas.records.cursor import RecordCursor
 
 if not cython.compiled:
-    from barnabas.records.native import bytearray_address, copy_range, int32_address, int64_address
+    from barnabas.records.native import bytearray_address, copy_range, int32_address, int64_address, new_bytearray
 
 if TYPE_CHECKING:
     from barnabas.records.batch_header import BatchHeader
@@ -315,8 +315,8 @@ class ColumnDecoder:
 
 
 def grown(array: bytearray, size: int) -> bytearray:
-    """A copy of `array` of `size` bytes; the new ones are 0."""
-    larger = bytearray(size)
+    """A copy of `array` of `size` bytes; the new ones may hold anything."""
+    larger = new_bytearray(size)
     larger[: len(array)] = array
     return larger
 

@@ -1,6 +1,8 @@
 # The C side of native.py: what each function does is written there.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcpy, memmove
 
 
@@ -9,6 +11,9 @@ cdef extern from "Python.h":
     char *PyByteArray_AS_STRING(object)
     char *PyBytes_AS_STRING(object)
     void PyObject_GC_UnTrack(void *)
+    bytearray PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
+    Py_ssize_t Py_REFCNT(PyObject *)
+    int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
 
 
 cdef inline unsigned char *view_address(object view) noexcept:
@@ -17,6 +22,34 @@ cdef inline unsigned char *view_address(object view) noexcept:
 
 cdef inline unsigned char *bytearray_address(object array) noexcept:
     return <unsigned char *> PyByteArray_AS_STRING(array)
+
+
+cdef inline bytearray new_bytearray(Py_ssize_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
+
+
+cdef inline object new_buffer(Py_ssize_t size):
+    return PyBytes_FromStringAndSize(NULL, size)
+
+
+cdef inline unsigned char *buffer_address(object buffer) noexcept:
+    return <unsigned char *> PyBytes_AS_STRING(buffer)
+
+
+cdef inline void *hold(object buffer) noexcept:
+    Py_INCREF(buffer)
+    return <void *> buffer
+
+
+cdef inline bytes finished(void *held, Py_ssize_t size):
+    cdef PyObject *buffer = <PyObject *> held
+    if Py_REFCNT(buffer) == 1:
+        _PyBytes_Resize(&buffer, size)
+        result = <object> buffer
+    else:
+        result = PyBytes_FromStringAndSize(PyBytes_AS_STRING(<object> buffer), size)
+    Py_DECREF(<object> buffer)
+    return result
 
 
 cdef inline int *int32_address(object array) noexcept:

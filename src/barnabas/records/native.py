@@ -16,6 +16,33 @@ def bytearray_address(array: bytearray) -> bytearray:
     return array
 
 
+def new_bytearray(size: int) -> bytearray:
+    """A bytearray of `size` bytes that may hold anything; not touching them saves a pass over the memory."""
+    return bytearray(size)
+
+
+def new_buffer(size: int) -> bytearray:
+    """A buffer of `size` bytes that may hold anything, to become `bytes` without a copy: in C it is a `bytes` already,
+    which nobody else may see before it is finished.
+    """
+    return bytearray(size)
+
+
+def buffer_address(buffer: bytearray) -> bytearray:
+    """The address of the first byte of a `new_buffer`; valid as long as the buffer lives."""
+    return buffer
+
+
+def hold(buffer: bytearray) -> bytearray:
+    """A buffer from `new_buffer`, held for `finished`; its owner drops it in between, so that no one else has it."""
+    return buffer
+
+
+def finished(held: bytearray, size: int) -> bytes:
+    """The first `size` bytes of a held buffer."""
+    return bytes(memoryview(held)[:size])
+
+
 def int32_address(array: bytearray) -> memoryview:
     """The same as an array of 32-bit integers in the machine's byte order."""
     return memoryview(array).cast("i")
