@@ -20,6 +20,11 @@ class Listener(NamedTuple):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """Host and port as clients write them, `*` for every address."""
+        return join_address(self.host or "*", self.port)
+
 
 class BrokerConfig(Config):
     """`Config` of the section "broker", with what has to be computed from several settings.
@@ -138,6 +143,11 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{text!r} is not an address: it must be HOST:PORT, such as 127.0.0.1:9092")
     return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:

@@ -209,11 +209,9 @@ class _Thread:
     def __init__(self, data_dir: str, listen: str, settings: dict[str, Any]):
         import threading
 
-        from barnabas.broker.config import BrokerConfig, parse_address
+        from barnabas.broker.config import BrokerConfig, join_address, parse_address
 
-        host, port = parse_address(listen)
-        shown = f"[{host}]" if ":" in host else host
-        self._config = BrokerConfig({**settings, "listeners": f"PLAINTEXT://{shown}:{port}"})
+        self._config = BrokerConfig({**settings, "listeners": f"PLAINTEXT://{join_address(*parse_address(listen))}"})
         self._data_dir = data_dir
         self._ready = threading.Event()
         self._problem: BaseException | None = None
@@ -231,7 +229,7 @@ class _Thread:
         from barnabas.broker.runner import BrokerRunner
 
         def on_ready(bound: list[Listener]) -> None:
-            self.address = f"{bound[0].host}:{bound[0].port}"
+            self.address = bound[0].address
             self._ready.set()
 
         try:

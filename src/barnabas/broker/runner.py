@@ -135,7 +135,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def listening_socket(listener: Listener) -> socket.socket:
     """A socket that listens where `listener` says. Raises BrokerStartError."""
-    shown = f"{listener.host or '*'}:{listener.port}"
     try:
         return bind(listener)
     except OSError as problem:
@@ -147,7 +146,7 @@ def listening_socket(listener: Listener) -> socket.socket:
             why = f"this machine has no such address ({problem.strerror})"
         else:
             why = str(problem)
-        raise BrokerStartError(f"cannot listen on {shown}: {why}") from problem
+        raise BrokerStartError(f"cannot listen on {listener.address}: {why}") from problem
 
 
 def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]:
@@ -165,7 +164,7 @@ def check_exposure(config: BrokerConfig) -> None:
     for listener in config.listeners:
         if not is_loopback(listener.host):
             raise BrokerStartError(
-                f"{listener.host or '*'}:{listener.port} can be reached from other machines, and there is no "
+                f"{listener.address} can be reached from other machines, and there is no "
                 "authentication yet: whoever connects may read and delete everything. Listen on 127.0.0.1, "
                 "or accept that with --allow-remote"
             )

@@ -102,7 +102,7 @@ def _run(args: Options | argparse.Namespace) -> int:
         check_exposure(config)
 
     def on_ready(bound: list[Listener]) -> None:
-        listening = ", ".join(f"{listener.host or '*'}:{listener.port}" for listener in bound)
+        listening = ", ".join(listener.address for listener in bound)
         gc.freeze()
         gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
@@ -139,12 +139,11 @@ def _chosen(assignments: list[str]) -> dict[str, str]:
 
 def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:
     if args.listen is not None:
-        from barnabas.broker.config import parse_address
+        from barnabas.broker.config import join_address, parse_address
 
-        host, port = parse_address(args.listen)
         # What the file advertises belongs to the listeners of the file.
         properties.pop("advertised.listeners", None)
-        chosen["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+        chosen["listeners"] = f"PLAINTEXT://{join_address(*parse_address(args.listen))}"
     elif "listeners" not in properties and "listeners" not in chosen:
         chosen["listeners"] = f"PLAINTEXT://{DEFAULT_LISTEN}"
     elif not args.allow_remote and "listeners" not in chosen:

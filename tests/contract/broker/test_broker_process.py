@@ -224,6 +224,15 @@ class TestEmbedded:
             with SocketClient(address) as client:
                 assert len(client.request(MetadataRequest(topics=None), 12).topics[0].partitions) == 4
 
+    @pytest.mark.parametrize("in_process", [False, True])
+    def test_it_listens_on_ipv6(self, in_process: bool) -> None:
+        if not socket.has_ipv6 or not ipv6_loopback():
+            pytest.skip("this machine has no IPv6 loopback address")
+        with Broker(listen="[::1]:0", in_process=in_process) as broker:
+            assert broker.bootstrap_servers == f"[::1]:{broker.port}"
+            with SocketClient(f"::1:{broker.port}") as client:
+                assert client.request(MetadataRequest(topics=[]), 12).brokers[0].host == "::1"
+
     def test_a_child_dies_with_its_parent(self, tmp_path: Path) -> None:
         code = "from barnabas import Broker; b = Broker(); print(b.pid, flush=True); input()"
         with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
@@ -255,6 +264,14 @@ class TestEmbedded:
         broker.stop()
         broker.stop()
         broker.close()
+
+
+def ipv6_loopback() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def alive(pid: int) -> bool:

@@ -117,6 +117,10 @@ class TestWaiting:
         append(client, b"a" * 100)
         assert len(values(only(client.responses[1]))) == 2
 
+    def test_min_bytes_above_max_bytes_means_max_bytes(self, client: CoreClient) -> None:
+        append(client, b"a" * 1000)
+        assert client.request(fetch("t", max_wait_ms=500, min_bytes=1 << 20, max_bytes=1000), 12) is not None
+
     def test_an_error_is_answered_at_once(self, client: CoreClient) -> None:
         assert client.request(fetch("missing", max_wait_ms=500), 12) is not None
 

@@ -11,6 +11,7 @@ import pytest
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.metadata_store import Change, Changes, MetadataStore, Operation, VersionConflictError
 from barnabas.broker.metadata.sqlite_store import SqliteStore
+from barnabas.errors import KafkaStorageError
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -102,7 +103,7 @@ def test_sqlite_applies_nothing_when_the_database_refuses(tmp_path: Path) -> Non
     other = sqlite3.connect(path, timeout=0)
     other.execute("BEGIN IMMEDIATE")
     store._database.execute("PRAGMA busy_timeout = 10")
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
+    with pytest.raises(KafkaStorageError, match="locked"):
         store.apply([Operation("a", {})])
     other.execute("ROLLBACK")
     other.close()

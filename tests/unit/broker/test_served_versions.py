@@ -206,3 +206,25 @@ class TestMalformedRequests:
         assert bad.closed
         assert "ZeroDivisionError" in broker.warnings[0]
         assert good.request(MetadataRequest(topics=None), 1) is not None
+
+    def test_an_idle_connection_is_closed(self) -> None:
+        broker = CoreBroker({"connections.max.idle.ms": 60_000})
+        idle, busy = broker.connect(), broker.connect()
+        for _ in range(4):
+            broker.advance(20)
+            assert busy.request(MetadataRequest(topics=[]), 1) is not None
+        assert (idle.closed, busy.closed) == (True, False)
+
+    def test_a_fault_in_a_service_is_reported_and_tried_again(
+        self, broker: CoreBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = broker.connect()
+        with monkeypatch.context() as patch:
+            patch.setattr(type(broker.node.logs), "step", lambda self, budget, now_ms: 1 / 0)
+            broker.advance(3)
+        assert 1 <= len(broker.warnings) <= 3
+        assert "LogMaintenance" in broker.warnings[0]
+        broker.warnings.clear()
+        broker.advance(5)
+        assert broker.warnings == []
+        assert client.request(MetadataRequest(topics=[]), 1) is not None

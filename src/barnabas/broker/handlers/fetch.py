@@ -52,9 +52,10 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     def finish(fetched: Fetched) -> FetchResponse:
         return _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
 
+    max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
     limits = FetchLimits(
-        request.min_bytes,
-        min(request.max_bytes, broker.config.get_int("fetch.max.bytes")),
+        min(request.min_bytes, max_bytes),
+        max_bytes,
         READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED,
     )
     fetched = read_targets(broker.replica_manager, targets.values(), limits)

@@ -59,7 +59,7 @@ class MetadataStore:
         """Apply all operations or none, durably, and tell the subscribers; gives the new version.
 
         `expected_versions` names for some keys the version their record must have, 0 for no record; a different one
-        raises VersionConflictError.
+        raises VersionConflictError. What the home cannot write raises KafkaStorageError.
         """
         raise NotImplementedError
 

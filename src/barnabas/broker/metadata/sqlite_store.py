@@ -16,6 +16,7 @@ from barnabas.broker.metadata.metadata_store import (
     Subscribers,
     VersionConflictError,
 )
+from barnabas.errors import KafkaStorageError
 
 FILE_NAME = "metadata.sqlite"
 
@@ -60,12 +61,12 @@ class SqliteStore(MetadataStore):
         return Changes(self._version, full, [Change(k, None if v is None else json.loads(v), n) for k, v, n in rows])
 
     def apply(self, operations: Iterable[Operation], expected_versions: Mapping[str, int] | None = None) -> int:
-        """See MetadataStore. Raises sqlite3.Error when the disk refuses."""
+        """See MetadataStore. Raises KafkaStorageError when the disk refuses; then nothing was applied."""
         version = self._version + 1
         changes = [Change(key, value, version) for key, value in operations]
         execute = self._database.execute
-        execute("BEGIN IMMEDIATE")
         try:
+            execute("BEGIN IMMEDIATE")
             self._check(expected_versions or {})
             self._database.executemany(
                 "INSERT OR REPLACE INTO record VALUES (?, ?, ?)",
@@ -74,9 +75,11 @@ class SqliteStore(MetadataStore):
             execute("UPDATE store SET version = ?", (version,))
             oldest = self._prune(version) if version % 1000 == 0 else self._oldest_readable
             execute("COMMIT")
-        except BaseException:
+        except (sqlite3.Error, VersionConflictError) as problem:
             if self._database.in_transaction:
                 execute("ROLLBACK")
+            if isinstance(problem, sqlite3.Error):
+                raise KafkaStorageError(f"the metadata cannot be written: {problem}") from problem
             raise
         self._version, self._oldest_readable = version, oldest
         self._subscribers.tell(Changes(version, False, changes))
