@@ -38,7 +38,7 @@ def offsets(records: list[ConsumerRecord]) -> list[int]:
     return [record.offset for record in records]
 
 
-@pytest.mark.shows("S1.38", breaks="barnabas.records.decoder:RecordsDecoder.make_record")
+@pytest.mark.shows("S1.38", breaks="barnabas.records.decoder:RecordsDecoder.take")
 def test_a_record_has_all_that_a_consumer_may_ask() -> None:
     builder = RecordBatchBuilder(1000)
     builder.try_append(123, b"key", b"value", [("h", b"x"), ("n", None)])
