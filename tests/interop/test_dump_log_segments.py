@@ -1,0 +1,142 @@
+"""Apache Kafka's DumpLogSegments reads our log files without complaint, and we read the directory of a real broker."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.log.append_origin import COORDINATOR
+from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records import RecordBatchBuilder, read_batches
+from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from tools import apache_kafka
+
+NOW = 1_700_000_000_000
+
+# kafka-tools-api, which Maven Central lacks, is these two types as far as DumpLogSegments is concerned.
+TOOLS_API = {
+    "Decoder": "public interface Decoder<T> { T fromBytes(byte[] bytes); }",
+    "StringDecoder": "public class StringDecoder implements Decoder<String> { public String fromBytes(byte[] bytes) "
+    "{ return new String(bytes, java.nio.charset.StandardCharsets.UTF_8); } }",
+}
+
+
+@pytest.fixture(scope="module")
+def dump_class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    missing = apache_kafka.why_not()
+    if missing or shutil.which("javac") is None:
+        pytest.skip(missing or "javac is missing, which makes up for a jar that Maven Central lacks")
+    folder = tmp_path_factory.mktemp("tools-api")
+    sources = []
+    for name, body in TOOLS_API.items():
+        source = folder / f"{name}.java"
+        source.write_text(f"package org.apache.kafka.tools.api; {body}")
+        sources.append(str(source))
+    subprocess.run(["javac", "-d", str(folder), *sources], check=True, timeout=60)
+    return f"{apache_kafka.classpath()}:{folder}"
+
+
+def dump(class_path: str, files: list[Path], *options: str) -> str:
+    names = ",".join(str(file) for file in files)
+    command = ["java", "-cp", class_path, "org.apache.kafka.tools.DumpLogSegments", *options, "--files", names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def send(log: UnifiedLog, sequence: int, count: int, codec: str = "none", *, transaction_of: int | None = None) -> None:
+    builder = RecordBatchBuilder(1 << 20, codec)
+    for at in range(count):
+        builder.try_append(NOW + (sequence + at) * 7 % 1000, b"key", f"{sequence + at}".encode() * 9, [("h", b"x")])
+    producer = 5 if transaction_of is None else transaction_of
+    builder.set_producer_state(producer, 0, sequence, transactional=transaction_of is not None)
+    log.append(builder.close(), now_ms=NOW)
+
+
+def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_class_path: str) -> None:
+    manager = LogManager(str(tmp_path), config={"segment.bytes": 20_000, "index.interval.bytes": 500})
+    manager.start()
+    log = manager.create_log(TopicPartition("t", 0), bytes(range(16)))
+    codecs = ("none", "gzip", "lz4", "snappy", "zstd")
+    for at in range(200):
+        send(log, at * 5, 5, codecs[at % 5])
+    for at, control_type in enumerate((ABORT, COMMIT, ABORT)):
+        send(log, at * 3, 3, transaction_of=6)
+        marker = build_end_txn_marker(EndTxnMarker(control_type, 1), producer_id=6, producer_epoch=0, timestamp_ms=NOW)
+        log.append(marker, now_ms=NOW, origin=COORDINATOR)
+    end = log.log_end_offset
+    manager.close()
+
+    files = sorted(path for path in (tmp_path / "t-0").iterdir() if path.name[0] == "0" and path.suffix != ".partition")
+    assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+    assert len([path for path in files if path.suffix == ".log"]) > 1
+    printed = dump(dump_class_path, files, "--deep-iteration", "--print-data-log")
+
+    for complaint in (
+        "mismatch",
+        "Mismatch",
+        "not found",
+        "corrupt",
+        "out of order",
+        "Found ",
+        "is invalid",
+        "Exception",
+    ):
+        assert complaint not in printed
+    assert "isvalid: false" not in printed
+    offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", printed, re.MULTILINE)]
+    assert sorted(offsets) == list(range(end))
+    assert len(re.findall(r"endTxnMarker: (?:ABORT|COMMIT)", printed)) == 3
+    aborted = re.findall(r"producerId: 6 firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)", printed)
+    assert [tuple(map(int, found)) for found in aborted] == [(1000, 1003, 1004), (1008, 1011, 1012)]
+    assert "producerId: 5 producerEpoch: 0" in printed
+    sane = dump(dump_class_path, [path for path in files if path.suffix == ".index"], "--index-sanity-check")
+    assert sane.count("passed sanity check") == len([path for path in files if path.suffix == ".index"])
+
+
+def test_a_directory_of_apache_kafka_is_opened(tmp_path: Path) -> None:
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    with apache_kafka.ApacheKafka({"log.index.interval.bytes": "100"}) as kafka:
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 0, "enable.idempotence": True})
+        for at in range(500):
+            producer.produce("imported", str(at).encode(), key=b"k", partition=0, timestamp=NOW + at)
+            producer.flush()
+        folder = next(path.parent for path in kafka.folder.rglob("imported-0"))
+        del producer
+        kafka.stop()
+        shutil.copytree(folder, tmp_path / "closed")
+        kafka.start()
+        kafka.stop(kill=True)
+        shutil.copytree(folder, tmp_path / "crashed")
+
+    theirs = {path.name: path.read_bytes() for path in (tmp_path / "closed" / "imported-0").glob("0*")}
+    for state in ("crashed", "closed"):
+        manager = LogManager(str(tmp_path / state), config={"index.interval.bytes": 100})
+        manager.start()
+        assert manager.had_clean_shutdown == (state == "closed")
+        log = manager.get_log(TopicPartition("imported", 0))
+        assert log is not None
+        assert log.topic_id is not None
+        values = []
+        while records := log.read(len(values), 1 << 20).records:
+            values += [record.value for batch in read_batches(records) for record in batch]
+        assert values == [str(at).encode() for at in range(500)]
+        assert log.offset_for_timestamp(NOW + 250)[:2] == (NOW + 250, 250)
+        (state_of_producer,) = log.producer_state.producers.values()
+        assert state_of_producer.last_sequence == 499
+        manager.close()
+
+    # What we made of the bare batches, on recovery, is to the byte what Apache Kafka wrote as they came.
+    ours = {path.name: path.read_bytes() for path in (tmp_path / "crashed" / "imported-0").glob("0*")}
+    assert len(theirs[f"{0:020d}.index"]) > 1000
+    assert ours == theirs
