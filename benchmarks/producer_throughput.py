@@ -56,6 +56,21 @@ def barnabas_callback(bootstrap: str, topic: str, records: int, value: bytes, se
     assert done[0] == records, done
 
 
+def barnabas_table(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
+    """Send Arrow tables of 100,000 rows."""
+    import pyarrow as pa
+
+    from barnabas import Producer
+
+    rows = min(records, 100_000)
+    table = pa.table(
+        {"key": pa.array(KEYS * (rows // len(KEYS)), pa.binary()), "value": pa.array([value] * rows, pa.binary())}
+    )
+    with Producer({"bootstrap.servers": bootstrap, **settings}) as producer:
+        for future in [producer.send_table(topic, table) for _ in range(records // rows)]:
+            assert future.result(60) == rows
+
+
 def confluent(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
     """Send with confluent-kafka, a callback per record."""
     from confluent_kafka import Producer
@@ -87,6 +102,7 @@ CLIENTS: dict[str, tuple[Callable[[str, str, int, bytes, dict[str, object]], Non
     "barnabas, futures, defaults": (barnabas_future, {}),
     "barnabas, futures, 1 MB batches": (barnabas_future, BIG),
     "barnabas, callbacks, 1 MB batches": (barnabas_callback, BIG),
+    "barnabas, Arrow tables, 1 MB batches": (barnabas_table, BIG),
     "confluent-kafka, callbacks, its defaults (1 MB batches)": (confluent, {"linger.ms": 5}),
 }
 

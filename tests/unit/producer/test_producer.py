@@ -610,3 +610,82 @@ def test_arguments_that_make_no_sense_are_refused_and_nothing_is_sent(
         assert producer.metrics()["buffer-available-bytes"] == 33554432
 
     assert broker.records == []
+
+
+# --- tables
+
+
+def test_a_table_is_sent_row_by_row_with_keys_headers_times_and_partitions(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    table = pa.table(
+        {
+            "key": pa.array([b"a", None, b"b", b"a"], pa.binary()),
+            "value": pa.array(["one", "two", None, "four"]),
+            "headers": pa.array([[{"key": "h", "value": b"1"}], None, [], None], pa.list_(header)),
+            "partition": pa.array([None, 2, 1, None], pa.int32()),
+            "timestamp": pa.array([5, 6, None, 8], pa.int64()),
+            "more": [1, 2, 3, 4],
+        }
+    )
+    with connect(broker) as producer:
+        assert producer.send_table("test", table).result(10) == 4
+
+    mine = partition_for_key(b"a", 3)
+    stored = {(p, r.key, r.value, tuple(r.headers)): r.timestamp for p, r in broker.records}
+    assert set(stored) == {
+        (mine, b"a", b"one", (("h", b"1"),)), (2, None, b"two", ()), (1, b"b", None, ()), (mine, b"a", b"four", ()),
+    }  # fmt: skip
+    assert stored[(mine, b"a", b"one", (("h", b"1"),))] == 5
+    assert abs(stored[(1, b"b", None, ())] - time.time() * 1000) < 60_000
+    assert [r.value for p, r in broker.records if r.key == b"a"] == [b"one", b"four"]
+
+
+def test_a_large_table_fills_batches_in_order_and_gives_the_memory_back(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    values = [b"%06d" % n for n in range(20_000)]
+    with connect(broker, compression_type="gzip", buffer_memory=200_000) as producer:
+        future = producer.send_table("one", pa.table({"value": pa.array(values, pa.binary())}))
+        assert future.result(20) == 20_000
+        assert future.done()
+        assert producer.metrics()["buffer-available-bytes"] == 200_000
+
+    assert broker.values == values
+
+
+def test_rows_without_key_fill_one_sticky_partition_after_the_other(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with connect(broker, batch_size=2000) as producer:
+        producer.send_table("test", pa.table({"value": pa.array([b"x" * 100] * 200, pa.binary())})).result(10)
+
+    counts = [count for request in broker.requests for _, count in request]
+    assert sum(counts) == 200
+    assert min(sorted(counts)[1:]) >= 15
+
+
+def test_columns_of_other_binary_types_are_sent_too(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with connect(broker) as producer:
+        for arrow_type in (pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+            column = pa.array(["a", None, "a"]).cast(arrow_type)
+            assert producer.send_table("one", pa.table({"key": column, "value": column})).result(10) == 3
+
+    assert broker.values == [b"a", None, b"a"] * 2
+
+
+def test_a_table_that_cannot_be_sent_is_refused_whole(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with connect(broker, max_request_size=1000) as producer:
+        with pytest.raises(RecordTooLargeError, match="Row 1 "):
+            producer.send_table("one", pa.table({"value": [b"v", b"x" * 2000]}))
+        with pytest.raises(errors.IllegalArgumentError, match="no column 'value'"):
+            producer.send_table("one", pa.table({"text": ["v"]}))
+        with pytest.raises(errors.IllegalTypeError, match="'value' has type int64"):
+            producer.send_table("one", pa.table({"value": [1]}))
+        with pytest.raises(errors.IllegalArgumentError, match="holds 5; topic 'test' has 0 to 2"):
+            producer.send_table("test", pa.table({"value": ["v"], "partition": [5]}))
+        with pytest.raises(errors.IllegalTypeError, match="RecordBatch"):
+            producer.send_table("one", [b"v"])  # type: ignore[arg-type]  # that is the point
+        assert producer.send_table("one", pa.table({"value": pa.array([], pa.binary())})).result(0) == 0
+
+    assert broker.records == []

@@ -83,6 +83,11 @@ class ProduceRequestResult:
             future, callback = self._callbacks.popleft()
             self.add_done_callback(future, future.relative_offset, callback)
 
+    @property
+    def is_split(self) -> bool:
+        """Whether other results hold the records now."""
+        return self._parts is not None
+
     def resolve(self, index: int) -> tuple[ProduceRequestResult, int]:
         """The result that holds the record now, and the record's place in it."""
         result = self

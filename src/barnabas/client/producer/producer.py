@@ -40,7 +40,10 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.builder import RecordBatchBuilder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from barnabas.client.cluster import Cluster, PartitionInfo
+    from barnabas.client.producer.send_table import TableFuture
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -267,6 +270,34 @@ class Producer(Generic[K, V]):
                 f"{topic!r}, which has 0 to {count - 1}"
             )
         return chosen
+
+    def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
+        """Send every row of an Arrow table as a record, encoded without Python objects per row; returns its future.
+
+        Columns: `value`, and optionally `key` (both bytes or text), `headers` (list of structs of key and value),
+        `partition` and `timestamp` (Arrow timestamps or epoch milliseconds); others are left alone. Where they are
+        missing or null, partition and time are chosen as `send()` does. Rows with the same key or the same given
+        partition keep their order. Serializers and custom partitioners have no part in it. Blocks like `send()`.
+
+        Raises `IllegalTypeError`, `IllegalArgumentError` or `RecordTooLargeError` before anything is sent, and
+        `IllegalStateError` after `close()`.
+        """
+        from barnabas.client.producer.send_table import send_table
+
+        if self._send_path.closed_reason is not None:
+            raise IllegalStateError(self._send_path.closed_reason)
+        cluster = self._wait_on_metadata(topic)
+        most = min(self._config.get_int("max.request.size"), self._config.get_int("buffer.memory"))
+        return send_table(
+            self._accumulator,
+            cluster,
+            topic,
+            table,
+            self._max_block,
+            most,
+            int(time.time() * 1000),
+            self._client.wakeup,
+        )
 
     # Waiting and asking
 

@@ -194,17 +194,60 @@ class RecordAccumulator(RecordAppender):
         cluster: Any,
     ) -> RecordAppendResult:
         queue = self._get_or_create_deque(info, partition)
-        tp = TopicPartition(topic, partition)
         builder = self._new_builder(self.batch_size, self._ratio(topic))
-        batch = ProducerBatch(tp, builder, self._clock(), allocated)
+        batch = ProducerBatch(TopicPartition(topic, partition), builder, self._clock(), allocated)
         future = batch.try_append(*record)
-        queue.append(batch)
-        self._filled[tp] = queue
-        self._incomplete.add(batch)
-        self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
+        self._append_batch(queue, batch)
         full = len(queue) > 1 or batch.is_full(self.batch_size)
         self._count_for_sticky(info, sticky, record[-1], queue, cluster)
         return RecordAppendResult(future, partition, batch_is_full=full, new_batch_created=True)
+
+    def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
+        queue.append(batch)
+        self._filled[batch.topic_partition] = queue
+        self._incomplete.add(batch)
+        self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
+
+    def append_rows(
+        self, topic: str, partition: int, fill: Callable[[Any], int], max_time_to_block: float, cluster: Any
+    ) -> tuple[ProducerBatch, int]:
+        """Append a new batch of as many rows of a table as it takes; -1 lets the sticky partition take it whole.
+
+        `fill(builder)` appends rows to a new builder and returns the next row. Returns the batch and that row. Blocks
+        and raises like `append`.
+        """
+        info = self.topic_info(topic)
+        ratio = self._ratio(topic)
+        with self._lock:
+            self._appends_in_progress += 1
+        allocated = 0
+        try:
+            expected = int(self.batch_size / ratio)
+            self.free.allocate(expected, max_time_to_block)
+            allocated = expected
+            builder = self._new_builder(self.batch_size, ratio)
+            next_row = fill(builder)
+            if builder.uncompressed_size > allocated:
+                # A single row that is larger than a batch.
+                more = builder.uncompressed_size - allocated
+                self.free.allocate(more, max_time_to_block)
+                allocated += more
+            with self._lock:
+                if self.closed:
+                    raise IllegalStateError("The producer was closed while a table was being sent")
+                chosen = self._settle_partition(info, partition, cluster)
+                batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), allocated)
+                batch.record_count = builder.record_count
+                queue = self._get_or_create_deque(info, chosen)
+                self._append_batch(queue, batch)
+                self._count_for_sticky(info, partition < 0, builder.uncompressed_size, queue, cluster)
+                allocated = 0
+            return batch, next_row
+        finally:
+            if allocated:
+                self.free.deallocate(allocated)
+            with self._lock:
+                self._appends_in_progress -= 1
 
     def _count_for_sticky(
         self, info: TopicInfo, sticky: bool, size: int, queue: deque[ProducerBatch], cluster: Any

@@ -1,0 +1,176 @@
+"""`Producer.send_table`: an Arrow table's rows as records, batch by batch instead of record by record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.producer.append import record_size_upper_bound
+from barnabas.errors import ApiError, IllegalArgumentError, IllegalTypeError, KafkaError, RecordTooLargeError
+from barnabas.records.arrow import pyarrow
+from barnabas.records.table_encoder import arrow_rows, partition_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.client.cluster import Cluster
+    from barnabas.client.producer.produce_request_result import ProduceRequestResult
+    from barnabas.client.producer.record_accumulator import RecordAccumulator
+
+STICKY = -1
+
+
+class TableFuture:
+    """What becomes of a table's rows."""
+
+    __slots__ = ("_batches", "_error", "rows")
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._batches: list[tuple[ProduceRequestResult, int]] = []
+        self._error: KafkaError | None = None
+
+    def add(self, result: ProduceRequestResult, records: int) -> None:
+        """A batch of so many rows is on its way."""
+        self._batches.append((result, records))
+
+    def fail(self, error: KafkaError) -> None:
+        """The rest of the rows was not taken."""
+        self._error = error
+
+    def result(self, timeout: float | None = None) -> int:
+        """The number of rows, once all are stored; waits at most `timeout` seconds.
+
+        Raises `KafkaTimeoutError` when that takes longer, or the first error with which rows failed.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error.with_traceback(None)
+        return self.rows
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """The first error with which rows failed, or None; waits at most `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for result, records in self._batches:
+            for index in (0, records - 1):
+                result.wait_for(index, None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return self._error or next(self._errors(), None)
+
+    def _errors(self) -> Iterator[KafkaError]:
+        for result, records in self._batches:
+            # One error fails a whole batch; only where it was split its records may differ.
+            for index in range(records) if result.is_split else (0,):
+                error = result.outcome(index)[1]
+                if error is not None:
+                    yield error
+
+    def done(self) -> bool:
+        """Whether every row was stored or has failed."""
+        return all(result.done(index) for result, records in self._batches for index in (0, records - 1))
+
+
+def send_table(
+    accumulator: RecordAccumulator,
+    cluster: Cluster,
+    topic: str,
+    table: pa.Table | pa.RecordBatch,
+    max_block: float,
+    max_record_size: int,
+    now_ms: int,
+    wakeup: Callable[[], None],
+) -> TableFuture:
+    """See `Producer.send_table`; `max_block` is in seconds, `max_record_size` in bytes."""
+    pa = pyarrow()
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise IllegalTypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {type(table).__name__}")
+    chunks = table.to_batches() if isinstance(table, pa.Table) else [table]
+    groups = []
+    for chunk in chunks:
+        arrow_rows(chunk, now_ms)
+        _check_sizes(chunk, max_record_size)
+        groups += list(_by_partition(chunk, cluster.partition_count_for_topic(topic) or 0, topic))
+    future = TableFuture(table.num_rows)
+    taken = 0
+    try:
+        for partition, chunk in groups:
+            rows, row = arrow_rows(chunk, now_ms), 0
+            while row < rows.count:
+                fill = partial(_fill, rows, row)
+                batch, row = accumulator.append_rows(topic, partition, fill, max_block, cluster)
+                future.add(batch.request_result, batch.record_count)
+                taken += batch.record_count
+                wakeup()
+    except ApiError as error:
+        future.fail(type(error)(f"{table.num_rows - taken} of {table.num_rows} rows were not taken: {error}"))
+    return future
+
+
+def _fill(rows: Any, row: int, builder: Any) -> int:
+    return int(builder.append_rows(rows, row))
+
+
+def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = chunk.schema.names
+    chosen = pa.array([STICKY], pa.int32()).take(pa.array([0] * chunk.num_rows, pa.int32()))
+    if "key" in names:
+        chosen = partition_column(chunk.column("key"), count)
+    if "partition" in names:
+        given = _given_partitions(chunk.column("partition"), count, topic)
+        chosen = pc.coalesce(given, chosen)
+    if not chunk.num_rows:
+        return
+    if count == 1:
+        # With nothing to choose, rows with and without key stay in their order.
+        yield 0, chunk
+        return
+    # A stable sort: rows of one partition keep their order.
+    order = pc.sort_indices(chosen)
+    ordered, chunk = chosen.take(order), chunk.take(order)
+    counted = pc.value_counts(ordered)
+    start = 0
+    for entry in sorted(counted.to_pylist(), key=lambda entry: entry["values"]):
+        yield entry["values"], chunk.slice(start, entry["counts"])
+        start += entry["counts"]
+
+
+def _given_partitions(column: pa.Array, count: int, topic: str) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_integer(column.type):
+        raise IllegalTypeError(f"column 'partition' has type {column.type}; it must hold integers")
+    bounds = pc.min_max(column).as_py()
+    for bound in bounds.values():
+        if bound is not None and not 0 <= bound < count:
+            raise IllegalArgumentError(f"column 'partition' holds {bound}; topic {topic!r} has 0 to {count - 1}")
+    return column.cast(pa.int32())
+
+
+def _check_sizes(chunk: pa.RecordBatch, limit: int) -> None:
+    import pyarrow.compute as pc
+
+    sizes = None
+    for name in ("key", "value"):
+        if name in chunk.schema.names:
+            length = pc.fill_null(pc.binary_length(_plain(chunk.column(name))), 0)
+            sizes = length if sizes is None else pc.add(sizes, length)
+    largest = (pc.max(sizes).as_py() or 0) if sizes is not None else 0
+    # Length fields of key and value take at most five bytes each.
+    if largest + record_size_upper_bound(None, None) + 10 > limit:
+        row = pc.index(sizes, pc.max(sizes)).as_py()
+        raise RecordTooLargeError(
+            f"Row {row} takes {largest} bytes, more than max.request.size or buffer.memory allow ({limit}); nothing of "
+            "the table was sent"
+        )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column in a type whose lengths Arrow can tell (not a dictionary or a view)."""
+    import pyarrow as pa
+
+    return column if column.type in (pa.binary(), pa.string(), pa.large_binary()) else column.cast(pa.binary())
