@@ -266,6 +266,14 @@ def test_an_api_that_the_broker_lacks_is_an_error_at_once(admin: Any) -> None:
         admin.client.create_topics([NewTopic("a")])
 
 
+def test_a_response_that_makes_no_sense_is_an_error_at_once(admin: Any) -> None:
+    resource = DescribeConfigsResult(resource_type=77, resource_name="x")
+    admin.answer(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsResponse(results=[resource]))
+    with pytest.raises(ValueError, match="77"):
+        admin.client.describe_configs([ConfigResource.topic("t")])
+    assert len(admin.asked(ApiKey.DESCRIBE_CONFIGS)) == 1
+
+
 # What it raises
 
 

@@ -326,6 +326,7 @@ def test_correlation_ids_start_again_after_the_largest(world: Any) -> None:
 # Versions
 
 
+@pytest.mark.shows("S3.110", breaks="barnabas.network.node_api_versions:NodeApiVersions.latest_usable_version")
 def test_the_highest_version_that_both_sides_know_is_used(world: Any) -> None:
     world.client.ready(world.node, world.now)
     world.poll()

@@ -43,6 +43,7 @@ class AdminApiDriver(Generic[K, V]):
         self._order = list(self._targets)
         self._in_flight: set[K] = set()
         self._now = 0.0
+        self._crash: Exception | None = None
         self._attempts: dict[K, int] = {}
         self._retry_at: dict[K, float] = {}
         self._problems: dict[K, KafkaError] = {}
@@ -63,7 +64,12 @@ class AdminApiDriver(Generic[K, V]):
         return Results(values, errors)
 
     def step(self, now: float) -> float:
-        """Sends what can be sent; gives the seconds after which it makes sense to step again without a response."""
+        """Sends what can be sent; gives the seconds after which it makes sense to step again without a response.
+
+        Raises what the last response made its handler raise.
+        """
+        if self._crash is not None:
+            raise self._crash
         if now >= self._deadline:
             self._expire()
             return 0.0
@@ -118,7 +124,11 @@ class AdminApiDriver(Generic[K, V]):
         def on_complete(response: ClientResponse) -> None:
             self._in_flight.difference_update(keys)
             # A response that comes after the deadline finds its keys given up on.
-            self._take_response([key for key in keys if key in self._targets], response, take)
+            left = [key for key in keys if key in self._targets]
+            try:
+                self._take_response(left, response, take)
+            except Exception as error:  # noqa: BLE001  (kept for the caller: out of a callback it would be lost)
+                self._crash = error
 
         self._client.send(self._client.new_client_request(node.id, message, now, True, timeout, on_complete), now)
 
