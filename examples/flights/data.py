@@ -102,9 +102,8 @@ def closing_events(flights_topic: str, weather_topic: str) -> list[Event]:
     return [Event(flights_topic, b"--", flight.encode(), at), Event(weather_topic, b"---", weather.encode(), at)]
 
 
-def malformed_events(topic: str, first: Event) -> list[tuple[Event, str]]:
-    """Events that no job can use, each with the reason that its dead letter must give."""
-    at = first.timestamp_ms
+def malformed_events(topic: str, at_ms: int) -> list[tuple[Event, str]]:
+    """Events of a moment that no job can use, each with the reason that its dead letter must give."""
     cases = [
         (b"UA", b'{"carrier":"UA","flight":1545,"origin":"EW', "not the JSON of a flight"),
         (b"B6", b"\xff\xfe\x00\x00", "not the JSON of a flight"),
@@ -113,4 +112,4 @@ def malformed_events(topic: str, first: Event) -> list[tuple[Event, str]]:
         (b"AA", b'{"flight":1141,"origin":"JFK","scheduled":"2013-01-01T10:40:00Z"}', "no carrier"),
         (b"US", b'{"carrier":"US","origin":"LGA","scheduled":"the day after tomorrow"}', "no scheduled time"),
     ]
-    return [(Event(topic, key, value, at), reason) for key, value, reason in cases]
+    return [(Event(topic, key, value, at_ms), reason) for key, value, reason in cases]

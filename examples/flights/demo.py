@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import check
 import job
 import show
-from data import Tables, flight_events, load, malformed_events
+from data import Tables, load, malformed_events
 from produce import Sent, Topics, send_year
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -85,35 +86,55 @@ def create_topics(servers: str, topics: Topics) -> None:
         )
 
 
-def run_pipeline(servers: str, tables: Tables, topics: Topics, folder: Path, console: Console) -> Run:
-    """Send the year while Spark works on it; returns when every window is out and read back."""
-    with ThreadPoolExecutor(4) as threads:
-        console.print("starting Spark")
-        spark = job.session(folder)
-        queries: list[StreamingQuery] = []
+def run_pipeline(
+    spark: SparkSession,
+    servers: str,
+    tables: Tables,
+    topics: Topics,
+    folder: Path,
+    console: Console,
+    on_sent: Callable[[int], None] = lambda count: None,
+) -> Run:
+    """Send the year while Spark works on it; returns when every window is out and read back.
+
+    `on_sent` hears, in the sending thread, how many records are acknowledged so far.
+    """
+    queries: list[StreamingQuery] = []
+    sent = [0]
+
+    def count(done: int) -> None:
+        sent[0] = done
+        on_sent(done)
+
+    with ThreadPoolExecutor(2) as threads:
         try:
             queries.append(job.start_delays(spark, servers, topics, tables, folder))
             queries.append(job.start_dead_letters(spark, servers, topics, folder))
             began = time.monotonic()
-            progress = [0]
-            sending = threads.submit(send_year, tables, topics, servers, lambda done: progress.__setitem__(0, done))
-            total = len(tables.flights) + len(tables.weather)
-            with Meter(console, total) as meter:
-                wait_for(sending, queries, lambda: meter.show(progress[0], rows_read(queries[0])))
-                sent_after = time.monotonic() - began
+            with Meter(console, len(tables.flights) + len(tables.weather)) as meter:
+
+                def show_progress() -> None:
+                    meter.show(sent[0], rows_read(queries[0]))
+
+                sending = threads.submit(send_year, tables, topics, servers, count)
+                wait_for(sending, queries, show_progress)
+                sending_seconds = time.monotonic() - began
                 for query in queries:
-                    draining = threads.submit(query.processAllAvailable)
-                    wait_for(draining, queries, lambda: meter.show(progress[0], rows_read(queries[0])))
+                    wait_for(threads.submit(query.processAllAvailable), queries, show_progress)
             seconds = time.monotonic() - began
-            return Run(
-                sending.result(), sent_after, seconds, rows_read(queries[0]), len(queries[0].recentProgress),
-                late_rows(queries), read_back(servers, topics.delays, delay_of),
-                read_back(servers, topics.dead_letters, dead_letter_of),
-            )  # fmt: skip
         finally:
             for query in queries:
                 query.stop()
-            spark.stop()
+    return Run(
+        sent=sending.result(),
+        sending_seconds=sending_seconds,
+        seconds=seconds,
+        rows_read=rows_read(queries[0]),
+        batches=len(queries[0].recentProgress),
+        late_rows=late_rows(queries),
+        delays=read_back(servers, topics.delays, delay_of),
+        dead_letters=read_back(servers, topics.dead_letters, dead_letter_of),
+    )
 
 
 def wait_for(future: Future[Any], queries: list[StreamingQuery], show_progress: Callable[[], None]) -> None:
@@ -171,8 +192,7 @@ def verify(run: Run, tables: Tables, console: Console) -> list[str]:
     """Say what was checked and what is wrong; an empty list when all is right."""
     outcome = check.compare(run.delays, tables)
     wrong = list(outcome.differences)
-    flights = flight_events(tables, "")
-    injected = [(event.key, event.value, reason) for event, reason in malformed_events("", flights[len(flights) // 2])]
+    injected = [(event.key, event.value, reason) for event, reason in malformed_events("", at_ms=0)]
     letters = [(letter["key"], letter["value"], letter["reason"]) for letter in run.dead_letters]
     if sorted(map(repr, letters)) != sorted(map(repr, injected)):
         wrong.append(f"dead letters: {letters}, not {injected}")
@@ -242,7 +262,12 @@ def main() -> int:
         with Broker(data_dir=data) as broker:
             console.print(f"broker at {broker.bootstrap_servers} (process {broker.pid})")
             create_topics(broker.bootstrap_servers, topics)
-            run = run_pipeline(broker.bootstrap_servers, tables, topics, folder, console)
+            console.print("starting Spark")
+            spark = job.session(folder)
+            try:
+                run = run_pipeline(spark, broker.bootstrap_servers, tables, topics, folder, console)
+            finally:
+                spark.stop()
             good = report(run, tables, console)
             if arguments.keep:
                 explore(broker, data, topics, console)

@@ -45,7 +45,8 @@ def send_year(tables: Tables, topics: Topics, servers: str, on_progress: Callabl
     """
     flights = flight_events(tables, topics.flights)
     weather = weather_events(tables, topics.weather)
-    malformed = [event for event, _reason in malformed_events(topics.flights, flights[len(flights) // 2])]
+    midway = flights[len(flights) // 2].timestamp_ms
+    malformed = [event for event, _reason in malformed_events(topics.flights, midway)]
     done = 0
     with Producer(bootstrap_servers=servers, client_id="flights-demo") as producer:
         for day in by_day(flights + weather + malformed):

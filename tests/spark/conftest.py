@@ -40,6 +40,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life: less compiling
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
     builder = SparkSession.builder.master("local[2]").appName("barnabas-tests")
     for name, value in settings.items():

@@ -1,0 +1,55 @@
+"""The demo's pipeline on its first days, with the broker killed and started again in the midst of it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "flights"))
+
+pytest.importorskip("rich")
+
+
+@pytest.mark.timeout(240)
+def test_a_broker_killed_in_mid_demo_and_started_again_loses_no_acknowledged_record(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    import check
+    import data
+    import demo
+    from produce import Topics
+    from rich.console import Console
+
+    tables, topics = data.load(days=5), Topics()
+    total = len(tables.flights) + len(tables.weather)
+    half_sent = threading.Event()
+
+    with Broker(data_dir=tmp_path / "broker") as broker:
+        demo.create_topics(broker.bootstrap_servers, topics)
+
+        def kill_and_restart() -> None:
+            half_sent.wait()
+            broker.kill()
+            broker.start()
+
+        killer = threading.Thread(target=kill_and_restart)
+        killer.start()
+        run = demo.run_pipeline(
+            spark, broker.bootstrap_servers, tables, topics, tmp_path, Console(quiet=True),
+            on_sent=lambda done: half_sent.set() if done > total / 2 else None,
+        )  # fmt: skip
+        killer.join()
+
+    assert check.compare(run.delays, tables).differences == []
+    assert run.rows_read == sum(run.sent) + 2  # and the two closing events
+    assert len(run.dead_letters) == run.sent.malformed
+    assert run.late_rows == 0
