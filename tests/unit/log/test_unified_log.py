@@ -27,6 +27,7 @@ from barnabas.errors import (
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, crc32c, read_batches
 from barnabas.records.batch_header import LOG_APPEND_TIME
+from barnabas.records.control_record import COMMIT, EndTxnMarker, build_end_txn_marker
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -311,3 +312,60 @@ def test_settings_come_as_strings_or_values() -> None:
 
     assert (config.segment_bytes, config.preallocate, config.compact, config.delete) == (2000, True, True, True)
     assert (LogConfig().retention_ms, LogConfig().compact) == (604800000, False)
+
+
+@pytest.mark.shows("S3.10", breaks="barnabas.broker.log.unified_log:UnifiedLog.read")
+def test_reading_deletes_nothing(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    for _ in range(3):
+        log.append(batch(), now_ms=NOW)
+
+    reads = [log.read(0, 1000).records for _ in range(3)]
+
+    assert reads[0] == reads[1] == reads[2] == disk.read(f"/data/t-0/{0:020d}.log")
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+
+
+@pytest.mark.shows("S3.12", breaks="barnabas.broker.log.local_log:LocalLog.remove_segments")
+def test_deletion_takes_whole_segments(disk: MemoryFileSystem) -> None:
+    size = len(batch())
+    log = new_log(disk, segment_bytes=3 * size, retention_bytes=4 * size, retention_ms=-1)
+    for _ in range(8):
+        log.append(batch(), now_ms=NOW)
+
+    log.delete_old_segments(NOW)
+
+    # Four batches would be enough; but of the second segment's three none can go alone.
+    assert log.local_log.segments.base_offsets == [3, 6]
+    assert log.log_start_offset == 3
+
+
+@pytest.mark.shows("S3.27", breaks="barnabas.broker.log.log_segment:LogSegment.append")
+def test_a_partition_gives_records_in_the_order_in_which_it_took_them(disk: MemoryFileSystem) -> None:
+    log = new_log(disk, segment_bytes=300)
+    values = [str(at).encode() for at in range(50)]
+    for value in values:
+        log.append(batch(value=value), now_ms=NOW)
+
+    read = [record.value for one in read_batches(log.read(0, 1).records) for record in one]
+    for offset in range(1, 50):
+        read += [record.value for one in read_batches(log.read(offset, 1).records) for record in one]
+
+    assert read == values
+
+
+@pytest.mark.shows("S3.33", breaks="barnabas.broker.log.log_validator:LogValidator.validate_and_assign_offsets")
+def test_offsets_begin_at_zero_follow_each_other_and_are_not_the_clients_to_choose(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    infos = [log.append(batch(*[NOW] * count), now_ms=NOW) for count in (1, 3, 2)]
+
+    assert [(info.first_offset, info.last_offset) for info in infos] == [(0, 0), (1, 3), (4, 5)]
+    with pytest.raises(InvalidRecordError, match="base offset 100 in place of 0"):
+        log.append(changed(batch(), 0, struct.pack(">q", 100)), now_ms=NOW)
+    marker = build_end_txn_marker(EndTxnMarker(COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW)
+    log.append(marker, now_ms=NOW, origin=COORDINATOR)
+    log.append(batch(), now_ms=NOW)
+    records = [
+        record.offset for one in read_batches(log.read(0, 10_000).records) if not one.is_control for record in one
+    ]
+    assert records == [0, 1, 2, 3, 4, 5, 7]

@@ -61,4 +61,10 @@ def _too_much(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool
 
 def _too_old(log: UnifiedLog, now_ms: int) -> Callable[[LogSegment, LogSegment | None], bool]:
     oldest = now_ms - log.config.retention_ms
-    return lambda segment, _following: segment.largest_timestamp() < oldest
+
+    def rule(segment: LogSegment, following: LogSegment | None) -> bool:
+        if following is not None:
+            log.local_log.segments.used(segment)
+        return segment.largest_timestamp() < oldest
+
+    return rule
