@@ -56,23 +56,19 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "broker": _names(
         """
         advertised.listeners auto.create.topics.enable broker.id broker.rack compression.gzip.level
-        compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms
-        controller.listener.names default.replication.factor delete.topic.enable fetch.max.bytes
-        group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
-        inter.broker.listener.name listener.security.protocol.map listeners log.cleaner.backoff.ms
-        log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.max.compaction.lag.ms
-        log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleanup.policy log.dir log.dirs
-        log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms log.index.interval.bytes
-        log.index.size.max.bytes log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
-        log.message.timestamp.type log.retention.bytes log.retention.check.interval.ms log.retention.hours
-        log.retention.minutes log.retention.ms log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms
-        log.segment.bytes log.segment.delete.delay.ms max.connections max.connections.per.ip
-        max.incremental.fetch.session.cache.slots max.request.partition.size.limit message.max.bytes
-        min.insync.replicas node.id num.partitions offset.metadata.max.bytes offsets.commit.timeout.ms
+        compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms controller.listener.names
+        default.replication.factor delete.topic.enable fetch.max.bytes group.initial.rebalance.delay.ms
+        group.max.session.timeout.ms group.max.size group.min.session.timeout.ms listener.security.protocol.map
+        listeners log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+        log.cleaner.min.compaction.lag.ms log.cleanup.policy log.dir log.dirs log.flush.interval.messages
+        log.flush.interval.ms log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
+        log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
+        log.retention.bytes log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms
+        log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes
+        log.segment.delete.delay.ms max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
+        message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-        offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes process.roles
-        producer.id.expiration.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.request.max.bytes
-        socket.send.buffer.bytes
+        offsets.topic.num.partitions offsets.topic.segment.bytes process.roles socket.request.max.bytes
         """
     ),
 }
@@ -92,39 +88,39 @@ IGNORED: dict[str, frozenset[str]] = {
         auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.session.timeout.ms
         controlled.shutdown.enable controller.quorum.append.linger.ms controller.quorum.bootstrap.servers
         controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
-        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
-        controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
-        controller.quorum.voters controller.quota.window.num controller.quota.window.size.seconds
-        controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
-        fetch.purgatory.purge.interval.requests group.coordinator.append.linger.ms
-        group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes group.coordinator.threads
-        initial.broker.registration.timeout.ms kafka.metrics.polling.interval.secs kafka.metrics.reporters
-        leader.imbalance.check.interval.seconds log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
-        log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads
-        log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
-        log.flush.start.offset.checkpoint.interval.ms log.preallocate metadata.log.dir
-        metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
-        metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
-        metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
-        metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
+        controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+        controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+        controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+        delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
+        group.coordinator.append.linger.ms group.coordinator.background.threads
+        group.coordinator.cached.buffer.max.bytes group.coordinator.threads initial.broker.registration.timeout.ms
+        inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
+        leader.imbalance.check.interval.seconds log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+        log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+        log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+        log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms log.preallocate
+        max.request.partition.size.limit metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+        metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
+        metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
+        metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
         num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-        offsets.load.buffer.size producer.purgatory.purge.interval.requests queued.max.request.bytes
-        queued.max.requests quota.window.num quota.window.size.seconds replica.fetch.backoff.ms
-        replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-        replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.socket.receive.buffer.bytes
-        replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds
-        request.timeout.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-        share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-        share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-        share.coordinator.state.topic.num.partitions share.coordinator.state.topic.replication.factor
-        share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-        share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-        socket.connection.setup.timeout.ms telemetry.max.bytes
+        offsets.commit.timeout.ms offsets.load.buffer.size producer.purgatory.purge.interval.requests
+        queued.max.request.bytes queued.max.requests quota.window.num quota.window.size.seconds
+        replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+        replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+        replication.quota.window.size.seconds request.timeout.ms share.coordinator.append.linger.ms
+        share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
+        share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+        share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+        share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
+        share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+        socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
+        socket.receive.buffer.bytes socket.send.buffer.bytes telemetry.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms
         transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-        transaction.state.log.min.isr transaction.state.log.num.partitions
-        transaction.state.log.replication.factor transaction.state.log.segment.bytes
-        unclean.leader.election.enable
+        transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
+        transaction.state.log.segment.bytes unclean.leader.election.enable
         """
     ),
 }
@@ -150,6 +146,7 @@ _SUBJECTS = (
     ("authorizer.", "authorization"),
     ("config.providers", "config providers"),
     ("interceptor.", "interceptors"),
+    ("offsets.topic.replication", "replication"),
     ("bootstrap.controllers", "talking to controllers directly"),
     ("zookeeper.", "ZooKeeper mode, which Kafka 4 has not either"),
 )

@@ -25,7 +25,7 @@ from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_
 from barnabas.network.selectable import Buffer, Disconnection, Selectable
 from barnabas.network.throttling import throttle_seconds
 from barnabas.protocol.api import ApiKey, stable_versions
-from barnabas.protocol.framing import decode_response, encode_request
+from barnabas.protocol.framing import decode_response, encode_request_parts
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
 log = logging.getLogger("barnabas.network")
@@ -201,13 +201,13 @@ class NetworkClient:
     def _do_send(self, request: ClientRequest, *, is_internal: bool, now: float) -> None:
         try:
             message, version = self._build(request)
-            frame = encode_request(message, version, request.correlation_id, self.client_id)
+            parts = encode_request_parts(message, version, request.correlation_id, self.client_id)
         except UnsupportedVersionError as error:
             self._abort(request, is_internal, error, now)
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._last_used[request.destination] = now
-        self._selector.send(request.destination, (frame,), expect_response=request.expect_response)
+        self._selector.send(request.destination, parts, expect_response=request.expect_response)
 
     def _build(self, request: ClientRequest) -> tuple[Any, int]:
         message = request.message
