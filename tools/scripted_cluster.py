@@ -191,6 +191,7 @@ class ScriptedCluster(Environment):
             while not core.is_done and self.now < deadline:
                 self.run_membership()
                 self.advance(TICK)
+            core.close()
 
         return join
 
