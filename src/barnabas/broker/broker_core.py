@@ -173,13 +173,12 @@ class BrokerCore:
         except KafkaError as problem:
             self._report_fault(connection, type(message).NAME, problem)
             return
-        connection.write(buffers)
+        connection.put(buffers)
 
     def refuse(self, connection: ClientConnection, reason: str) -> None:
         """End a connection, for a reason that the operator should know."""
         self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
-        connection.closed = True
-        connection.close()
+        connection.end()
 
     def _load(self, api_key: int, version: int) -> _ServedApi:
         served = SERVED.get(api_key)
@@ -202,8 +201,7 @@ class BrokerCore:
     def _close_idle(self, now: float) -> None:
         for connection in list(self.connections.values()):
             if connection.is_idle and now - connection.last_used > self._max_idle:
-                connection.closed = True
-                connection.close()
+                connection.end()
         self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import Connection
     from barnabas.protocol.message import Message
 
+#: Responses are gathered up to this size while there are more requests to work on.
+OUTPUT_SIZE = 64 * 1024
+
 Buffers = Sequence[bytes | bytearray | memoryview]
 
 
@@ -29,7 +32,9 @@ class ClientConnection:
     __slots__ = (
         "_busy",
         "_core",
+        "_output",
         "_output_blocked",
+        "_output_size",
         "_parked",
         "buffer",
         "close",
@@ -53,7 +58,9 @@ class ClientConnection:
     ):
         self._core = core
         self._busy = False
+        self._output: list[bytes | bytearray | memoryview] = []
         self._output_blocked = False
+        self._output_size = 0
         self._parked: DelayedOperation | None = None
         self.info = info
         self.write = write
@@ -95,6 +102,29 @@ class ClientConnection:
             space[:count] = view[:count]
             view = view[count:]
             self.received(count, now, now_ms)
+
+    def put(self, buffers: Buffers) -> None:
+        """Send a response: at once, or with those of the other requests that came along with its own."""
+        if not self._busy:
+            self.write(buffers)
+            return
+        self._output += buffers
+        for buffer in buffers:
+            self._output_size += len(buffer)
+        if self._output_size >= OUTPUT_SIZE:
+            self._flush()
+
+    def _flush(self) -> None:
+        output, self._output = self._output, []
+        self._output_size = 0
+        self.write(output)
+
+    def end(self) -> None:
+        """Close the socket, after the responses that were given so far."""
+        if self._output:
+            self._flush()
+        self.closed = True
+        self.close()
 
     def output_blocked(self) -> None:
         """The client reads its responses too slowly: no more requests are worked on."""
@@ -142,6 +172,8 @@ class ClientConnection:
             core.refuse(self, str(problem))
         finally:
             self._busy = False
+            if self._output:
+                self._flush()
         if self.reading_paused and self.wants_input and not self.closed:
             self.reading_paused = False
             self.resume_reading()

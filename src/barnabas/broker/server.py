@@ -127,6 +127,8 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         # uvloop's transports are not asyncio.Transport by class, only by what they do.
         self._transport = transport = cast("asyncio.Transport", transport)
         self._write = transport.write
+        # asyncio does so only for sockets that were made with the protocol's number, which these are not.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
         if not self._server.admit(self, host):

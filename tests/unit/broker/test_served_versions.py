@@ -10,6 +10,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import request_class
+from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -184,6 +185,13 @@ class TestMalformedRequests:
         client.send_bytes((1001).to_bytes(4, "big"))
         assert client.closed
         assert "socket.request.max.bytes=1000" in client.broker.warnings[0]
+
+    def test_what_was_asked_before_is_answered_first(self, client: CoreClient) -> None:
+        good = encode_request(MetadataRequest(topics=[]), 1, 1, None)
+        client._expected.append((3, 1, 1))
+        client.send_bytes(good + bytes.fromhex("ffffffff"))
+        assert client.closed
+        assert len(client.responses) == 1
 
     def test_what_follows_a_message_is_ignored(self, client: CoreClient) -> None:
         client._expected.append((3, 1, 5))
