@@ -30,7 +30,7 @@ def _warn_of_another_python(spark: SparkSession) -> None:
 
     context = spark.sparkContext
     worker = shutil.which(context.pythonExec)
-    if context.master.startswith("local") and worker != sys.executable:
+    if (context.master or "").startswith("local") and worker != sys.executable:
         warnings.warn(
             f"Spark runs its Python workers with {worker or context.pythonExec}, this is {sys.executable}: if they "
             "cannot import barnabas, set the environment variable PYSPARK_PYTHON to the latter before Spark starts",

@@ -57,7 +57,7 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
 
 def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
     """Send all rows and wait for every acknowledgement; raises what the first failed record raised."""
-    producer: Producer | None = None
+    producer: Producer[Any, Any] | None = None
     count = 0
     try:
         for batch in batches:
@@ -73,7 +73,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
     return WrittenRecords(count)
 
 
-def _send(producer: Producer, topic: str, rows: pa.RecordBatch) -> None:
+def _send(producer: Producer[Any, Any], topic: str, rows: pa.RecordBatch) -> None:
     names = rows.schema.names
     columns = [rows.column(name).to_pylist() if name in names else [None] * rows.num_rows for name in _FIELDS]
     futures = [
