@@ -46,12 +46,10 @@ class BrokerConfig(Config):
     @property
     def data_directory(self) -> str | None:
         """The directory that log.dirs or log.dir names; None when neither is given."""
-        if self.is_given("log.dirs"):
-            directories = self.get_list("log.dirs")
-        elif self.is_given("log.dir"):
-            directories = [item.strip() for item in self.get_str("log.dir").split(",")]
-        else:
+        given = [name for name in ("log.dirs", "log.dir") if self.is_given(name)]
+        if not given:
             return None
+        directories = self.get_list(given[0])
         if len(directories) != 1:
             raise ConfigError(
                 f"log.dirs names {len(directories)} directories; barnabas keeps all data in one: name one"

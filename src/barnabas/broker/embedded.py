@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import weakref
 from typing import IO, TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError
@@ -61,6 +63,7 @@ class Broker:
         except BaseException:
             self._remove_data()
             raise
+        atexit.register(_close_forgotten, weakref.ref(self))
 
     def start(self) -> None:
         """Start again after `stop` or `kill`, on the same port and the same data."""
@@ -136,6 +139,12 @@ class Broker:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
 
+def _close_forgotten(reference: weakref.ref[Broker]) -> None:
+    broker = reference()
+    if broker is not None:
+        broker.close()
+
+
 class _Child:
     """`barnabas up` as a child that ends when its standard input does, so that it never outlives its parent."""
 
@@ -169,8 +178,8 @@ class _Child:
     def stop(self) -> None:
         import subprocess
 
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        # Not by closing its standard input: processes forked meanwhile may hold the other end too.
+        self._process.terminate()
         try:
             self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -245,6 +245,16 @@ class TestEmbedded:
         assert not alive(child)
 
     @pytest.mark.parametrize("in_process", [False, True])
+    def test_a_broker_that_nobody_closed_leaves_nothing_behind(self, in_process: bool) -> None:
+        code = f"from barnabas import Broker; b = Broker(in_process={in_process}); print(b.data_dir, b.port)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+        data, port = done.stdout.split()
+        assert done.stderr == ""
+        assert not os.path.exists(data)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(port))).close()
+
+    @pytest.mark.parametrize("in_process", [False, True])
     def test_settings_that_make_no_sense_raise(self, in_process: bool) -> None:
         with pytest.raises(ConfigError, match=r"did you mean 'num\.partitions'"):
             Broker(in_process=in_process, num_partitoins=3)
