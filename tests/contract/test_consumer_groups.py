@@ -101,6 +101,8 @@ def send(group: Group, count: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.shows("S2.12", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")
+@pytest.mark.shows("S3.58", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")
 def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy: str) -> None:
     first = group.join(strategy)
     assert group.settle() == [[0, 1, 2, 3]]
@@ -116,6 +118,12 @@ def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy
     assert group.settle() == [[0, 1, 2, 3]]
 
 
+@pytest.mark.shows(
+    "S3.84", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
+)
+@pytest.mark.shows(
+    "S3.85", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
+)
 def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
     first = group.join("range")
     group.settle()
@@ -275,7 +283,6 @@ def test_close_gives_the_partitions_to_the_others_at_once(group: Group) -> None:
     assert time.monotonic() - start < 4
 
 
-@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.group_requests:GroupIdentity.is_dynamic")
 def test_a_static_member_keeps_its_partitions_through_a_restart(group: Group) -> None:
     first = group.join(group_instance_id="red")
     second = group.join(group_instance_id="green")
@@ -304,6 +311,7 @@ def test_the_same_instance_twice_fences_the_first(group: Group) -> None:
 
 
 @pytest.mark.shows("S2.32", breaks="barnabas.client.consumer.heartbeat:Heartbeat.poll_timeout_expired")
+@pytest.mark.shows("S2.10", breaks="barnabas.client.consumer.heartbeat:Heartbeat.poll_timeout_expired")
 def test_a_member_that_does_not_poll_leaves_by_itself(group: Group) -> None:
     stalled = group.join(max_poll_interval_ms=1_000)
     group.settle()

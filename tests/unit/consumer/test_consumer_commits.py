@@ -55,6 +55,7 @@ def test_commit_covers_the_last_record_handed_out_plus_one_in_every_partition(cl
 
 
 @pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer:_as_offsets")
+@pytest.mark.shows("S1.49", breaks="barnabas.client.consumer.group_requests:offset_commit")
 def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -67,6 +68,7 @@ def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> N
 
 
 @pytest.mark.shows("S2.37", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._await_result")
+@pytest.mark.shows("S3.72", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._await_result")
 def test_commit_waits_until_it_is_done(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -91,6 +93,7 @@ def test_commit_gives_up_in_time(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows("S2.38", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit_async")
+@pytest.mark.shows("S3.73", breaks="barnabas.client.consumer.committed_offsets:CommittedOffsets._failed")
 def test_commit_async_does_not_wait_and_is_not_tried_again(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -269,3 +272,54 @@ def test_wakeup_ends_a_commit_that_waits(cluster: ScriptedCluster) -> None:
     with pytest.raises(WakeupError):
         consumer.commit({T0: 1})
     assert len(consumer.poll(0.1)) == 0
+
+
+@pytest.mark.shows("S2.23", breaks="barnabas.client.consumer.offset_fetcher:OffsetFetcher.reset_positions_if_needed")
+def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, *[b"x"] * 5)
+    consumer = member(cluster, auto_offset_reset="latest")
+
+    consumer.poll(1)
+
+    assert {p.timestamp for r in cluster.asked(ApiKey.LIST_OFFSETS) for t in r.topics for p in t.partitions} == {-1}
+    assert consumer.position(T0) == 5
+
+
+@pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
+def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b")
+    consumer = member(cluster)
+    processed: list[bytes] = []
+    cluster.at(3.0, consumer.wakeup)
+    try:
+        while True:
+            for record in consumer.poll(1):
+                processed.append(record.value)
+            consumer.commit()
+    except WakeupError:
+        pass
+    finally:
+        consumer.close()
+
+    assert processed == [b"a", b"b"]
+    assert cluster.committed[T0][0] == 2
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+
+
+@pytest.mark.shows(
+    "S3.76", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._auto_commit_async"
+)
+def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b")
+    first = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=5_000, max_poll_records=1)
+    assert [record.value for record in first.poll(1)] == [b"a"]
+    cluster.sleep(6)
+    assert [record.value for record in first.poll(1)] == [b"b"]
+    first.poll(0.1)
+    committed = cluster.committed[T0][0]
+
+    restarted = ScriptedCluster()
+    restarted.logs, restarted.committed = cluster.logs, dict(cluster.committed)
+
+    assert committed == 1
+    assert [record.value for record in member(restarted).poll(1)] == [b"b"]

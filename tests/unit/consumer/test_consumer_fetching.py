@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_one_fetch_carries_all_partitions_of_a_node_and_no_second_is_sent_meanwh
 
 
 @pytest.mark.shows("S1.53", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._move_on")
+@pytest.mark.shows("S1.79", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
 def test_a_fetch_begins_right_after_what_was_read(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b", b"c")
     consumer = reader(cluster)
@@ -51,6 +53,7 @@ def test_a_fetch_begins_right_after_what_was_read(cluster: ScriptedCluster) -> N
 
 
 @pytest.mark.shows("S2.40", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S3.91", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._take")
 def test_poll_returns_what_is_buffered_without_asking_a_broker(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *(b"%d" % number for number in range(10)))
     consumer = reader(cluster, max_poll_records=4)
@@ -64,6 +67,7 @@ def test_poll_returns_what_is_buffered_without_asking_a_broker(cluster: Scripted
 
 
 @pytest.mark.shows("S2.43", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._prefetch")
+@pytest.mark.shows("S3.90", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
 def test_the_next_fetch_is_on_its_way_before_records_are_handed_out(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *(b"%d" % number for number in range(10)))
     consumer = reader(cluster, max_poll_records=4)
@@ -75,6 +79,7 @@ def test_the_next_fetch_is_on_its_way_before_records_are_handed_out(cluster: Scr
 
 
 @pytest.mark.shows("S1.80", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S1.58", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._advance")
 def test_one_poll_returns_at_most_max_poll_records_of_any_number_of_partitions(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"a"] * 6)
     cluster.append("t", 1, *[b"b"] * 6)
@@ -90,6 +95,9 @@ def test_one_poll_returns_at_most_max_poll_records_of_any_number_of_partitions(c
 
 
 @pytest.mark.shows("S2.44", breaks="barnabas.client.consumer.fetch_request:fetch_request")
+@pytest.mark.shows("S2.45", breaks="barnabas.client.consumer.fetch_config:FetchConfig.of")
+@pytest.mark.shows("S2.46", breaks="barnabas.client.consumer.fetch_request:fetch_request")
+@pytest.mark.shows("S2.47", breaks="barnabas.client.consumer.fetch_request:_topics")
 def test_limits_of_a_fetch_are_the_settings(cluster: ScriptedCluster) -> None:
     consumer = reader(
         cluster,
@@ -312,3 +320,74 @@ def test_counts_what_it_did(cluster: ScriptedCluster) -> None:
     assert metrics["records-consumed-total"] == 2
     assert metrics["bytes-consumed-total"] == len(cluster.logs[T0][0][2])
     assert metrics["fetch-total"] >= 1
+
+
+@pytest.mark.shows("S1.57", breaks="barnabas.client.consumer.fetcher:Fetcher._fetched")
+def test_an_answer_is_sorted_by_partition_into_completed_fetches(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a")
+    cluster.append("t", 1, b"b")
+    consumer = reader(cluster, T0, T1)
+    consumer.position(T0)
+    consumer.position(T1)
+    fetcher, client = consumer._parts.fetcher, consumer._parts.client
+
+    assert fetcher.send_fetches(cluster.now) == 1
+    while not fetcher.completed_fetches:
+        client.poll(0.1, cluster.now)
+
+    assert [(fetch.partition, fetch.fetch_offset) for fetch in fetcher.completed_fetches] == [(T0, 0), (T1, 0)]
+
+
+@pytest.mark.shows("S1.64", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._poll")
+def test_poll_collects_then_sends_fetches_then_polls_the_network_then_collects_again(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a")
+    consumer = reader(cluster)
+    consumer.position(T0)
+    order: list[str] = []
+    for owner, name in (
+        (consumer._parts.collector, "collect_fetch"),
+        (consumer._parts.fetcher, "send_fetches"),
+        (consumer._parts.client, "poll"),
+    ):
+        setattr(owner, name, noting(order, name, getattr(owner, name)))
+
+    assert values(consumer.poll(1)) == [b"a"]
+
+    assert order[:3] == ["collect_fetch", "send_fetches", "poll"]
+    assert order[-2:] == ["collect_fetch", "send_fetches"]
+
+
+def noting(order: list[str], name: str, method: Callable[..., object]) -> Callable[..., object]:
+    def noted(*args: object, **kwargs: object) -> object:
+        order.append(name)
+        return method(*args, **kwargs)
+
+    return noted
+
+
+@pytest.mark.shows("S2.41", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+def test_with_nothing_buffered_poll_asks_the_brokers_and_returns_what_they_answer(cluster: ScriptedCluster) -> None:
+    consumer = reader(cluster)
+    cluster.at(0.3, lambda: cluster.append("t", 0, b"late"))
+    start = cluster.now
+
+    assert values(consumer.poll(5)) == [b"late"]
+    assert cluster.now - start < 0.4
+
+
+@pytest.mark.shows("S1.45", breaks="barnabas.client.consumer.consumer_parts:consumer_parts")
+def test_all_parts_are_made_with_the_consumer(cluster: ScriptedCluster) -> None:
+    parts = cluster.consumer(group_id="g")._parts
+
+    made = [type(part).__name__ for part in parts]
+    assert made[2:] == [
+        "SubscriptionState",
+        "ConsumerMetadata",
+        "ConsumerNetworkClient",
+        "Fetcher",
+        "FetchCollector",
+        "OffsetFetcher",
+        "ConsumerCoordinator",
+    ]
+    assert type(parts.client.client).__name__ == "NetworkClient"
+    assert cluster.requests == []

@@ -62,6 +62,7 @@ def as_follower(cluster: ScriptedCluster, *assignments: Collection[TopicPartitio
 
 
 @pytest.mark.shows("S2.7", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._step_joining")
+@pytest.mark.shows("S1.46", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._poll")
 def test_subscribe_sends_nothing_and_poll_joins_then_fetches(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     cluster.sleep(5)
@@ -320,6 +321,7 @@ def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     assert cluster.app_selector.is_closed
 
 
+@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
 def test_a_static_member_does_not_leave_on_close(cluster: ScriptedCluster) -> None:
     consumer = member(cluster, group_instance_id="red")
     consumer.poll(1)
@@ -487,3 +489,32 @@ def test_a_second_thread_is_refused(cluster: ScriptedCluster) -> None:
 
     assert len(refused) == 1
     consumer.assignment()
+
+
+@pytest.mark.shows(
+    "S1.40", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.ensure_heartbeat_thread"
+)
+def test_the_coordinator_starts_the_heartbeat_thread_and_deals_partitions_out(cluster: ScriptedCluster) -> None:
+    started: list[str] = []
+    original = cluster.start
+    cluster.start = lambda core, group: (started.append(group), original(core, group))[1]  # type: ignore[method-assign]  # to see it
+    consumer = member(cluster)
+    assert started == []
+
+    consumer.poll(1)
+    consumer.poll(1)
+
+    assert started == ["g"]
+    assert consumer.assignment() == {T0, T1}
+
+
+def test_close_does_not_wait_for_a_broker_that_cannot_be_reached(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster)
+    assert cluster.group_selector is not None
+    cluster.group_selector.silent = {9092}
+    consumer.poll(1)
+    start = cluster.now
+
+    consumer.close()
+
+    assert cluster.now - start < 0.5

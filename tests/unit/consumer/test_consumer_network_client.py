@@ -71,6 +71,7 @@ def rig() -> Rig:
 
 
 @pytest.mark.shows("S1.60", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.send")
+@pytest.mark.shows("S1.59", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.send")
 def test_send_only_prepares(rig: Rig) -> None:
     rig.send()
 
@@ -91,6 +92,7 @@ def test_requests_queue_per_node_the_oldest_first(rig: Rig) -> None:
 
 
 @pytest.mark.shows("S1.65", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.poll")
+@pytest.mark.shows("S1.67", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
 def test_only_poll_transmits(rig: Rig) -> None:
     rig.send()
     assert rig.transmitted() == []
@@ -114,6 +116,13 @@ def test_only_sent_requests_leave_the_queue(rig: Rig) -> None:
 
 @pytest.mark.shows(
     "S1.74", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
+)
+@pytest.mark.shows(
+    "S1.62", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
+)
+@pytest.mark.shows(
+    "S1.76",
+    breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.fire_pending_completed_requests",
 )
 def test_an_answer_first_waits_in_pending_completion(rig: Rig) -> None:
     future = rig.send()
@@ -148,6 +157,10 @@ def test_the_completion_handler_puts_itself_into_pending_completion_either_way()
 
 @pytest.mark.shows(
     "S1.77",
+    breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.fire_pending_completed_requests",
+)
+@pytest.mark.shows(
+    "S1.78",
     breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.fire_pending_completed_requests",
 )
 def test_poll_tells_of_answers_to_earlier_polls_first_and_of_its_own_at_the_end(rig: Rig) -> None:
@@ -239,6 +252,7 @@ def test_wakeup_ends_the_next_poll_once(rig: Rig) -> None:
     rig.poll()
 
 
+@pytest.mark.shows("S1.56", breaks="barnabas.client.consumer.request_future:RequestFuture.add_listener")
 def test_a_future_is_completed_once_and_tells_late_listeners_too() -> None:
     future: RequestFuture[int] = RequestFuture()
     told: list[object] = []
@@ -253,6 +267,7 @@ def test_a_future_is_completed_once_and_tells_late_listeners_too() -> None:
         _ = RequestFuture.failure(KafkaError("no")).value
 
 
+@pytest.mark.shows("S1.51", breaks="barnabas.client.consumer.request_future:RequestFuture.compose")
 def test_a_composed_future_passes_failures_on() -> None:
     def refuse(value: int, composed: RequestFuture[int]) -> None:
         raise KafkaError(f"not {value}")

@@ -83,6 +83,7 @@ class AbstractCoordinator:
         self._retry_at = 0.0
         self._failures = 0
         self._rejoin_posted = False
+        self._leaves_in_flight = 0
         lookup.on_found = heartbeat.reset_session_timeout
         lookup.on_fatal = self._fail
 
@@ -285,9 +286,18 @@ class AbstractCoordinator:
         goes = self._group.is_dynamic or even_if_static
         if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
-            # Whatever the answer, the membership is over.
-            self._client.send(node, request, now).add_listener(lambda response: None, lambda error: None)
+            self._leaves_in_flight += 1
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         self._reset(NO_GENERATION)
+
+    def _left(self, _outcome: object) -> None:
+        # Whatever the answer, the membership is over.
+        self._leaves_in_flight -= 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing more has to be said to the coordinator before the connection is closed."""
+        return self._leaves_in_flight == 0
 
     def _lose(self, reason: str, error: KafkaError) -> None:
         keeps_id = isinstance(error, IllegalGenerationError)

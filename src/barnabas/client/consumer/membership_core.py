@@ -95,7 +95,7 @@ class MembershipCore:
             self._stop = command
 
     def _is_idle(self) -> bool:
-        return self._offsets.is_idle and not self._client.has_pending_requests
+        return self._offsets.is_idle and self.coordinator.is_idle
 
     def _time_to_next_step(self, now: float) -> float:
         nearest = min(self.coordinator.time_to_next_step(now), self._offsets.time_to_next_step(now))
