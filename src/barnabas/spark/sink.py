@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from barnabas.spark.options import SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from barnabas.client.producer.send_table import TableFuture
 
 #: Column, the types it may have in Spark, whether it must be there.
 SINK_COLUMNS = {
@@ -56,44 +59,27 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
 
 
 def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRecords:
-    """Send all rows and wait for every acknowledgement; raises what the first failed record raised."""
-    producer: Producer[Any, Any] | None = None
+    """Send all rows and wait for every acknowledgement; raises what the first failed row raised.
+
+    While a batch of rows is on its way the next one is encoded; there are never more than two in memory.
+    """
     count = 0
-    try:
+    sent: list[TableFuture] = []
+    with contextlib.ExitStack() as stack:
+        producer: Producer[Any, Any] | None = None
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            producer = producer or Producer(options.client)
-            for topic, rows in _by_topic(batch, options.topic):
-                _send(producer, topic, rows)
-            count += batch.num_rows
-    finally:
-        if producer is not None:
-            producer.close()
+            producer = producer or stack.enter_context(Producer(options.client))
+            on_their_way = [producer.send_table(topic, rows) for topic, rows in _by_topic(batch, options.topic)]
+            count += _acknowledged(sent)
+            sent = on_their_way
+        count += _acknowledged(sent)
     return WrittenRecords(count)
 
 
-def _send(producer: Producer[Any, Any], topic: str, rows: pa.RecordBatch) -> None:
-    names = rows.schema.names
-    columns = [rows.column(name).to_pylist() if name in names else [None] * rows.num_rows for name in _FIELDS]
-    futures = [
-        producer.send(topic, _bytes(value), key=_bytes(key), partition=partition, headers=_headers(headers))
-        for value, key, partition, headers in zip(*columns, strict=True)
-    ]
-    producer.flush()
-    for future in futures:
-        future.result()
-
-
-_FIELDS = ("value", "key", "partition", "headers")
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
-
-
-def _headers(value: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
-    return [(header["key"], header["value"]) for header in value] if value is not None else None
+def _acknowledged(sent: list[TableFuture]) -> int:
+    return sum(future.result() for future in sent)
 
 
 def _by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
