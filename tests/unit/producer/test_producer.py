@@ -7,6 +7,8 @@ import gc
 import logging
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ import pytest
 from barnabas import errors
 from barnabas.client.producer.partitioner import partition_for_key
 from barnabas.client.producer.producer import Producer
+from barnabas.client.producer.producer_config import ProducerConfig
 from barnabas.client.producer.producer_record import ProducerRecord, RecordHeaders
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.record_metadata import RecordMetadata
@@ -120,6 +123,17 @@ def test_producer_with_async_callback(broker: StoringBroker, caplog: pytest.LogC
     assert "succeeded one-0@0" in caplog.text
     ((_, stored),) = broker.records
     assert (stored.key, stored.value) == (b"Pangyo", b"Pangyo")
+
+
+@pytest.mark.shows("S3.36", breaks="barnabas.client.producer.producer_config:ProducerConfig.__init__")
+def test_kafkas_constants_name_the_settings(broker: StoringBroker) -> None:
+    settings = {
+        ProducerConfig.BOOTSTRAP_SERVERS_CONFIG: f"{broker.host}:{broker.port}",
+        ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG: StringSerializer,
+        ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG: StringSerializer,
+    }
+    with Producer(settings) as producer:
+        assert producer.send("one", "v", "k").result(10).offset == 0
 
 
 # --- doSend, step by step
@@ -305,7 +319,7 @@ def test_the_named_partitioners_are_chosen_by_name(broker: StoringBroker, name: 
     assert used == [0, 1, 2] * 3 if name == "RoundRobinPartitioner" else len(set(used)) == 1
 
 
-@pytest.mark.shows("S3.49", breaks="barnabas.client.producer.append:RecordAppender._append_to_last")
+@pytest.mark.shows("S3.49", breaks="barnabas.client.producer.partitioner:BuiltInPartitioner.peek_current_partition")
 def test_keys_can_be_ignored_so_that_all_records_fill_the_sticky_partitions_batch(broker: StoringBroker) -> None:
     with connect(broker, partitioner_ignore_keys=True, linger_ms=50) as producer:
         futures = [producer.send("test", b"v", b"key-%d" % n) for n in range(20)]
@@ -334,7 +348,7 @@ def test_a_record_over_a_limit_fails_through_future_and_callback_before_it_is_ap
         assert producer.send("one", b"x" * 19_000).exception(10) is None
 
 
-@pytest.mark.shows("S3.43", breaks="barnabas.client.producer.append:RecordAppender._append_to_last")
+@pytest.mark.shows("S3.43", breaks="barnabas.client.producer.record_accumulator:RecordAccumulator.append")
 def test_records_gather_and_go_out_as_batches(broker: StoringBroker) -> None:
     with connect(broker, linger_ms=100) as producer:
         for number in range(500):
@@ -478,6 +492,18 @@ def test_a_forgotten_producer_warns_and_ends_its_thread(broker: StoringBroker) -
     thread.join(10)
 
     assert not thread.is_alive()
+
+
+def test_records_that_are_unsent_when_the_process_ends_are_sent(broker: StoringBroker) -> None:
+    program = (
+        "from barnabas import Producer\n"
+        f"producer = Producer(bootstrap_servers='{broker.host}:{broker.port}', linger_ms=9_000)\n"
+        "for n in range(100): producer.send('one', b'%d' % n)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+    assert len(broker.records) == 100
 
 
 # --- more

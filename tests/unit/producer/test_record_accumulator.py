@@ -40,7 +40,7 @@ def test_the_accumulator_keeps_a_deque_of_batches_for_each_partition_of_each_top
     assert all(isinstance(batch, ProducerBatch) for deque in batches.values() for batch in deque)
 
 
-@pytest.mark.shows("S4.25", breaks=f"{APPENDER}._try_append")
+@pytest.mark.shows("S4.25", breaks=f"{APPENDER}.try_append")
 def test_a_record_is_tried_in_the_last_batch_of_its_deque() -> None:
     harness = small()
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_a_record_is_tried_in_the_last_batch_of_its_deque() -> None:
     assert [batch.record_count for batch in queue(harness)] == [1, 2]
 
 
-@pytest.mark.shows("S4.26", breaks=f"{APPENDER}._try_append")
+@pytest.mark.shows("S4.26", breaks=f"{APPENDER}.try_append")
 def test_an_empty_deque_takes_nothing() -> None:
     harness = small()
     harness.send()
@@ -61,8 +61,8 @@ def test_an_empty_deque_takes_nothing() -> None:
     assert harness.accumulator.try_append([], 1, None, b"v") is None
 
 
-@pytest.mark.shows("S4.27", breaks=f"{BATCH}._try_append")
-@pytest.mark.shows("S4.28", breaks=f"{BATCH}._try_append")
+@pytest.mark.shows("S4.27", breaks=f"{BATCH}.try_append")
+@pytest.mark.shows("S4.28", breaks=f"{BATCH}.try_append")
 def test_a_batch_without_room_stores_nothing_and_takes_no_more_records() -> None:
     harness = small()
     harness.send(b"x" * 100)

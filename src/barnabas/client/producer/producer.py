@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from barnabas.client.client_utils import create_network_client
-from barnabas.client.producer import fork_guard
+from barnabas.client.producer import lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
 from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
@@ -95,7 +95,7 @@ class Producer(Generic[K, V]):
         )
         self._send_path = self._make_send_path(settled)
         self._thread = SenderThread(sender, self._accumulator, settled.client_id)
-        fork_guard.watch(self)
+        lifetime.watch(self)
         self._thread.start()
 
     def _make_accumulator(
@@ -306,7 +306,7 @@ class Producer(Generic[K, V]):
 
         Raises `KafkaTimeoutError` when that takes longer than `timeout` seconds; the records stay on their way.
         """
-        fork_guard.check(self)
+        lifetime.check(self)
         self._check_not_in_callback("flush()")
         self._accumulator.begin_flush()
         self._client.wakeup()
@@ -326,7 +326,7 @@ class Producer(Generic[K, V]):
 
         Raises `KafkaTimeoutError` when that does not come, `InvalidTopicError`, `TopicAuthorizationError`.
         """
-        fork_guard.check(self)
+        lifetime.check(self)
         if self._send_path.closed_reason is not None:
             raise IllegalStateError(self._send_path.closed_reason)
         return list(self._wait_on_metadata(topic).partitions_for_topic(topic))
@@ -352,7 +352,7 @@ class Producer(Generic[K, V]):
         """
         if timeout is not None and timeout < 0:
             raise IllegalArgumentError(f"A timeout is never negative: {timeout}")
-        if fork_guard.is_foreign(self):
+        if lifetime.is_foreign(self):
             return
         self._send_path.closed_reason = self._send_path.closed_reason or CLOSED
         if threading.current_thread() is self._thread:
@@ -384,7 +384,7 @@ class Producer(Generic[K, V]):
     def __del__(self) -> None:
         # Not yet set when the constructor failed.
         thread = getattr(self, "_thread", None)
-        if thread is None or not thread.is_running or fork_guard.is_foreign(self):
+        if thread is None or not thread.is_running or lifetime.is_foreign(self):
             return
         thread.initiate_close()
         warnings.warn(

@@ -23,6 +23,10 @@ class ProducerConfig(ClientConfig):
     Raises `ConfigError` for settings that contradict each other.
     """
 
+    BOOTSTRAP_SERVERS_CONFIG = "bootstrap.servers"
+    KEY_SERIALIZER_CLASS_CONFIG = "key.serializer"
+    VALUE_SERIALIZER_CLASS_CONFIG = "value.serializer"
+
     __slots__ = ("acks", "client_id", "delivery_timeout", "idempotent")
 
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:

@@ -1,7 +1,12 @@
-"""A producer belongs to the process that made it: its thread does not exist in a forked child, its sockets do."""
+"""A producer belongs to the process that made it.
+
+Its thread does not exist in a forked child, though its sockets do: there it refuses. When the process ends without
+`close()`, what is still unsent gets a last chance.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from typing import Any
@@ -12,6 +17,8 @@ REASON = (
     "This producer was made before the process forked and belongs to the parent; make a new one in the child "
     "(with multiprocessing: in the worker, or use the start method 'spawn')"
 )
+# Seconds that records still unsent may take when the process ends.
+EXIT_TIMEOUT = 10.0
 _watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -39,3 +46,10 @@ def _in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
+
+
+@atexit.register
+def _at_exit() -> None:
+    for producer in list(_watched):
+        if not is_foreign(producer):
+            producer.close(EXIT_TIMEOUT)
