@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.fetch_config import READ_COMMITTED
+from barnabas.client.consumer.fetched_data import FetchedData
 from barnabas.errors import NONE, RecordDeserializationError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.decoder import RecordsDecoder
@@ -116,6 +117,20 @@ class CompletedFetch:
         )
         if self.next_offset >= self.end_offset:
             self.drain()
+
+    def take_raw(self) -> FetchedData:
+        """All that is left, as it came; nothing is decoded or checked."""
+        found = FetchedData(
+            self.partition,
+            self.next_offset,
+            self.end_offset,
+            self._data,
+            self._config.check_crcs,
+            self._aborted_transactions(),
+        )
+        self.next_offset = self.end_offset
+        self.drain()
+        return found
 
     def drain(self) -> None:
         """Forget the rest."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+    from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.records.decoder import ConsumerRecord
 
 OffsetLike = OffsetAndMetadata | int | tuple[int, str | None]
@@ -131,6 +132,14 @@ class Consumer:
         with self._use:
             return self._polling.poll_arrow(timeout)
 
+    def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
+        """All data that has arrived, still encoded, for a reader that decodes in another thread (the Spark source).
+
+        Positions move to the end of the data, and deserializers are not used; otherwise like `poll`.
+        """
+        with self._use:
+            return self._polling.poll_raw(timeout)
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """All records, one by one, for ever.
 
@@ -180,7 +189,7 @@ class Consumer:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
         with self._use:
             for partition in _as_partitions(partitions):
-                self._parts.subscriptions.pause(partition)
+                self._polling.pause(partition)
 
     def resume(self, *partitions: Any) -> None:
         """End `pause` for these partitions."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
     from barnabas.client.consumer.consumer_parts import ConsumerParts
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+    from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.records.decoder import ConsumerRecord
 
@@ -112,6 +113,10 @@ class ConsumerPolling:
         builder = self._arrow
         self._poll(timeout, lambda: self._collector.collect_arrow(builder))
         return builder.finish() if builder.row_count else None
+
+    def poll_raw(self, timeout: float) -> list[FetchedData]:
+        """See `Consumer.poll_raw`."""
+        return self._poll(timeout, self._collector.collect_raw) or []
 
     def iterate(self) -> Iterator[ConsumerRecord]:
         """See `Consumer.__iter__`."""
@@ -253,13 +258,24 @@ class ConsumerPolling:
                 offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         return offsets
 
+    def pause(self, partition: TopicPartition) -> None:
+        """See `Consumer.pause`."""
+        self._subscriptions.pause(partition)
+        waiting = self._cursor.undelivered().get(partition)
+        if waiting is not None:
+            self._go_back_to(partition, waiting)
+            self._cursor.drop(partition)
+
     def _settle_cursor(self) -> None:
         """Go back to the first record that the loop over records has not handed out: it will be fetched again."""
         for partition, record in self._cursor.undelivered().items():
-            if self._subscriptions.valid_position(partition) is not None:
-                leader = self._parts.metadata.leader_and_epoch(partition)
-                self._subscriptions.seek_validated(partition, FetchPosition(record.offset, record.leader_epoch, leader))
+            self._go_back_to(partition, record)
         self._cursor.clear()
+
+    def _go_back_to(self, partition: TopicPartition, record: ConsumerRecord) -> None:
+        if self._subscriptions.valid_position(partition) is not None:
+            leader = self._parts.metadata.leader_and_epoch(partition)
+            self._subscriptions.seek_validated(partition, FetchPosition(record.offset, record.leader_epoch, leader))
 
     # --- commits
 

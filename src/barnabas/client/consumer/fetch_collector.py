@@ -31,6 +31,7 @@ from barnabas.errors import (
 if TYPE_CHECKING:
     from barnabas.client.consumer.completed_fetch import CompletedFetch
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.fetcher import Fetcher
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
@@ -122,6 +123,25 @@ class FetchCollector:
         finally:
             self._fetcher.completed_fetches.extendleft(reversed(paused))
         return bool(builder.row_count)
+
+    def collect_raw(self) -> list[FetchedData]:
+        """All data that has arrived, as it came; the positions are then past it."""
+        found: list[FetchedData] = []
+        paused: deque[CompletedFetch] = deque()
+        try:
+            while (fetch := self._advance(paused)) is not None:
+                raw = fetch.take_raw()
+                if raw.end_offset > raw.offset:
+                    self._move_on(fetch)
+                    found.append(raw)
+                self._finish(fetch)
+        except KafkaError:
+            if not found:
+                self._drop_failed()
+                raise
+        finally:
+            self._fetcher.completed_fetches.extendleft(reversed(paused))
+        return found
 
     def _advance(self, paused: deque[CompletedFetch]) -> CompletedFetch | None:
         """The fetch to take records from, its error dealt with if it has one."""
