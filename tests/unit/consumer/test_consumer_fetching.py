@@ -12,6 +12,7 @@ from barnabas.errors import CorruptRecordError, LogTruncationError, OffsetOutOfR
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch_response import AbortedTransaction
 from barnabas.records import RecordBatchBuilder
+from barnabas.records.arrow import ColumnBuilder
 from tools.scripted_cluster import ScriptedCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -391,3 +392,30 @@ def test_all_parts_are_made_with_the_consumer(cluster: ScriptedCluster) -> None:
     ]
     assert type(parts.client.client).__name__ == "NetworkClient"
     assert cluster.requests == []
+
+
+def test_poll_raw_hands_out_bytes_that_decode_elsewhere_and_moves_the_position(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b", b"c")
+    consumer = reader(cluster)
+
+    found = consumer.poll_raw(1)
+    builder = ColumnBuilder(("value", "offset"))
+    reached = [data.append_to(builder, data.offset, 2) for data in found]
+
+    assert consumer.position(T0) == 3
+    assert [(data.topic_partition, data.offset, data.end_offset) for data in found] == [(T0, 0, 3)]
+    assert reached == [2]
+    assert builder.finish().to_pydict() == {"value": [b"a", b"b"], "offset": [0, 1]}
+
+
+def test_poll_raw_raises_what_is_wrong_with_a_partition_and_can_be_called_again(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a")
+    consumer = cluster.consumer(auto_offset_reset="none")
+    consumer.assign([T0])
+    consumer.seek(T0, 7)
+
+    with pytest.raises(OffsetOutOfRangeError, match="Offset 7 of t-0"):
+        consumer.poll_raw(1)
+    consumer.seek(T0, 0)
+
+    assert [data.end_offset for data in consumer.poll_raw(1)] == [1]
