@@ -509,6 +509,17 @@ def test_records_that_are_unsent_when_the_process_ends_are_sent(broker: StoringB
 # --- more
 
 
+def test_records_without_key_survive_a_client_that_starts_again_from_its_bootstrap_servers(
+    broker: StoringBroker,
+) -> None:
+    with connect(broker, linger_ms=0) as producer:
+        producer.send("test", b"before").result(10)
+        producer._metadata.rebootstrap()
+        producer.send("test", b"after").result(10)
+
+    assert broker.values == [b"before", b"after"]
+
+
 def test_many_threads_share_one_producer(broker: StoringBroker) -> None:
     with connect(broker, batch_size=500, linger_ms=0) as producer:
 

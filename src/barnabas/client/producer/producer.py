@@ -238,6 +238,11 @@ class Producer(Generic[K, V]):
     ) -> FutureRecordMetadata:  # fmt: skip
         """Append where it takes a new batch or a custom partitioner, and wake the Sender if there is a new batch."""
         cluster = self._metadata.fetch()
+        if cluster.partition_count_for_topic(topic) is None:
+            # The client starts again from its bootstrap servers, and has forgotten the topic.
+            started = time.monotonic()
+            cluster = self._wait_on_metadata(topic, partition)
+            waited += time.monotonic() - started
         record = (timestamp, key, value, headers, on_delivery)
         append = partial(
             self._accumulator.append, size=size, max_time_to_block=max(0.0, self._max_block - waited), cluster=cluster
