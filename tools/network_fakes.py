@@ -99,7 +99,7 @@ class FakeSelector:
         self.wakeups = 0
         self._connecting: dict[int, int] = {}
         self._open: set[int] = set()
-        self._sending: dict[int, bytes] = {}
+        self._sending: dict[int, tuple[bytes, bool]] = {}
         self._arriving: list[tuple[int, Buffer]] = []
         self._breaking: dict[int, Disconnection] = {}
         self.is_closed = False
@@ -117,7 +117,7 @@ class FakeSelector:
     def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
         assert node_id in self._open
         assert node_id not in self._sending
-        self._sending[node_id] = b"".join(bytes(buffer) for buffer in buffers)
+        self._sending[node_id] = b"".join(bytes(buffer) for buffer in buffers), expect_response
 
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         self.max_receive_sizes[node_id] = size
@@ -142,7 +142,7 @@ class FakeSelector:
 
     def _deliver(self) -> None:
         sending, self._sending = self._sending, {}
-        for node_id, data in sending.items():
+        for node_id, (data, expect_response) in sending.items():
             header, message = decode_request(memoryview(data)[4:])
             self.received.append((node_id, header, message))
             self.completed_sends.append(node_id)
@@ -150,7 +150,7 @@ class FakeSelector:
             answer = None if handler is None else handler(message)
             if answer is not None:
                 self._arrive(node_id, header, answer)
-            elif node_id in self._open:
+            elif node_id in self._open and expect_response:
                 self.waiting.setdefault(node_id, deque()).append((header, message))
 
     def _arrive(
@@ -178,7 +178,9 @@ class FakeSelector:
         self._arriving.append((node_id, frame))
 
     def break_connection(self, node_id: int, reason: str = "the peer closed the connection") -> None:
-        """Ends a connection from the other side."""
+        """Ends a connection from the other side, if there is one."""
+        if node_id not in self._open:
+            return
         self._drop(node_id)
         self._breaking[node_id] = Disconnection(reason, "host:1", was_connected=True)
 

@@ -352,10 +352,12 @@ class NetworkClient:
     def _ask_api_versions(self, now: float) -> None:
         if not self._api_versions_to_ask:
             return
-        to_ask, self._api_versions_to_ask = self._api_versions_to_ask, {}
         from barnabas import __version__
 
-        for node_id, version in to_ask.items():
+        for node_id, version in list(self._api_versions_to_ask.items()):
+            if not self._selector.is_channel_ready(node_id):
+                continue
+            del self._api_versions_to_ask[node_id]
             self.connection_states.checking_api_versions(node_id)
             message = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)
             self.send_internal_request(node_id, RequestBuilder.fixed(message, version), now)

@@ -397,6 +397,19 @@ def test_committed_offsets_of_partitions_without_one_are_left_out(admin: Any) ->
     assert admin.client.list_consumer_group_offsets("g", [T0, T1]) == {T0: OffsetAndMetadata(5, "m", 1)}
 
 
+def test_an_answer_that_leaves_the_group_out_is_no_answer(admin: Any) -> None:
+    found = Coordinator(key="g", node_id=1, host="one", port=9092)
+    admin.answer(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(), FindCoordinatorResponse(coordinators=[found]))
+    admin.answer(
+        ApiKey.OFFSET_FETCH,
+        OffsetFetchResponse(),
+        OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g")]),
+    )
+    assert admin.client.list_consumer_group_offsets("g") == {}
+    assert len(admin.asked(ApiKey.FIND_COORDINATOR)) >= 2
+    assert len(admin.asked(ApiKey.OFFSET_FETCH)) == 2
+
+
 # How it is used
 
 

@@ -165,12 +165,14 @@ class OffsetFetchHandler:
         self.lookup = CoordinatorLookup()
         self._partitions = partitions
         self._require_stable = require_stable
+        self._is_of_groups = True
 
     def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
         """See `AdminApiHandler`."""
 
         def build(version: int) -> OffsetFetchRequest:
-            if version >= _FIRST_FETCH_OF_GROUPS:
+            self._is_of_groups = version >= _FIRST_FETCH_OF_GROUPS
+            if self._is_of_groups:
                 groups = [OffsetFetchRequestGroup(group_id=key, topics=self._topics_of(key)) for key in keys]
                 return OffsetFetchRequest(groups=groups, require_stable=self._require_stable)
             if len(keys) > 1:
@@ -201,7 +203,7 @@ class OffsetFetchHandler:
 
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupOffsets]) -> None:
         """See `AdminApiHandler`."""
-        groups = {group.group_id: group for group in response.groups} or {keys[0]: response}
+        groups = {group.group_id: group for group in response.groups} if self._is_of_groups else {keys[0]: response}
         for key in keys:
             group = groups.get(key)
             if group is None or not outcome.is_success(key, group.error_code):

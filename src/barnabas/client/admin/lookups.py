@@ -84,7 +84,10 @@ class CoordinatorLookup:
 
     def handle_response(self, keys: list[str], response: Any, found: Outcome[str, Target]) -> None:
         """See `Lookup`."""
-        answers = {c.key: c for c in response.coordinators} if response.coordinators else {keys[0]: response}
+        answers = {c.key: c for c in response.coordinators}
+        if response.host or response.error_code:
+            # The answer of a broker before 3.0, to a request with one key.
+            answers[keys[0]] = response
         for key in keys:
             answer = answers.get(key)
             if answer is None:
