@@ -29,9 +29,23 @@ class _NoGil:
         return function
 
 
-cfunc = ccall = cclass = inline = final = freelist = _identity
-locals = returns = exceptval = boundscheck = wraparound = cdivision = initializedcheck = nonecheck = _decorator
+cfunc = ccall = cclass = inline = final = no_gc = _identity
+boundscheck = cdivision = exceptval = freelist = locals = returns = wraparound = _decorator
 nogil = _NoGil()
+
+
+def warn_of_slowness() -> None:
+    """Say once that the hot paths run uncompiled, unless BARNABAS_UNCOMPILED asks for just that."""
+    import os
+    import warnings
+
+    if "BARNABAS_UNCOMPILED" not in os.environ:
+        warnings.warn(
+            "barnabas runs uncompiled, ten times slower and more: this platform has no compiled wheel, or the "
+            "extensions were not built (pip install barnabas where a C compiler is present, or ./run setup in a clone)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def declare(_type: Any = None, value: Any = None, **_settings: Any) -> Any:

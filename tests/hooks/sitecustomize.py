@@ -1,6 +1,7 @@
 """Import hooks for the suite and its child processes; Python loads this file when PYTHONPATH names its folder.
 
-BARNABAS_UNCOMPILED=1 makes every barnabas module load from its source, even where a compiled one lies beside it.
+BARNABAS_UNCOMPILED=1 makes every barnabas module load from its source, even where a compiled one lies beside it, and
+hides Cython, as on a user's machine.
 BARNABAS_BREAK=module:qualified.name replaces that function by one that raises, for `./run checklist --verify`.
 """
 
@@ -70,6 +71,8 @@ def install() -> None:
     wanted = os.environ.get("BARNABAS_UNCOMPILED") or os.environ.get("BARNABAS_BREAK")
     if wanted and SourceOnlyFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceOnlyFinder)
+        os.environ["BARNABAS_UNCOMPILED"] = "1"
+        sys.modules["cython"] = None  # type: ignore[assignment]  # users need no Cython, so the stand-in must do
 
 
 install()

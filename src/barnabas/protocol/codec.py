@@ -23,6 +23,7 @@ from barnabas.errors import (
 )
 
 if not cython.compiled:
+    from barnabas._cython import warn_of_slowness
     from barnabas.protocol.native import (
         allocated,
         get_slot,
@@ -54,6 +55,8 @@ if not cython.compiled:
         stored,
         text,
     )
+
+    warn_of_slowness()
 
     BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, STRUCT, ARRAY = range(14)
 
