@@ -293,6 +293,18 @@ def test_a_compressed_batch_takes_as_many_records_as_the_ratio_lets_expect_and_a
     assert harness.pool.total_memory - harness.pool.available_memory >= 1000
 
 
+def test_batches_never_ask_for_more_memory_than_there_is() -> None:
+    harness = Harness(batch_size=1_000_000, buffer_memory=2_000_000, compression_type="gzip", linger_ms=0)
+    for _ in range(200):
+        harness.send(b"x" * 1000)
+        harness.settle()
+        while harness.waiting():
+            harness.respond()
+
+    assert not harness.accumulator.has_incomplete()
+    assert Harness(batch_size=1000, buffer_memory=500).send().done() is False
+
+
 def test_adaptive_partitioning_learns_the_lengths_of_the_queues() -> None:
     harness = Harness(partitions=2, batch_size=200, linger_ms=1000)
     harness.append(b"v", partition=-1)

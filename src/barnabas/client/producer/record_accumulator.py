@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.append import RecordAppender, TopicInfo
+from barnabas.client.producer.compression_ratio_estimator import CompressionRatioEstimator
+from barnabas.client.producer.partition_load import PartitionLoad
 from barnabas.client.producer.partitioner import BuiltInPartitioner
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.errors import IllegalStateError, KafkaError
@@ -23,14 +25,7 @@ if TYPE_CHECKING:
     from barnabas.network.exponential_backoff import ExponentialBackoff
 
 NEVER = float("inf")
-# Seconds between two looks at the lengths of all queues of a topic; the partitioner needs no more.
-LOAD_STATS_INTERVAL = 0.02
 BATCH_OVERHEAD = 61
-# How fast the estimate of what compression leaves follows what it does, as in Kafka's CompressionRatioEstimator; and
-# the lowest estimate, so that a batch of zeros does not take all the memory.
-RATIO_IMPROVING_STEP = 0.005
-RATIO_DETERIORATE_STEP = 0.05
-LOWEST_RATIO = 0.1
 
 
 class RecordAppendResult(NamedTuple):
@@ -85,19 +80,16 @@ class RecordAccumulator(RecordAppender):
         self._clock = clock
         self._rng = rng
         self._transaction_manager = transaction_manager
-        self._adaptive = adaptive_partitioning
-        self._availability_timeout = availability_timeout
+        self._load = PartitionLoad(adaptive_partitioning, availability_timeout)
+        self._ratios = CompressionRatioEstimator()
         self._compresses = compresses
-        self._ratios: dict[str, float] = {}
         self._filled: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._incomplete: set[ProducerBatch] = set()
         self._muted: set[TopicPartition] = set()
         self._flushes_in_progress = 0
         self._appends_in_progress = 0
         self._next_drain: dict[int, TopicPartition] = {}
-        self._node_latency: dict[int, tuple[float, float]] = {}
         self._next_expiry = NEVER
-        self._next_load_stats = 0.0
 
     # Appending: application threads
 
@@ -151,8 +143,7 @@ class RecordAccumulator(RecordAppender):
                     return result
                 if abort_on_new_batch:
                     return RecordAppendResult(None, chosen, abort_for_new_batch=True)
-                # A batch that will be compressed takes more records than fit uncompressed, and they need the memory.
-                needed = max(int(self.batch_size / self._ratio(topic)), size + BATCH_OVERHEAD)
+                needed = max(self._batch_memory(topic), size + BATCH_OVERHEAD)
                 self.free.allocate(needed, max_time_to_block)
                 allocated = needed
         finally:
@@ -194,7 +185,7 @@ class RecordAccumulator(RecordAppender):
         cluster: Any,
     ) -> RecordAppendResult:
         queue = self._get_or_create_deque(info, partition)
-        builder = self._new_builder(self.batch_size, self._ratio(topic))
+        builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
         batch = ProducerBatch(TopicPartition(topic, partition), builder, self._clock(), allocated)
         future = batch.try_append(*record)
         self._append_batch(queue, batch)
@@ -217,15 +208,14 @@ class RecordAccumulator(RecordAppender):
         and raises like `append`.
         """
         info = self.topic_info(topic)
-        ratio = self._ratio(topic)
         with self._lock:
             self._appends_in_progress += 1
         allocated = 0
         try:
-            expected = int(self.batch_size / ratio)
+            expected = self._batch_memory(topic)
             self.free.allocate(expected, max_time_to_block)
             allocated = expected
-            builder = self._new_builder(self.batch_size, ratio)
+            builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
             next_row = fill(builder)
             if builder.uncompressed_size > allocated:
                 # A single row that is larger than a batch.
@@ -292,9 +282,7 @@ class RecordAccumulator(RecordAppender):
                     ready_nodes[leader.id] = leader
                 else:
                     delay = min(delay, wait)
-            if self._adaptive and now >= self._next_load_stats:
-                self._next_load_stats = now + LOAD_STATS_INTERVAL
-                self._update_load_stats(cluster)
+            self._load.maybe_update(self._filled, self.topics, cluster, now)
         return ReadyCheckResult(ready_nodes, delay, unknown)
 
     def _may_send(self, batch: ProducerBatch) -> bool:
@@ -307,33 +295,9 @@ class RecordAccumulator(RecordAppender):
             return 0.0
         return batch.created_at + self._linger - now
 
-    def _update_load_stats(self, cluster: Any) -> None:
-        for topic in {tp.topic for tp in self._filled}:
-            info: TopicInfo = self.topics[topic]
-            sticky: Any = info.sticky
-            if sticky.partition < 0:
-                continue
-            known = cluster.partition_count_for_topic(topic) or 0
-            sizes = None
-            if len(info.batches) >= known:
-                sizes = {
-                    partition: len(queue)
-                    for partition, queue in info.batches.items()
-                    if self._is_available(cluster.leader_for(TopicPartition(topic, partition)))
-                }
-            sticky.update_partition_load_stats(sizes, len(info.batches))
-
-    def _is_available(self, leader: Any) -> bool:
-        if leader is None:
-            return False
-        ready_at, drained_at = self._node_latency.get(leader.id, (0.0, 0.0))
-        return self._availability_timeout <= 0 or ready_at - drained_at <= self._availability_timeout
-
     def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
         """Note that a node had batches ready at `now`, and whether it could take them (KIP-794)."""
-        if self._availability_timeout > 0:
-            _, drained_at = self._node_latency.get(node_id, (now, now))
-            self._node_latency[node_id] = (now, now if can_drain else drained_at)
+        self._load.update_node_latency(node_id, now, can_drain)
 
     def drain(self, cluster: Any, nodes: Collection[Any], max_size: int, now: float) -> dict[int, list[ProducerBatch]]:
         """Take up to `max_size` bytes of batches for each of the nodes, ready to be sent, by node id.
@@ -401,18 +365,16 @@ class RecordAccumulator(RecordAppender):
     def _close_batch(self, batch: ProducerBatch) -> int:
         size = len(batch.records())
         if self._compresses:
-            topic = batch.topic_partition.topic
-            estimate = self._ratio(topic)
-            observed = batch.compression_ratio
-            if observed > estimate:
-                estimate = max(observed, estimate + RATIO_DETERIORATE_STEP)
-            else:
-                estimate = max(observed, estimate - RATIO_IMPROVING_STEP)
-            self._ratios[topic] = max(estimate, LOWEST_RATIO)
+            self._ratios.update_estimation(batch.topic_partition.topic, batch.compression_ratio)
         return size
 
-    def _ratio(self, topic: str) -> float:
-        return self._ratios.get(topic, 1.0)
+    def _expected_ratio(self, topic: str) -> float:
+        # A batch that will be compressed takes more records than fit uncompressed; but no batch takes more than a
+        # quarter of the memory, so that others find some.
+        return max(self._ratios.estimation(topic), min(1.0, 4 * self.batch_size / self.free.total_memory))
+
+    def _batch_memory(self, topic: str) -> int:
+        return min(int(self.batch_size / self._expected_ratio(topic)), self.free.total_memory)
 
     def get_deque(self, tp: TopicPartition) -> deque[ProducerBatch] | None:
         """The partition's deque of batches, None while there is none."""
@@ -431,7 +393,8 @@ class RecordAccumulator(RecordAppender):
         They are at most half as large, also when batch.size allows more than the broker: it always comes to an end.
         """
         tp = big_batch.topic_partition
-        ratio = self._ratios[tp.topic] = max(1.0, big_batch.compression_ratio)
+        self._ratios.reset_estimation(tp.topic, big_batch.compression_ratio)
+        ratio = self._ratios.estimation(tp.topic)
         capacity = min(self.batch_size, big_batch.uncompressed_size // 2)
         parts = big_batch.split(
             lambda: ProducerBatch(tp, self._new_builder(capacity, ratio), big_batch.created_at, is_split=True)
