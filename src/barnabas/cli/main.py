@@ -12,13 +12,22 @@ if TYPE_CHECKING:
 #: Command → (its module in this package, what it does). A module has `add_parser(subparsers)` and `run(args) -> int`.
 COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
+    "topic": ("topic", "list, describe, create, delete and change topics"),
+    "produce": ("produce", "send lines of standard input to a topic"),
+    "consume": ("consume", "print the records of topics"),
+    "group": ("group", "list, describe and delete groups; move their offsets"),
+    "config": ("config", "show and change settings of topics, brokers and groups"),
+    "cluster": ("cluster", "show the brokers"),
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
 }
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]...
 
-The Kafka system in Python.
+The Kafka system in Python. To begin with:
+  barnabas up                          a broker on localhost:9092
+  echo hello | barnabas produce news   send a record to the topic `news`
+  barnabas consume news                print the topic, and wait for more
 
 commands:
 {commands}
@@ -26,12 +35,16 @@ commands:
 `barnabas COMMAND --help` explains one; `barnabas --version` tells the version.
 """
 
+#: The exit codes of programs that a signal ended, as shells have them; success is 0, failure 1, wrong usage 2.
+CLOSED_PIPE = 141
+INTERRUPTED = 130
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; gives the exit code: 0, 1 (failed) or 2 (wrong usage)."""
+    """Run a command; gives the exit code: 0, 1 (failed), 2 (wrong usage), 130 (Ctrl-C) or 141 (closed pipe)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_USAGE.format(commands="\n".join(f"  {name:10}{about}" for name, (_, about) in COMMANDS.items())), end="")
+        print(_USAGE.format(commands="\n".join(f"  {name:12}{about}" for name, (_, about) in COMMANDS.items())), end="")
         return 0 if arguments else 2
     if arguments[0] in ("--version", "-V"):
         from barnabas import __version__
@@ -47,19 +60,38 @@ def _run(arguments: list[str]) -> int:
     from barnabas.errors import KafkaError, UsageError
 
     module = import_module(f"barnabas.cli.{COMMANDS[arguments[0]][0]}")
-    parsed = _parse(module, arguments)
     try:
+        parsed = _parse(module, arguments)
         code: int | None = module.run(parsed)
+        sys.stdout.flush()
         return code or 0
     except KafkaError as problem:
-        sys.stderr.write(f"barnabas {arguments[0]}: {problem}\n")
+        _complain(arguments[0], problem)
         return 2 if isinstance(problem, UsageError) else 1
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing more may be written, not even at exit.
-        sys.stderr.close()
+        _discard_output()
+        return CLOSED_PIPE
+    except OSError as problem:
+        _complain(arguments[0], problem)
+        _discard_output()
         return 1
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+
+
+def _complain(command: str, problem: BaseException) -> None:
+    from barnabas.cli.output import error_line
+
+    sys.stderr.write(f"barnabas {command}: {error_line(problem)}\n")
+
+
+def _discard_output() -> None:
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def _parse(module: Any, arguments: list[str]) -> Any:
@@ -67,11 +99,11 @@ def _parse(module: Any, arguments: list[str]) -> Any:
     quick = getattr(module, "parse_plain", None)
     parsed = quick(arguments[1:]) if quick is not None else None
     if parsed is None:
-        import argparse
+        from barnabas.cli.arguments import Parser, join_negative_values
 
-        parser = argparse.ArgumentParser(prog="barnabas", description="The Kafka system in Python.")
+        parser = Parser(prog="barnabas", description="The Kafka system in Python.")
         module.add_parser(parser.add_subparsers(metavar="COMMAND", required=True))
-        parsed = parser.parse_args(arguments)
+        parsed = parser.parse_args(join_negative_values(arguments))
     return parsed
 
 

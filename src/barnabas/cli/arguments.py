@@ -1,0 +1,138 @@
+"""What the commands' arguments have in common: the parser, the connection's options, and values that people write."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import Any, NoReturn
+
+from barnabas.errors import ConfigError
+
+_HELP_COLUMN = 30
+_NEGATIVE_VALUE = re.compile(r"-\d")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help that fits a screen: options stand in the list only, each with its value once."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=_HELP_COLUMN)
+
+    def _format_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None) -> str:
+        positionals = [action for action in actions if not action.option_strings]
+        # With an empty prefix argparse is only putting the name of a subcommand together.
+        if usage is None and prefix != "" and len(positionals) < len(actions):
+            usage = f"%(prog)s [OPTION]... {self._format_actions_usage(positionals, [])}".rstrip()
+        return super()._format_usage(usage, actions, groups, prefix)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{"formatter_class": Help, "allow_abbrev": False, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with code 2."""
+        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
+        sys.exit(2)
+
+
+def join_negative_values(arguments: list[str]) -> list[str]:
+    """The arguments with `--from -5m` as `--from=-5m`, for argparse takes the first for two options."""
+    joined: list[str] = []
+    for argument in arguments:
+        if _NEGATIVE_VALUE.match(argument) and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -> Parser:
+    """A command, or one of its parts, with its help."""
+    epilog = f"examples:\n{examples}" if examples else None
+    parser: Parser = subparsers.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog
+    )
+    return parser
+
+
+def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("human", "json")) -> None:
+    """The options of every command that talks to a broker."""
+    add_output(parser, forms)
+    group = parser.add_argument_group("connection")
+    group.add_argument(
+        "-b",
+        "--bootstrap-servers",
+        metavar="SERVERS",
+        help="host:port,... to start from (else $BARNABAS_BOOTSTRAP_SERVERS, else localhost:9092)",
+    )
+    group.add_argument(
+        "-X", dest="settings", metavar="NAME=VALUE", action="append", default=[], help="any of Kafka's client settings"
+    )
+    group.add_argument("--config", metavar="FILE", help="a file of client settings, like Kafka's client.properties")
+    group.add_argument("-v", "--verbose", action="store_true", help="say on stderr what the client does")
+
+
+def add_output(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("human", "json")) -> None:
+    """The option that chooses the form of the output."""
+    parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"{'|'.join(forms)}", metavar="FORM")
+
+
+def named_values(assignments: list[str], option: str) -> dict[str, str]:
+    """The settings in a list of NAME=VALUE. Raises ConfigError naming the option."""
+    values = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"{option} {assignment}: it must be NAME=VALUE")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def partition_numbers(text: str) -> list[int]:
+    """Partitions as people write them: `0,2-4`."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{text!r} must be partitions such as 0 or 0,2-4")
+        low, high = int(first), int(last or first)
+        if high < low or high - low > 1_000_000:
+            raise argparse.ArgumentTypeError(f"{text!r}: {part} is no range of partitions")
+        found.update(range(low, high + 1))
+    return sorted(found)
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
+    return int(text)
+
+
+def not_negative(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 0")
+    return int(text)
+
+
+def unescaped(text: str) -> str:
+    r"""The text with `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN` as the characters they stand for."""
+    return _ESCAPE.sub(_character, text)
+
+
+def _character(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) == 3 else _ESCAPES.get(code, match[0])

@@ -1,0 +1,124 @@
+"""Clients from the options of the command line."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import named_values
+from barnabas.errors import KafkaError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.client.consumer.consumer import Consumer
+    from barnabas.client.producer.producer import Producer
+
+ENVIRONMENT = "BARNABAS_BOOTSTRAP_SERVERS"
+DEFAULT_SERVERS = "localhost:9092"
+# People wait at a terminal: Kafka's minute would look like a hang.
+API_TIMEOUT_MS = 15_000
+CONNECT_TIMEOUT = 5.0
+_SERVERS = "bootstrap.servers"
+
+
+class UnreachableError(KafkaError):
+    """None of the bootstrap servers can be connected to."""
+
+
+def client_settings(args: Namespace, section: str, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The settings of one client: those of the file that concern it, then -X, then -b; `defaults` for the others."""
+    from barnabas.config.definitions import canonical_name
+
+    settings: dict[str, Any] = _of_section(_from_file(args), section)
+    settings.update({canonical_name(name): value for name, value in named_values(args.settings, "-X").items()})
+    servers = args.bootstrap_servers or settings.get(_SERVERS) or os.environ.get(ENVIRONMENT) or DEFAULT_SERVERS
+    return {**(defaults or {}), **settings, _SERVERS: servers}
+
+
+def _from_file(args: Namespace) -> dict[str, str]:
+    if not args.config:
+        return {}
+    from barnabas.config.properties_file import read_properties
+
+    return read_properties(args.config)
+
+
+def _of_section(settings: dict[str, str], section: str) -> dict[str, Any]:
+    """One file serves all clients: what only others know is left out, what none knows is for the client to refuse."""
+    if not settings:
+        return {}
+    from barnabas.config.definitions import definitions
+
+    others = {"producer", "consumer", "admin"} - {section}
+    known_elsewhere = {name for other in others for name in definitions(other).keys} - definitions(section).keys.keys()
+    return {name: value for name, value in settings.items() if name not in known_elsewhere}
+
+
+def admin_client(args: Namespace) -> AdminClient:
+    """An admin client. Raises UnreachableError, ConfigError."""
+    from barnabas.client.admin.admin_client import AdminClient
+
+    settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
+    _prepare(args, settings)
+    return AdminClient(settings)
+
+
+def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> Consumer:
+    """A consumer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
+    from barnabas.client.consumer.consumer import Consumer
+
+    base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
+    settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
+    _prepare(args, settings)
+    return Consumer(settings)
+
+
+def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, bytes]:
+    """A producer. Raises UnreachableError, ConfigError."""
+    from barnabas.client.producer.producer import Producer
+
+    base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
+    settings = client_settings(args, "producer", {**base, **defaults})
+    _prepare(args, settings)
+    return Producer(settings)
+
+
+def _prepare(args: Namespace, settings: dict[str, Any]) -> None:
+    from barnabas.cli import logs
+
+    logs.set_up(verbose=args.verbose)
+    check_reachable(str(settings[_SERVERS]))
+
+
+def check_reachable(servers: str) -> None:
+    """Connect to one of the servers, to say at once what a client would find out by waiting.
+
+    Raises UnreachableError with what became of each.
+    """
+    from barnabas.client.bootstrap import parse_bootstrap_servers
+    from barnabas.network.selector import Selector
+
+    nodes = {node.id: node for node in parse_bootstrap_servers(servers.split(","))}
+    selector = Selector()
+    problems: dict[int, str] = {}
+    now = time.monotonic()
+    deadline = now + CONNECT_TIMEOUT
+    try:
+        for node in nodes.values():
+            selector.connect(node.id, node.host, node.port)
+        while len(problems) < len(nodes) and now < deadline:
+            now = selector.poll(deadline - now, now)
+            if selector.connected:
+                return
+            problems.update({node_id: why.reason for node_id, why in selector.disconnected.items()})
+    finally:
+        selector.close_all()
+    silence = f"no answer within {CONNECT_TIMEOUT:.0f} s"
+    tried = "; ".join(f"{node.host}:{node.port} ({problems.get(node.id, silence)})" for node in nodes.values())
+    raise UnreachableError(
+        f"cannot connect to {tried}: start a broker with `barnabas up`, or name another with -b HOST:PORT"
+    )

@@ -1,0 +1,177 @@
+"""`barnabas group offsets`: moves the committed offsets of a group, or forgets them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.cli.arguments import add_command, add_connection, not_negative, partition_numbers
+from barnabas.cli.connection import admin_client
+from barnabas.cli.output import note, print_rows, report_failures
+from barnabas.cli.positions import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
+from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class Move(NamedTuple):
+    """A partition's committed offset (None for none) and what it becomes; `wanted` before it was kept in range."""
+
+    partition: TopicPartition
+    committed: int | None
+    wanted: int
+    bounds: Range
+
+    @property
+    def offset(self) -> int:
+        """The new offset: within what the partition holds."""
+        return min(max(self.wanted, self.bounds.first), self.bounds.end)
+
+
+def add_parsers(parts: Any) -> None:
+    """Describe the options of both."""
+    offsets = add_command(parts, "offsets", "move a group's committed offsets, or forget them")
+    actions = offsets.add_subparsers(metavar="ACTION", required=True)
+
+    reset = add_command(actions, "reset", "move the offsets of a group without members")
+    _add_scope(reset)
+    _add_targets(reset.add_argument_group("where to").add_mutually_exclusive_group(required=True))
+    reset.add_argument("--execute", action="store_true", help="do it; without this only show what would be done")
+    reset.add_argument("--dry-run", action="store_true", help="only show what would be done, the default")
+    add_connection(reset)
+    reset.set_defaults(action=_reset)
+
+    delete = add_command(actions, "delete", "forget offsets of topics that no member is subscribed to")
+    _add_scope(delete)
+    add_connection(delete)
+    delete.set_defaults(action=_delete)
+
+
+def _add_scope(parser: Any) -> None:
+    parser.add_argument("group", metavar="GROUP")
+    which = parser.add_argument_group("which partitions").add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--topic", metavar="TOPIC[:LIST]", action="append", default=[], help="such as flights or flights:0,2-4"
+    )
+    which.add_argument("--all-topics", action="store_true", help="all that have a committed offset")
+
+
+def _add_targets(targets: argparse._MutuallyExclusiveGroup) -> None:
+    targets.add_argument("--to-earliest", action="store_true", help="the first offset")
+    targets.add_argument("--to-latest", action="store_true", help="the end")
+    targets.add_argument("--to-current", action="store_true", help="the committed offset, brought into range")
+    targets.add_argument("--to-offset", type=not_negative, metavar="N", help="this offset")
+    targets.add_argument("--to-datetime", metavar="TIME", help="the first record of a time: 2013-06-01T12:00, -2h")
+    targets.add_argument("--shift-by", type=int, metavar="N", help="forward, or back if negative, from the committed")
+
+
+def _reset(args: argparse.Namespace) -> int:
+    if args.execute and args.dry_run:
+        raise IllegalArgumentError("--execute and --dry-run exclude each other")
+    position = _position(args)
+    with admin_client(args) as admin:
+        _check_without_members(admin, args.group)
+        moves = _moves(admin, args, position)
+        if args.execute:
+            admin.alter_consumer_group_offsets(args.group, {move.partition: move.offset for move in moves})
+    rows = [
+        {
+            "topic": move.partition.topic,
+            "partition": move.partition.partition,
+            "committedOffset": move.committed,
+            "newOffset": move.offset,
+            "lag": move.bounds.end - move.offset,
+        }
+        for move in moves
+    ]
+    print_rows(args.output, rows, ("topic", "partition", "committedOffset", "newOffset", "lag"))
+    for move in moves:
+        if move.offset != move.wanted:
+            note(f"{move.partition}: {move.wanted} is outside of {move.bounds.first} to {move.bounds.end}")
+    if not args.execute:
+        note("nothing was changed; --execute does it")
+    return 0
+
+
+def _position(args: argparse.Namespace) -> Position | None:
+    """Where to, in each partition; None for a place relative to what is committed."""
+    if args.to_earliest:
+        return Position(BEGINNING)
+    if args.to_latest:
+        return Position(END)
+    if args.to_offset is not None:
+        return Position(OFFSET, args.to_offset)
+    if args.to_datetime is None:
+        return None
+    moment = parse_time(args.to_datetime, int(time.time() * 1000))
+    if moment is None:
+        raise IllegalArgumentError(f"--to-datetime {args.to_datetime}: write 2013-06-01T12:00, -2h or @1370088000000")
+    return Position(TIME, moment)
+
+
+def _check_without_members(admin: AdminClient, group: str) -> None:
+    description = admin.describe_groups([group], raise_errors=False).get(group)
+    if description is not None and description.members:
+        raise GroupNotEmptyError(f"group {group!r} has {len(description.members)} members, who would not notice")
+
+
+def _moves(admin: AdminClient, args: argparse.Namespace, position: Position | None) -> list[Move]:
+    from barnabas.cli.topic_offsets import partition_bounds, resolve_all
+
+    committed = admin.list_consumer_group_offsets(args.group)
+    partitions = _scope(admin, args, sorted(committed))
+    bounds = partition_bounds(admin, partitions)
+    missing = [partition for partition in partitions if partition not in bounds]
+    if missing:
+        raise UnknownTopicOrPartitionError(f"there is no partition {', '.join(map(str, missing))}")
+    offsets = {partition: entry.offset for partition, entry in committed.items()}
+    if position is None:
+        without = [str(partition) for partition in partitions if partition not in offsets]
+        if without:
+            raise KafkaError(f"group {args.group!r} has no committed offset of {', '.join(without)} to start from")
+        wanted = {partition: offsets[partition] + (args.shift_by or 0) for partition in partitions}
+    elif position.kind == OFFSET:
+        wanted = dict.fromkeys(partitions, position.value)
+    else:
+        wanted = resolve_all(admin, position, bounds)
+    return [Move(partition, offsets.get(partition), wanted[partition], bounds[partition]) for partition in partitions]
+
+
+def _scope(admin: AdminClient, args: argparse.Namespace, committed: list[TopicPartition]) -> list[TopicPartition]:
+    from barnabas.protocol.topic_partition import TopicPartition
+
+    if args.all_topics:
+        if not committed:
+            raise KafkaError(f"group {args.group!r} has no committed offsets; name topics with --topic")
+        return committed
+    chosen: set[TopicPartition] = set()
+    for text in args.topic:
+        topic, colon, numbers = text.partition(":")
+        if colon:
+            chosen.update(TopicPartition(topic, number) for number in _numbers(numbers))
+        else:
+            description = admin.describe_topics([topic])[topic]
+            chosen.update(TopicPartition(topic, info.partition) for info in description.partitions)
+    return sorted(chosen)
+
+
+def _numbers(text: str) -> list[int]:
+    import argparse
+
+    try:
+        return partition_numbers(text)
+    except argparse.ArgumentTypeError as problem:
+        raise IllegalArgumentError(f"--topic: {problem}") from None
+
+
+def _delete(args: argparse.Namespace) -> int:
+    with admin_client(args) as admin:
+        partitions = _scope(admin, args, sorted(admin.list_consumer_group_offsets(args.group)))
+        results = admin.delete_consumer_group_offsets(args.group, partitions, raise_errors=False)
+    rows = [{"topic": p.topic, "partition": p.partition, "deleted": True} for p in results]
+    print_rows(args.output, rows, ("topic", "partition", "deleted"))
+    return report_failures("group offsets delete", results.errors.values())

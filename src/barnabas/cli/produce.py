@@ -1,0 +1,136 @@
+"""`barnabas produce`: sends the lines of standard input to a topic."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import add_command, add_connection, named_values, not_negative, unescaped
+from barnabas.cli.positions import parse_time
+from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.cli.produce_input import Parse
+    from barnabas.cli.produce_report import Report
+    from barnabas.client.producer.producer import Producer
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+#: How long Ctrl-C waits for the acknowledgements of what was read, in seconds; a second one does not wait.
+STOP_TIMEOUT = 10.0
+_EXAMPLES = r"""
+  echo hello | barnabas produce news
+  barnabas produce flights -k '\t' -H source=import < flights.tsv
+  barnabas consume flights -e -o json | barnabas produce copy -f json
+JSON lines have the fields value (null: a tombstone), key, headers, partition, timestamp.
+""".strip("\n")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    from barnabas.cli.produce_input import DECODINGS
+
+    parser = add_command(subparsers, "produce", "send lines of standard input to a topic", examples=_EXAMPLES + "\n")
+    parser.add_argument("topic", metavar="TOPIC")
+    lines = parser.add_argument_group("what a line is")
+    lines.add_argument("-f", "--format", choices=("lines", "json"), default="lines", metavar="FORM", help="lines|json")
+    lines.add_argument("-k", "--key-delimiter", metavar="TEXT", help="what stands before it is the key, such as '\\t'")
+    lines.add_argument("-T", "--tombstone", action="store_true", help="an empty value is null, not empty")
+    lines.add_argument("--key-as", choices=DECODINGS, default="utf8", metavar="ENCODING", help="|".join(DECODINGS))
+    lines.add_argument("--value-as", choices=DECODINGS, default="utf8", metavar="ENCODING", help="likewise")
+    every = parser.add_argument_group("for every record")
+    every.add_argument("-H", "--header", metavar="NAME=VALUE", action="append", default=[], help="repeatable")
+    every.add_argument("-p", "--partition", type=not_negative, metavar="N", help="else by the key")
+    every.add_argument("--timestamp", metavar="TIME", help="such as 2013-06-01T12:00, -5m, @1370088000000; else now")
+    how = parser.add_argument_group("how they are sent")
+    how.add_argument("-z", "--compression", choices=CODECS, metavar="CODEC", help="|".join(CODECS))
+    how.add_argument("--acks", choices=("all", "1", "0"), metavar="ACKS", help="all (default)|1|0")
+    how.add_argument("-q", "--quiet", action="store_true", help="say nothing on stderr but errors")
+    add_connection(parser)
+
+
+def run(args: Namespace) -> int:
+    """Send standard input; 1 when any line could not be sent."""
+    from barnabas.cli.connection import producer
+    from barnabas.cli.produce_report import Report
+
+    parse = _parser(args)
+    defaults = {"compression.type": args.compression, "acks": args.acks}
+    report = Report(quiet=args.quiet)
+    with producer(args, {name: value for name, value in defaults.items() if value is not None}) as client:
+        count = _partition_count(client, args)
+        if sys.stdin.isatty():
+            report.note("one record a line; Ctrl-D ends")
+        code = _send(client, args.topic, count, parse, report)
+    return report.finish(args.topic, args.output) or code
+
+
+def _parser(args: Namespace) -> Parse:
+    from barnabas.cli.produce_input import json_parser, line_parser
+
+    timestamp = None
+    if args.timestamp is not None:
+        timestamp = parse_time(args.timestamp, int(time.time() * 1000))
+        if timestamp is None:
+            raise IllegalArgumentError(f"--timestamp {args.timestamp}: write 2013-06-01T12:00, -5m or @1370088000000")
+    headers = [(name, value.encode()) for name, value in (_header(text) for text in args.header)]
+    common = {"partition": args.partition, "timestamp": timestamp, "headers": headers, "tombstone": args.tombstone}
+    if args.format == "json":
+        if args.key_delimiter is not None:
+            raise IllegalArgumentError("-k is for -f lines; a JSON line has its key in the field `key`")
+        return json_parser(args.key_as, args.value_as, **common)
+    delimiter = unescaped(args.key_delimiter).encode() if args.key_delimiter else None
+    return line_parser(delimiter, args.key_as, args.value_as, **common)
+
+
+def _header(text: str) -> tuple[str, str]:
+    return next(iter(named_values([text], "-H").items()))
+
+
+def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
+    """The topic's partitions, asked for before the first line, for without them each line would wait in vain."""
+    from barnabas.errors import KafkaTimeoutError
+
+    try:
+        count = len(client.partitions_for(args.topic))
+    except KafkaTimeoutError as problem:
+        raise KafkaTimeoutError(f"{problem}; `barnabas topic create {args.topic}` creates it") from None
+    _check_partition(args.partition, args.topic, count)
+    return count
+
+
+def _check_partition(partition: int | None, topic: str, count: int) -> None:
+    if partition is not None and partition >= count:
+        raise UnknownTopicOrPartitionError(f"topic {topic!r} has {count} partitions, none numbered {partition}")
+
+
+def _send(client: Producer[bytes, bytes], topic: str, count: int, parse: Parse, report: Report) -> int:
+    try:
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            try:
+                record = parse(line.removesuffix(b"\n"))
+                _check_partition(record.partition, topic, count)
+                report.read(number)
+                callback = report.callback(number)
+                client.send(
+                    topic, record.value, record.key, record.partition, record.timestamp, record.headers, callback
+                )
+            except IllegalStateError:
+                raise
+            except KafkaError as problem:
+                report.fail(number, problem)
+        client.flush()
+    except KeyboardInterrupt:
+        return _stop(client, report)
+    return 0
+
+
+def _stop(client: Producer[bytes, bytes], report: Report) -> int:
+    report.note(f"interrupted; waiting up to {STOP_TIMEOUT:.0f} s for acknowledgements (Ctrl-C again does not wait)")
+    try:
+        client.close(STOP_TIMEOUT)
+    except KeyboardInterrupt:
+        client.close(0)
+    return 130

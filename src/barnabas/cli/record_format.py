@@ -1,0 +1,158 @@
+"""How `consume` writes a record: as a line for people, as JSON, raw, as a hex dump, or by a format string."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import unescaped
+from barnabas.cli.output import printable, time_text
+from barnabas.errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from barnabas.records.decoder import ConsumerRecord
+
+Formatter = Callable[["ConsumerRecord"], bytes]
+
+FORMS = ("human", "json", "raw", "hex")
+#: How keys and values are written: as they are, or as digits.
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "utf8": bytes,
+    "hex": lambda data: data.hex().encode(),
+    "base64": b64encode,
+}
+_TIMESTAMP_TYPES = {-1: None, 0: "CreateTime", 1: "LogAppendTime"}
+_TOKEN = re.compile(r"%(.?)", re.DOTALL)
+_DUMP_WIDTH = 16
+
+
+def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
+    """What writes a record in one of FORMS."""
+    encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
+    if form == "raw":
+        return lambda record: b"\n" if record.value is None else encode_value(record.value) + b"\n"
+    if form == "hex":
+        return _hex_dump
+    if form == "json":
+        return lambda record: _json_line(record, key_as, value_as)
+    return lambda record: _human_line(record, encode_key, encode_value)
+
+
+def _human_line(
+    record: ConsumerRecord, encode_key: Callable[[bytes], bytes], encode_value: Callable[[bytes], bytes]
+) -> bytes:
+    key = "-" if record.key is None else _shown(encode_key(record.key))
+    value = "null" if record.value is None else _shown(encode_value(record.value))
+    line = f"{record.topic}-{record.partition}@{record.offset}  {time_text(record.timestamp)}  {key}  {value}"
+    if record.headers:
+        line += f"  [{_headers_text(record)}]"
+    return line.encode() + b"\n"
+
+
+def _shown(data: bytes) -> str:
+    return printable(data.decode("utf-8", "backslashreplace"))
+
+
+def _headers_text(record: ConsumerRecord) -> str:
+    return ", ".join(
+        f"{printable(name)}={'null' if value is None else _shown(value)}" for name, value in record.headers
+    )
+
+
+def _json_line(record: ConsumerRecord, key_as: str, value_as: str) -> bytes:
+    document: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestampType": _TIMESTAMP_TYPES.get(record.timestamp_type),
+    }
+    _put(document, "key", record.key, key_as)
+    _put(document, "value", record.value, value_as)
+    document["headers"] = [_json_header(name, value) for name, value in record.headers]
+    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
+    header: dict[str, Any] = {"key": name}
+    _put(header, "value", value, "utf8")
+    return header
+
+
+def _put(document: dict[str, Any], name: str, data: bytes | None, encoding: str) -> None:
+    """The bytes as text; whatever is not UTF-8 goes as base64, so that nothing is lost, and says so."""
+    if data is None:
+        document[name] = None
+        return
+    try:
+        document[name] = ENCODINGS[encoding](data).decode()
+    except UnicodeDecodeError:
+        encoding = "base64"
+        document[name] = b64encode(data).decode()
+    if encoding != "utf8":
+        document[f"{name}Encoding"] = encoding
+
+
+def _hex_dump(record: ConsumerRecord) -> bytes:
+    head = f"{record.topic}-{record.partition}@{record.offset}  {time_text(record.timestamp)}"
+    parts = [("key", record.key), ("value", record.value)]
+    parts += [(f"header {printable(name)}", value) for name, value in record.headers]
+    lines = [head]
+    for name, data in parts:
+        lines.append(f"  {name}: " + ("null" if data is None else f"{len(data)} bytes"))
+        lines.extend(_dump_lines(data or b""))
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _dump_lines(data: bytes) -> list[str]:
+    lines = []
+    for start in range(0, len(data), _DUMP_WIDTH):
+        row = data[start : start + _DUMP_WIDTH]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"    {start:08x}  {row.hex(' '):{_DUMP_WIDTH * 3 - 1}}  |{text}|")
+    return lines
+
+
+def _size(data: bytes | None) -> bytes:
+    return b"-1" if data is None else b"%d" % len(data)
+
+
+def _headers(record: ConsumerRecord) -> bytes:
+    return b",".join(name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in record.headers)
+
+
+#: kcat's tokens, those that need no encoding.
+_TOKENS: dict[str, Formatter] = {
+    "S": lambda record: _size(record.value),
+    "R": lambda record: (-1 if record.value is None else len(record.value)).to_bytes(4, "big", signed=True),
+    "K": lambda record: _size(record.key),
+    "T": lambda record: b"%d" % record.timestamp,
+    "h": _headers,
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: b"%d" % record.partition,
+    "o": lambda record: b"%d" % record.offset,
+    "%": lambda record: b"%",
+}
+
+
+def format_string(text: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
+    """What writes a record by kcat's format string, such as `%k: %s\\n`. Raises IllegalArgumentError."""
+    encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
+    tokens: dict[str, Formatter] = {
+        **_TOKENS,
+        "k": lambda record: b"" if record.key is None else encode_key(record.key),
+        "s": lambda record: b"" if record.value is None else encode_value(record.value),
+    }
+    # Literals stand at even places, tokens at odd ones.
+    pieces = _TOKEN.split(text)
+    unknown = [token for token in pieces[1::2] if token not in tokens]
+    if unknown:
+        raise IllegalArgumentError(
+            f"-f {text!r}: there is no %{unknown[0]}; there are {' '.join(map('%'.__add__, tokens))}"
+        )
+    literals = [unescaped(piece).encode() for piece in pieces[0::2]]
+    first, rest = literals[0], list(zip([tokens[token] for token in pieces[1::2]], literals[1:], strict=True))
+    return lambda record: first + b"".join([write(record) + literal for write, literal in rest])
