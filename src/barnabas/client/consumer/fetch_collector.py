@@ -11,19 +11,12 @@ from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.errors import (
     NONE,
     CorruptRecordError,
-    FencedLeaderEpochError,
-    InconsistentTopicIdError,
     KafkaError,
-    KafkaStorageError,
-    NotLeaderOrFollowerError,
     OffsetNotAvailableError,
     OffsetOutOfRangeError,
-    ReplicaNotAvailableError,
     TopicAuthorizationError,
     UnknownLeaderEpochError,
     UnknownServerError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
     for_code,
     name_of,
 )
@@ -39,20 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The metadata was old, or the leader is not ready yet: the next fetch will go right.
-_PASSING: Final = frozenset(
-    error.code
-    for error in (
-        NotLeaderOrFollowerError,
-        ReplicaNotAvailableError,
-        KafkaStorageError,
-        FencedLeaderEpochError,
-        OffsetNotAvailableError,
-        UnknownTopicOrPartitionError,
-        UnknownTopicIdError,
-        InconsistentTopicIdError,
-    )
-)
 _TO_BE_IGNORED: Final = frozenset({UnknownLeaderEpochError.code, UnknownServerError.code})
 
 
@@ -224,7 +203,8 @@ class FetchCollector:
         if self._is_stale(fetch):
             return
         self._fetcher.back_off(partition)
-        if code in _PASSING:
+        if for_code(code).refresh_metadata or code == OffsetNotAvailableError.code:
+            # The metadata was old, or the leader is not ready yet: the next fetch will go right.
             log.debug("Fetching %s: %s, asking for new metadata", partition, name_of(code))
             self._metadata.request_update(reset_equivalent_backoff=False)
         elif code == OffsetOutOfRangeError.code:
