@@ -95,8 +95,8 @@ class Producer(Generic[K, V]):
         )
         self._send_path = self._make_send_path(settled)
         self._thread = SenderThread(sender, self._accumulator, settled.client_id)
-        lifetime.watch(self)
         self._thread.start()
+        lifetime.watch(self)
 
     def _make_accumulator(
         self, config: ProducerConfig, manager: TransactionManager | None, rng: random.Random
