@@ -27,6 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from barnabas import AdminClient, Broker, Consumer, NewTopic, TopicPartition
 
 OUTPUT = Path("demo-output")
+CLOSING_EVENTS = 2
 PARTITIONS = {"flights": 6, "weather": 3, "delays": 3, "dead_letters": 1}
 
 
@@ -51,10 +52,11 @@ class Meter:
         self._console = console
         self._next_line = time.monotonic() + 5
         self._bars = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-        )
-        self._sent = self._bars.add_task("sent to the broker", total=total)
-        self._read = self._bars.add_task("read by Spark     ", total=total)
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("{task.fields[doing]}"), console=console,
+        )  # fmt: skip
+        self._sent = self._bars.add_task("sent to the broker", total=total, doing="")
+        self._read = self._bars.add_task("read by Spark     ", total=total, doing="")
 
     def __enter__(self) -> Meter:
         if self._console.is_terminal:
@@ -65,13 +67,21 @@ class Meter:
         if self._console.is_terminal:
             self._bars.stop()
 
-    def show(self, sent: int, read: int) -> None:
-        """Say how far things are."""
+    def show(self, sent: int, read: int, doing: str) -> None:
+        """Say how far things are, and what Spark is doing."""
         self._bars.update(self._sent, completed=sent)
-        self._bars.update(self._read, completed=read)
+        self._bars.update(self._read, completed=read, doing=doing)
         if not self._console.is_terminal and time.monotonic() >= self._next_line:
-            self._console.print(f"  {sent:,} sent, {read:,} read by Spark")
+            self._console.print(f"  {sent:,} sent, {read:,} read by Spark, {doing}")
             self._next_line = time.monotonic() + 5
+
+
+def work_under_way(spark: SparkSession) -> str:
+    """How many of Spark's tasks of this moment are done; its rows are counted only when a micro-batch ends."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    done, total = (sum(getattr(stage, name) for stage in stages if stage) for name in ("numCompletedTasks", "numTasks"))
+    return f"{done} of {total} tasks done" if total else "planning"
 
 
 def create_topics(servers: str, topics: Topics) -> None:
@@ -111,10 +121,11 @@ def run_pipeline(
             queries.append(job.start_delays(spark, servers, topics, tables, folder))
             queries.append(job.start_dead_letters(spark, servers, topics, folder))
             began = time.monotonic()
-            with Meter(console, len(tables.flights) + len(tables.weather)) as meter:
+            total = len(tables.flights) + len(tables.weather) + len(malformed_events("", 0)) + CLOSING_EVENTS
+            with Meter(console, total) as meter:
 
                 def show_progress() -> None:
-                    meter.show(sent[0], rows_read(queries[0]))
+                    meter.show(sent[0], rows_read(queries[0]), work_under_way(spark))
 
                 sending = threads.submit(send_year, tables, topics, servers, count)
                 wait_for(sending, queries, show_progress)

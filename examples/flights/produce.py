@@ -53,7 +53,9 @@ def send_year(tables: Tables, topics: Topics, servers: str, on_progress: Callabl
             send_all(producer, day)
             done += len(day)
             on_progress(done)
-        send_all(producer, closing_events(topics.flights, topics.weather))
+        closing = closing_events(topics.flights, topics.weather)
+        send_all(producer, closing)
+        on_progress(done + len(closing))
     return Sent(len(flights), len(weather), len(malformed))
 
 
