@@ -94,7 +94,7 @@ def _prepare(args: Namespace, settings: dict[str, Any]) -> None:
     check_reachable(str(settings[_SERVERS]))
 
 
-def check_reachable(servers: str) -> None:
+def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
     """Connect to one of the servers, to say at once what a client would find out by waiting.
 
     Raises UnreachableError with what became of each.
@@ -106,7 +106,7 @@ def check_reachable(servers: str) -> None:
     selector = Selector()
     problems: dict[int, str] = {}
     now = time.monotonic()
-    deadline = now + CONNECT_TIMEOUT
+    deadline = now + timeout
     try:
         for node in nodes.values():
             selector.connect(node.id, node.host, node.port)
@@ -117,7 +117,7 @@ def check_reachable(servers: str) -> None:
             problems.update({node_id: why.reason for node_id, why in selector.disconnected.items()})
     finally:
         selector.close_all()
-    silence = f"no answer within {CONNECT_TIMEOUT:.0f} s"
+    silence = f"no answer within {timeout:.0f} s"
     tried = "; ".join(f"{node.host}:{node.port} ({problems.get(node.id, silence)})" for node in nodes.values())
     raise UnreachableError(
         f"cannot connect to {tried}: start a broker with `barnabas up`, or name another with -b HOST:PORT"

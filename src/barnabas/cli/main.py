@@ -18,7 +18,9 @@ COMMANDS = {
     "group": ("group", "list, describe and delete groups; move their offsets"),
     "config": ("config", "show and change settings of topics, brokers and groups"),
     "cluster": ("cluster", "show the brokers"),
+    "log": ("log", "read a partition's files, without a broker"),
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
 
 _USAGE = """\

@@ -70,19 +70,19 @@ def _json_line(record: ConsumerRecord, key_as: str, value_as: str) -> bytes:
         "timestamp": record.timestamp,
         "timestampType": _TIMESTAMP_TYPES.get(record.timestamp_type),
     }
-    _put(document, "key", record.key, key_as)
-    _put(document, "value", record.value, value_as)
+    put_bytes(document, "key", record.key, key_as)
+    put_bytes(document, "value", record.value, value_as)
     document["headers"] = [_json_header(name, value) for name, value in record.headers]
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
 
 def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
     header: dict[str, Any] = {"key": name}
-    _put(header, "value", value, "utf8")
+    put_bytes(header, "value", value)
     return header
 
 
-def _put(document: dict[str, Any], name: str, data: bytes | None, encoding: str) -> None:
+def put_bytes(document: dict[str, Any], name: str, data: bytes | None, encoding: str = "utf8") -> None:
     """The bytes as text; whatever is not UTF-8 goes as base64, so that nothing is lost, and says so."""
     if data is None:
         document[name] = None

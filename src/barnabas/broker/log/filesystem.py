@@ -135,7 +135,7 @@ class OsFile:
         self.used = True
         if self._fd < 0:
             self._owner.make_room()
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            self._fd = os.open(self.path, self._owner.open_flags, FILE_MODE)
             self._owner.opened.append(self)
         return self._fd
 
@@ -235,16 +235,18 @@ class OsDirectoryLock:
 class OsFileSystem:
     """The operating system's files. Keeps at most `max_open_files` descriptors open and reopens files as needed.
 
-    By default that is half of what the process may have, so that as many are left for connections.
+    By default that is half of what the process may have, so that as many are left for connections. With `read_only`
+    files are neither made nor written, for tools that only look.
     """
 
-    def __init__(self, max_open_files: int | None = None) -> None:
+    def __init__(self, max_open_files: int | None = None, *, read_only: bool = False) -> None:
         if max_open_files is None:
             import resource
 
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             max_open_files = 1 << 16 if limit == resource.RLIM_INFINITY else max(limit // 2, 16)
         self.max_open_files = max_open_files
+        self.open_flags = (os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT) | os.O_CLOEXEC
         self.opened: deque[OsFile] = deque()
         self._syncs: SimpleQueue[OsSync] | None = None
 
