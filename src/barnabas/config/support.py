@@ -57,7 +57,12 @@ SUPPORTED: dict[str, frozenset[str]] = {
         """
         advertised.listeners auto.create.topics.enable broker.id broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms controller.listener.names
-        default.replication.factor delete.topic.enable fetch.max.bytes group.initial.rebalance.delay.ms
+        default.replication.factor delete.topic.enable fetch.max.bytes group.consumer.assignment.interval.ms
+        group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+        group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
+        group.consumer.migration.policy group.consumer.min.assignment.interval.ms
+        group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
+        group.consumer.session.timeout.ms group.coordinator.rebalance.protocols group.initial.rebalance.delay.ms
         group.max.session.timeout.ms group.max.size group.min.session.timeout.ms listener.security.protocol.map
         listeners log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
         log.cleaner.min.compaction.lag.ms log.cleanup.policy log.dir log.dirs log.flush.interval.messages

@@ -9,6 +9,8 @@ from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.groups.group_coordinator import GroupCoordinator
 from barnabas.broker.groups.storage import StoredRecord
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request_context import Connection, RequestContext
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -91,11 +93,12 @@ class Harness:
         self.random = random.Random(seed)
         self.now = 1000.0
         self.warnings: list[str] = []
+        self.topics = ClusterMetadata(MemoryStore())
         self.start()
 
     def start(self) -> None:
         config = BrokerConfig(self.settings)
-        self.coordinator = GroupCoordinator(config, self.storage, self.random, self.warnings.append)
+        self.coordinator = GroupCoordinator(config, self.storage, self.topics, self.random, self.warnings.append)
         self.coordinator.startup(self.now, self.now_ms)
 
     def restart(self, wait_until_loaded: bool = True, **settings: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.group import CLASSIC, CONSUMER_PROTOCOL_TYPE, Group
 from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 
@@ -28,11 +29,8 @@ VALID_PREVIOUS_STATES: dict[str, frozenset[str]] = {
     DEAD: frozenset((EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, DEAD)),
 }
 
-#: The protocol type of consumers.
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
-
-class ClassicGroup:
+class ClassicGroup(Group):
     """Members, leader, generation and state of one group; every change keeps them consistent.
 
     A group without a protocol type and without members is a simple one: it only holds committed offsets.
@@ -43,7 +41,6 @@ class ClassicGroup:
         "_static_members",
         "awaiting_join_count",
         "generation_id",
-        "group_id",
         "leader_id",
         "members",
         "new_member_added",
@@ -57,8 +54,10 @@ class ClassicGroup:
         "subscribed_topics",
     )
 
+    TYPE = CLASSIC
+
     def __init__(self, group_id: str, state_timestamp_ms: int, loaded_stable: bool = False):
-        self.group_id = group_id
+        super().__init__(group_id)
         self.state = STABLE if loaded_stable else EMPTY
         self.previous_state = DEAD
         #: Epoch milliseconds of the last change of state; -1 in records of old brokers.
@@ -102,6 +101,16 @@ class ClassicGroup:
     def can_rebalance(self) -> bool:
         """Whether a rebalance can begin now."""
         return self.state in VALID_PREVIOUS_STATES[PREPARING_REBALANCE]
+
+    @property
+    def state_name(self) -> str:
+        """The state."""
+        return self.state
+
+    @property
+    def listed_protocol_type(self) -> str:
+        """The protocol type of the members; empty for a simple group."""
+        return self.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas import errors
-from barnabas.broker.groups.classic_group import DEAD, EMPTY, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group import DEAD, STABLE, ClassicGroup
+from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import Record, group_metadata_tombstone, offset_commit_tombstone
+from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.timers import Instant
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.protocol.messages.list_groups_response import ListedGroup
 
-CLASSIC = "classic"
 #: From this version of DescribeGroups on a group that does not exist is an error (KIP-1043).
 _NOT_FOUND_IS_AN_ERROR_FROM = 6
 
@@ -31,42 +32,52 @@ class GroupAdmin:
         """The groups in one of `states` and of one of `types`, whatever their case; empty filters let all through."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {type.strip().lower() for type in types}
-        if wanted_types and CLASSIC not in wanted_types:
-            return []
         return [
             ListedGroup(
                 group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state,
-                group_type=CLASSIC,
+                protocol_type=group.listed_protocol_type,
+                group_state=group.state_name,
+                group_type=group.TYPE,
             )
             for group in self._store.groups.values()
-            if not wanted_states or group.state.lower() in wanted_states
+            if not wanted_types or group.TYPE in wanted_types
+            if not wanted_states or group.state_name.lower() in wanted_states
         ]
 
     def describe(self, group_id: str, version: int) -> DescribedGroup:
-        """A group and its members; subscriptions only when it is Stable. A group that does not exist is Dead."""
+        """A classic group and its members; subscriptions only when it is Stable. One that does not exist is Dead."""
         group = self._store.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             return _described(group)
         missing = DescribedGroup(group_id=group_id, group_state=DEAD)
         if version >= _NOT_FOUND_IS_AN_ERROR_FROM:
             missing.error_code = errors.GroupIdNotFoundError.code
-            missing.error_message = f"Group {group_id} not found."
+            kind = "not found" if group is None else "is not a classic group"
+            missing.error_message = f"Group {group_id} {kind}."
         return missing
 
     def delete(self, group_id: str, at: Instant) -> None:
         """Delete a group without members, and its offsets. Raises KafkaError."""
         group = self._store.group(group_id)
-        if group.state != EMPTY:
+        if not group.is_empty:
             raise errors.GroupNotEmptyError()
         partitions = self._store.offsets.all_partitions(group_id)
         tombstones: list[Record] = [offset_commit_tombstone(group_id, *partition) for partition in partitions]
-        self._store.write(group_id, [*tombstones, group_metadata_tombstone(group_id)], at)
-        for member_id in list(group.pending_members):
-            self._rebalance.remove_pending_member(group, member_id)
+        self._store.write(group_id, tombstones + tombstones_of(group), at)
+        if isinstance(group, ClassicGroup):
+            for member_id in list(group.pending_members):
+                self._rebalance.remove_pending_member(group, member_id)
         self._store.remove(group_id)
         self._store.offsets.remove_group(group_id)
+
+
+def tombstones_of(group: Group) -> list[Record]:
+    """What ends a group without members in the log, its offsets apart."""
+    if isinstance(group, ConsumerGroup):
+        from barnabas.broker.groups.consumer_group_records import group_tombstones
+
+        return group_tombstones(group)
+    return [group_metadata_tombstone(group.group_id)]
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:

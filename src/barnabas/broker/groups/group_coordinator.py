@@ -12,7 +12,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.classic_group import DEAD
+from barnabas.broker.groups.classic_group import DEAD, ClassicGroup
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.group import CONSUMER
 from barnabas.broker.groups.group_admin import GroupAdmin
 from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
 from barnabas.broker.groups.loader import Loader
@@ -28,11 +30,16 @@ from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.classic_group import ClassicGroup
+    from barnabas.broker.groups.consumer_membership import ConsumerMembership
+    from barnabas.broker.groups.group import Group
     from barnabas.broker.groups.storage import CoordinatorStorage
+    from barnabas.broker.groups.topic_image import TopicImage
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.config.config import Config
+    from barnabas.protocol.messages.consumer_group_describe_response import DescribedGroup as DescribedConsumerGroup
+    from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+    from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
     from barnabas.protocol.messages.describe_groups_response import DescribedGroup
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.join_group_request import JoinGroupRequest
@@ -58,7 +65,7 @@ def _say_nothing(warning: str) -> None:
 
 
 class GroupCoordinator:
-    """All groups of one broker, in `__consumer_offsets` behind the port `storage`.
+    """All groups of one broker, in `__consumer_offsets` behind the port `storage`, on the topics in `image`.
 
     `warn` is told what went wrong without a client to tell it to.
     """
@@ -66,11 +73,14 @@ class GroupCoordinator:
     __slots__ = (
         "_admin",
         "_closed",
+        "_consumer_membership",
         "_deleted_topics",
         "_expiration",
+        "_image",
         "_loader",
         "_membership",
         "_offset_requests",
+        "_random",
         "_rebalance",
         "_settings",
         "_store",
@@ -82,6 +92,7 @@ class GroupCoordinator:
         self,
         config: Config,
         storage: CoordinatorStorage,
+        image: TopicImage,
         random: Random,
         warn: Callable[[str], None] = _say_nothing,
     ):
@@ -90,7 +101,10 @@ class GroupCoordinator:
         self._timers = TimerQueue()
         self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)
         self._membership = Membership(self._settings, self._store, self._rebalance, random)
-        self._offset_requests = OffsetRequests(self._settings, self._store, self._rebalance)
+        self._image = image
+        self._random = random
+        self._consumer_membership: ConsumerMembership | None = None
+        self._offset_requests = OffsetRequests(self._settings, self._store, self._rebalance, image)
         self._admin = GroupAdmin(self._store, self._rebalance)
         self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
         self._loader = Loader(self._store, warn)
@@ -133,10 +147,11 @@ class GroupCoordinator:
     def _unload(self, now_ms: int) -> None:
         not_coordinator = errors.NotCoordinatorError.code
         for group in self._store.groups.values():
-            for member in group.members.values():
-                group.answer_join(member, JoinGroupResponse(error_code=not_coordinator, member_id=member.member_id))
-                member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
-            group.transition_to(DEAD, now_ms)
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    group.answer_join(member, JoinGroupResponse(error_code=not_coordinator, member_id=member.member_id))
+                    member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
+                group.transition_to(DEAD, now_ms)
         self._store.clear()
         self._timers.clear()
 
@@ -149,7 +164,11 @@ class GroupCoordinator:
             if not self._loader.loading:
                 self._deleted_topics.clear()
 
-    def _loaded(self, group: ClassicGroup, at: Instant) -> None:
+    def _loaded(self, group: Group, at: Instant) -> None:
+        if isinstance(group, ConsumerGroup):
+            self._consumers().loaded(group, at)
+        if not isinstance(group, ClassicGroup):
+            return
         for member in group.members.values():
             self._rebalance.renew_session(group, member, at)
         if len(group.members) > self._settings.max_size:
@@ -183,7 +202,7 @@ class GroupCoordinator:
         """How many groups there are, in all and by state, and how many timers run."""
         counts = {"groups": len(self._store.groups), "timers": len(self._timers)}
         for group in self._store.groups.values():
-            counts[group.state] = counts.get(group.state, 0) + 1
+            counts[group.state_name] = counts.get(group.state_name, 0) + 1
         return counts
 
     def _check(self, group_id: str, may_be_empty: bool = False) -> None:
@@ -236,6 +255,43 @@ class GroupCoordinator:
         """Put members out of a group. Raises KafkaError."""
         self._check(group_id)
         return self._membership.leave(group_id, members, Instant(context.now, context.now_ms))
+
+    # --- the consumer protocol
+
+    def _consumers(self) -> ConsumerMembership:
+        # Most brokers see no consumer group: its code is loaded when the first comes.
+        if self._consumer_membership is None:
+            from barnabas.broker.groups.consumer_membership import ConsumerMembership
+
+            self._consumer_membership = ConsumerMembership(
+                self._settings, self._store, self._timers, self._image, self._random, self._warn
+            )
+        return self._consumer_membership
+
+    def _check_protocol(self) -> None:
+        if CONSUMER not in self._settings.rebalance_protocols:
+            raise errors.UnsupportedVersionError(
+                "The consumer protocol is switched off: group.coordinator.rebalance.protocols does not list it."
+            )
+
+    def consumer_group_heartbeat(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Join, live in or leave a consumer group (KIP-848). Raises KafkaError."""
+        self._check_protocol()
+        self._check(request.group_id)
+        return self._consumers().heartbeat(context, request, Instant(context.now, context.now_ms))
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """One consumer group, as ConsumerGroupDescribe shows it. Raises KafkaError."""
+        self._check_protocol()
+        self._check(group_id)
+        group = self._store.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise errors.GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+        from barnabas.broker.groups.consumer_group_description import describe
+
+        return describe(group, self._settings, self._image)
 
     # --- offsets
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.offset_store import OffsetStore
 from barnabas.broker.groups.partitioner import partition_for
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
+    from barnabas.broker.groups.group import Group
     from barnabas.broker.groups.storage import CoordinatorStorage
     from barnabas.broker.groups.timers import Instant
 
@@ -42,7 +44,7 @@ class GroupStore:
 
     def __init__(self, storage: CoordinatorStorage):
         self.storage = storage
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
 
     def partition_of(self, group_id: str) -> int:
@@ -58,19 +60,27 @@ class GroupStore:
         self.ensure_topic(at.now_ms)
         return self.storage.append(self.partition_of(group_id), records, at.now_ms)
 
-    def group(self, group_id: str) -> ClassicGroup:
-        """Raises GroupIdNotFoundError."""
+    def group(self, group_id: str) -> Group:
+        """The group, of whatever type. Raises GroupIdNotFoundError."""
         group = self.groups.get(group_id)
         if group is None:
             raise errors.GroupIdNotFoundError(f"Group {group_id} not found.")
         return group
 
-    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """The group, or a new and empty one."""
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group if it is a classic one."""
         group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
-        return group
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The group if it is a consumer group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def ensure_group(self, group_id: str, now_ms: int) -> None:
+        """See to it that there is a group: without one, a simple one is made."""
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id, now_ms)
 
     def remove(self, group_id: str) -> None:
         """Forget the group; its offsets stay."""

@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 from barnabas import errors
 from barnabas.broker.groups import coordinator_records as records
+from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.storage import StoredRecord
 
 ACTIVE = "Active"
 LOADING = "Loading"
 FAILED = "Failed"
+
+_CONSUMER_GROUP_METADATA = 3
+_CONSUMER_GROUP_RECORDS = frozenset((_CONSUMER_GROUP_METADATA, 4, 5, 6, 7, 8, 16))
 
 
 class Loader:
@@ -94,6 +98,8 @@ class Loader:
             self._replay_offset(record)
         elif record_type == records.GROUP_METADATA:
             self._replay_group(record)
+        elif record_type in _CONSUMER_GROUP_RECORDS:
+            self._replay_consumer_group(record, record_type)
         elif record_type not in self._unknown_types:
             self._unknown_types.add(record_type)
             self._warn(f"Records of type {record_type} in __consumer_offsets are not understood and ignored")
@@ -107,7 +113,7 @@ class Loader:
             return
         offset = records.decode_offset_commit_value(record.value, record.offset)
         # Without a group record before it the commit made a simple group.
-        self._store.get_or_create(key.group, offset.commit_timestamp_ms)
+        self._store.ensure_group(key.group, offset.commit_timestamp_ms)
         if record.producer_id < 0:
             offsets.put(key.group, key.topic, key.partition, offset)
         else:
@@ -117,6 +123,24 @@ class Loader:
         group_id = records.decode_group_metadata_key(record.key)
         self._touched[group_id] = None
         if record.value is None:
-            self._store.remove(group_id)
+            if self._store.classic(group_id) is not None:
+                self._store.remove(group_id)
         else:
             self._store.groups[group_id] = records.decode_group_metadata_value(group_id, record.value)
+
+    def _replay_consumer_group(self, record: StoredRecord, record_type: int) -> None:
+        # Most brokers never see one of these: their code is loaded when the first comes.
+        from barnabas.broker.groups import consumer_group_records
+
+        key = consumer_group_records.KEYS[record_type].decode(record.key[2:], 0)
+        group_id = consumer_group_records.group_id_of(key)
+        self._touched[group_id] = None
+        group = self._store.consumer(group_id)
+        if group is None:
+            if record.value is None:
+                return
+            group = self._store.groups[group_id] = ConsumerGroup(group_id)
+        if record_type == _CONSUMER_GROUP_METADATA and record.value is None:
+            self._store.remove(group_id)
+        else:
+            consumer_group_records.replay(group, key, record.value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.coordinator_records import group_metadata_record, new_group_record
+from barnabas.broker.groups.group_admin import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
 from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.broker.groups.rebalance import Rebalance, everybody, join_response, sync_response
@@ -91,13 +92,12 @@ class Membership:
         if not settings.min_session_timeout_ms <= joining.session_timeout_ms <= settings.max_session_timeout_ms:
             joining.refuse(errors.InvalidSessionTimeoutError)
             return
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         if group is None:
             if joining.member_id:
                 joining.refuse(errors.UnknownMemberIdError)
                 return
-            self._store.write(group_id, [new_group_record(group_id, at.now_ms)], at)
-            group = self._store.get_or_create(group_id, at.now_ms)
+            group = self._new_group(group_id, at)
         if not self._has_room(group, joining.member_id):
             self._turn_away(group, joining, at)
         elif not group.supports_protocols(joining.protocol_type, joining.protocols):
@@ -108,6 +108,14 @@ class Membership:
             self._join_static(group, joining, joining.group_instance_id, at)
         else:
             self._join_dynamic(group, joining, at)
+
+    def _new_group(self, group_id: str, at: Instant) -> ClassicGroup:
+        # A consumer group that everybody has left makes room; its offsets stay.
+        old = self._store.groups.get(group_id)
+        ends = [] if old is None else tombstones_of(old)
+        self._store.write(group_id, [*ends, new_group_record(group_id, at.now_ms)], at)
+        group = self._store.groups[group_id] = ClassicGroup(group_id, at.now_ms)
+        return group
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         member = group.members.get(member_id)
@@ -214,7 +222,7 @@ class Membership:
 
     def sync(self, request: SyncGroupRequest, at: Instant) -> SyncGroupResponse | DelayedOperation:
         """The member's assignment, or a parked answer until the leader sends it. Raises KafkaError."""
-        group = self._store.groups.get(request.group_id)
+        group = self._store.classic(request.group_id)
         if group is None or group.state == EMPTY:
             raise errors.UnknownMemberIdError()
         group.validate_member(request.member_id, request.group_instance_id)
@@ -246,7 +254,7 @@ class Membership:
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> HeartbeatResponse:
         """Keep the member's session; tell it when it has to join again. Raises KafkaError."""
-        group = self._store.groups.get(request.group_id)
+        group = self._store.classic(request.group_id)
         if group is None:
             raise errors.UnknownMemberIdError()
         group.validate_member(request.member_id, request.group_instance_id)
@@ -260,7 +268,7 @@ class Membership:
 
     def leave(self, group_id: str, members: list[MemberIdentity], at: Instant) -> list[MemberResponse]:
         """Put members out, each by its id or, without one, by its group.instance.id."""
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         responses = [
             MemberResponse(
                 member_id=member.member_id,

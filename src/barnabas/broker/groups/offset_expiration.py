@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
-from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
+from barnabas.broker.groups.group import Group
+from barnabas.broker.groups.group_admin import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offset_requests import OffsetRequests
@@ -58,18 +59,19 @@ class OffsetExpiration:
             except KafkaError as error:
                 self._warn(f"Offsets of group {group.group_id} could not be expired, the next sweep will: {error}")
 
-    def _clean(self, group: ClassicGroup, at: Instant) -> None:
+    def _clean(self, group: Group, at: Instant) -> None:
         group_id = group.group_id
         expired = self._expired(group, at.now_ms)
         for start in range(0, len(expired), _TOMBSTONES_PER_WRITE):
             self._offset_requests.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
         offsets = self._store.offsets
-        in_use = offsets.of_group(group_id) or offsets.has_open_transactions(group_id) or group.pending_members
-        if group.state == EMPTY and not in_use:
-            self._store.write(group_id, [group_metadata_tombstone(group_id)], at)
+        in_use = offsets.of_group(group_id) or offsets.has_open_transactions(group_id)
+        awaited = isinstance(group, ClassicGroup) and group.pending_members
+        if group.is_empty and not in_use and not awaited:
+            self._store.write(group_id, tombstones_of(group), at)
             self._store.remove(group_id)
 
-    def _expired(self, group: ClassicGroup, now_ms: int) -> list[tuple[str, int]]:
+    def _expired(self, group: Group, now_ms: int) -> list[tuple[str, int]]:
         since = _retention_starts(group)
         if since is None:
             return []
@@ -85,8 +87,10 @@ class OffsetExpiration:
         ]
 
 
-def _retention_starts(group: ClassicGroup) -> Callable[[OffsetAndMetadata], int] | None:
+def _retention_starts(group: Group) -> Callable[[OffsetAndMetadata], int] | None:
     # From when on the retention of an offset counts (KIP-211); None: nothing expires now.
+    if not isinstance(group, ClassicGroup):
+        return lambda offset: offset.commit_timestamp_ms
     empty_since_ms = group.state_timestamp_ms
     if group.protocol_type is not None and group.state == EMPTY and empty_since_ms != -1:
         return lambda offset: empty_since_ms

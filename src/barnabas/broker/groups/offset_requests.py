@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.consumer_group import ConsumerGroup, stale
 from barnabas.broker.groups.coordinator_records import Record, offset_commit_record, offset_commit_tombstone
+from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import Instant
+from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.protocol.message import ZERO_UUID
 from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 _DEFAULT_RETENTION = -1
 #: From this version of OffsetCommit on an unknown group is GROUP_ID_NOT_FOUND (KIP-848).
 _GROUP_ID_NOT_FOUND_FROM = 9
+#: From this version on a commit can say in which epoch its member is.
+_MEMBER_EPOCHS_FROM = 9
 _METADATA_TOO_LARGE = errors.OffsetMetadataTooLargeError.code
 _SUBSCRIBED = errors.GroupSubscribedToTopicError.code
 _UNSTABLE = errors.UnstableOffsetCommitError.code
@@ -48,9 +53,10 @@ _Commit = tuple[str, int, OffsetAndMetadata]
 class OffsetRequests:
     """What requests do with committed offsets."""
 
-    __slots__ = ("_rebalance", "_settings", "_store")
+    __slots__ = ("_image", "_rebalance", "_settings", "_store")
 
-    def __init__(self, settings: GroupSettings, store: GroupStore, rebalance: Rebalance):
+    def __init__(self, settings: GroupSettings, store: GroupStore, rebalance: Rebalance, image: TopicImage):
+        self._image = image
         self._settings = settings
         self._store = store
         self._rebalance = rebalance
@@ -62,8 +68,8 @@ class OffsetRequests:
 
         Topics of the request have their names. Raises KafkaError when nothing can be committed.
         """
-        group = self._committing_group(request, version, at)
-        if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
+        group = self._committing_group(request, version)
+        if isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
             self._rebalance.renew_session(group, group.members[request.member_id], at)
         expires = request.retention_time_ms != _DEFAULT_RETENTION
         expire_timestamp_ms = at.now_ms + request.retention_time_ms if expires else -1
@@ -87,13 +93,13 @@ class OffsetRequests:
     def _take(self, group_id: str, commits: list[_Commit], at: Instant) -> None:
         records = [offset_commit_record(group_id, topic, partition, offset) for topic, partition, offset in commits]
         record_offset = self._store.write(group_id, records, at)
-        self._store.get_or_create(group_id, at.now_ms)
+        self._store.ensure_group(group_id, at.now_ms)
         for topic, partition, offset in commits:
             offset.record_offset = record_offset
             self._store.offsets.put(group_id, topic, partition, offset)
             record_offset += 1
 
-    def _committing_group(self, request: OffsetCommitRequest, version: int, at: Instant) -> ClassicGroup | None:
+    def _committing_group(self, request: OffsetCommitRequest, version: int) -> Group | None:
         # None: a commit from outside any group management makes a simple group, once it is written.
         group = self._store.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
@@ -103,8 +109,16 @@ class OffsetRequests:
             if version >= _GROUP_ID_NOT_FOUND_FROM:
                 raise errors.GroupIdNotFoundError(f"Group {request.group_id} not found.")
             raise errors.IllegalGenerationError()
-        if generation_id < 0 and group.state == EMPTY:
+        if generation_id < 0 and group.is_empty:
             return group
+        if isinstance(group, ConsumerGroup):
+            self._check_consumer_commit(group, request, version)
+        elif isinstance(group, ClassicGroup):
+            self._check_classic_commit(group, request)
+        return group
+
+    def _check_classic_commit(self, group: ClassicGroup, request: OffsetCommitRequest) -> None:
+        generation_id = request.generation_id_or_member_epoch
         if generation_id >= 0 or request.member_id or request.group_instance_id is not None:
             group.validate_member(request.member_id, request.group_instance_id)
             group.validate_generation(generation_id)
@@ -113,7 +127,22 @@ class OffsetRequests:
         if group.state == COMPLETING_REBALANCE:
             # The member knows the new generation but not its assignment: it cannot own what it commits for.
             raise errors.RebalanceInProgressError()
-        return group
+
+    def _check_consumer_commit(self, group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> None:
+        member = group.member(request.member_id)
+        if member.classic is None and version < _MEMBER_EPOCHS_FROM:
+            raise errors.UnsupportedVersionError(
+                f"Members of the consumer protocol have to commit with OffsetCommit {_MEMBER_EPOCHS_FROM} or later."
+            )
+        epoch = request.generation_id_or_member_epoch
+        if not group.validate_commit_epoch(member, epoch):
+            return
+        for topic in request.topics:
+            known = self._image.topic(topic.name)
+            for partition in topic.partitions:
+                since = member.assignment_epoch(known.id, partition.partition_index) if known is not None else None
+                if since is None or epoch < since:
+                    raise stale(member, f"in epoch {epoch} it had not {topic.name}-{partition.partition_index} yet")
 
     # --- fetch
 
@@ -123,6 +152,10 @@ class OffsetRequests:
         With `require_stable`, an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT (KIP-447).
         """
         group_id = request.group_id
+        try:
+            self._check_fetch(request)
+        except errors.KafkaError as error:
+            return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
         if request.topics is None:
             wanted = [(topic, ZERO_UUID, list(offsets)) for topic, offsets in self._offsets_of(group_id).items()]
         else:
@@ -136,6 +169,12 @@ class OffsetRequests:
             for name, topic_id, indexes in wanted
         ]
         return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
+
+    def _check_fetch(self, request: OffsetFetchRequestGroup) -> None:
+        # Without a member the request comes from an administrator, or from a client that knows no epochs.
+        group = self._store.consumer(request.group_id)
+        if group is not None and not (request.member_id is None and request.member_epoch < 0):
+            group.validate_epoch(group.member(request.member_id or ""), request.member_epoch)
 
     def _offsets_of(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
         return self._store.offsets.of_group(group_id) if group_id in self._store.groups else {}
@@ -162,7 +201,7 @@ class OffsetRequests:
     def delete(self, request: OffsetDeleteRequest, at: Instant) -> OffsetDeleteResponse:
         """Delete offsets of topics that no member subscribes to. Raises KafkaError."""
         group = self._store.group(request.group_id)
-        if group.state != EMPTY and not group.uses_consumer_protocol:
+        if not group.is_empty and not group.uses_consumer_protocol:
             raise errors.GroupNotEmptyError()
         gone: list[tuple[str, int]] = []
         topics = []

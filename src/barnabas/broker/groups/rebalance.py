@@ -53,7 +53,7 @@ class Rebalance:
         self._timers.cancel(("session", group.group_id, member_id))
 
     def _expire_session(self, group_id: str, member_id: str, at: Instant) -> None:
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         if group is None:
             return
         if member_id in group.pending_members:
@@ -127,7 +127,7 @@ class Rebalance:
         self._schedule_join(group, delay_ms, partial(self._end_initial_delay, group.group_id, remaining_ms), at)
 
     def _end_initial_delay(self, group_id: str, remaining_ms: int, at: Instant) -> None:
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         if group is None:
             return
         if group.new_member_added and remaining_ms:
@@ -143,7 +143,7 @@ class Rebalance:
         self._timers.schedule(("join", group.group_id), at.now + timeout_ms / 1000, action)
 
     def _end_join(self, group_id: str, at: Instant) -> None:
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         if group is not None:
             self.complete_join(group, at)
 
@@ -193,7 +193,7 @@ class Rebalance:
             self._timers.cancel(("sync", group.group_id))
 
     def _expire_sync(self, group_id: str, generation_id: int, at: Instant) -> None:
-        group = self._store.groups.get(group_id)
+        group = self._store.classic(group_id)
         if group is None or group.generation_id != generation_id:
             return
         if group.state in (COMPLETING_REBALANCE, STABLE) and group.pending_sync_members:

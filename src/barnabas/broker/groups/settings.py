@@ -11,10 +11,25 @@ if TYPE_CHECKING:
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
+#: Values of group.consumer.migration.policy → whether living groups may go from classic to consumer, and back.
+_MIGRATION = {
+    "disabled": (False, False),
+    "upgrade": (True, False),
+    "downgrade": (False, True),
+    "bidirectional": (True, True),
+}
+
+
 class GroupSettings:
-    """The settings of classic groups and committed offsets, read once. All times are milliseconds."""
+    """The settings of groups and committed offsets, read once. All times are milliseconds."""
 
     __slots__ = (
+        "consumer_assignment_interval_ms",
+        "consumer_assignors",
+        "consumer_heartbeat_interval_ms",
+        "consumer_max_size",
+        "consumer_session_timeout_ms",
+        "downgrade_enabled",
         "initial_rebalance_delay_ms",
         "max_session_timeout_ms",
         "max_size",
@@ -22,6 +37,8 @@ class GroupSettings:
         "offset_metadata_max_bytes",
         "offsets_retention_check_interval_ms",
         "offsets_retention_ms",
+        "rebalance_protocols",
+        "upgrade_enabled",
     )
 
     def __init__(self, config: Config):
@@ -32,3 +49,14 @@ class GroupSettings:
         self.offset_metadata_max_bytes = config.get_int("offset.metadata.max.bytes")
         self.offsets_retention_ms = config.get_int("offsets.retention.minutes") * 60_000
         self.offsets_retention_check_interval_ms = config.get_int("offsets.retention.check.interval.ms")
+        self.rebalance_protocols = frozenset(
+            str(name).strip() for name in config.get_list("group.coordinator.rebalance.protocols")
+        )
+        self.consumer_session_timeout_ms = config.get_int("group.consumer.session.timeout.ms")
+        self.consumer_heartbeat_interval_ms = config.get_int("group.consumer.heartbeat.interval.ms")
+        self.consumer_max_size = config.get_int("group.consumer.max.size")
+        self.consumer_assignment_interval_ms = config.get_int("group.consumer.assignment.interval.ms")
+        #: The first one is the default.
+        self.consumer_assignors = [str(name).strip() for name in config.get_list("group.consumer.assignors")]
+        policy = config.get_str("group.consumer.migration.policy").lower()
+        self.upgrade_enabled, self.downgrade_enabled = _MIGRATION[policy]

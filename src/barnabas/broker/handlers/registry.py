@@ -45,6 +45,8 @@ SERVED: dict[int, tuple[str, int, int]] = {
     42: ("delete_groups", 0, 2),
     47: ("offset_delete", 0, 0),
     60: ("describe_cluster", 0, 2),
+    68: ("consumer_group_heartbeat", 0, 1),
+    69: ("consumer_group_describe", 0, 1),
 }
 
 _loaded: dict[int, Handler] = {}

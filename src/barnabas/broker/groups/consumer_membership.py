@@ -1,0 +1,372 @@
+"""ConsumerGroupHeartbeat: joining, living in and leaving a consumer group (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
+from barnabas.broker.groups.consumer_group_member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    UNREVOKED_PARTITIONS,
+    ConsumerGroupMember,
+    Partitions,
+    partitions_of,
+)
+from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
+from barnabas.broker.groups.group_draft import GroupDraft
+from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.heartbeat_validation import check_heartbeat
+from barnabas.broker.groups.reconciliation import reconcile
+from barnabas.broker.groups.regular_expressions import check, matching_topics
+from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.target_assignment import can_compute, update_target
+from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
+from barnabas.protocol.kafka_uuid import random_uuid, to_text
+from barnabas.protocol.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+#: Expressions are matched anew when topics changed, but at most this often; and this often in any case.
+_REGEX_REFRESH_MIN_MS = 1_000
+_REGEX_REFRESH_MAX_MS = 10 * 60 * 1000
+#: How long after a failed write a member is put out again.
+_RETRY_SECONDS = 0.5
+
+
+class ConsumerMembership:
+    """Who is in which consumer group, and what each member has."""
+
+    __slots__ = ("_image", "_random", "_settings", "_store", "_timers", "_warn")
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        store: GroupStore,
+        timers: TimerQueue,
+        image: TopicImage,
+        random: Random,
+        warn: Callable[[str], None],
+    ):
+        self._settings = settings
+        self._store = store
+        self._timers = timers
+        self._image = image
+        self._random = random
+        self._warn = warn
+
+    def heartbeat(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, at: Instant
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Join, go on or leave. Raises KafkaError."""
+        check_heartbeat(request, context.api_version, self._settings)
+        if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+            return self._leave(request, at)
+        joins = request.member_epoch == JOIN_EPOCH
+        draft = self._draft(request.group_id, joins)
+        member_id = request.member_id or to_text(random_uuid(self._random))
+        self._check_room(draft.group, member_id)
+        before = self._existing(draft, request, member_id, joins)
+        member = self._said(before, context, request)
+        changed = self._update_subscription(draft, before, member, at)
+        self._refresh_epoch(draft, changed)
+        member = self.approach_target(draft, member, _owned(request), changed, at)
+        draft.commit(self._store, at)
+        draft.group.metadata_version = self._image.version
+        self.renew_session(draft.group.group_id, member, at)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
+            assignment=None,
+        )
+        if joins or _is_full(request) or before.assigned != member.assigned:
+            response.assignment = _assignment(partitions_of(member.assigned))
+        return response
+
+    # --- the group and the member
+
+    def _draft(self, group_id: str, joins: bool) -> GroupDraft:
+        group = self._store.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return GroupDraft(group)
+        if group is None and joins:
+            return GroupDraft(ConsumerGroup(group_id))
+        if isinstance(group, ClassicGroup) and joins and group.is_empty:
+            # Its offsets stay; only the group itself is of another kind from now on.
+            return GroupDraft(ConsumerGroup(group_id), [group_metadata_tombstone(group_id)])
+        kind = "not found" if group is None else "not a consumer group"
+        raise errors.GroupIdNotFoundError(f"Group {group_id} is {kind}.")
+
+    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        limit = self._settings.consumer_max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise errors.GroupMaxSizeReachedError(f"Group {group.group_id} has its {limit} members already.")
+
+    def _existing(
+        self, draft: GroupDraft, request: ConsumerGroupHeartbeatRequest, member_id: str, joins: bool
+    ) -> ConsumerGroupMember:
+        group = draft.group
+        instance_id = request.instance_id
+        if instance_id is None:
+            member = group.members.get(member_id)
+            if member is None:
+                if not joins:
+                    raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {group.group_id}.")
+                return ConsumerGroupMember(member_id)
+            _check_epoch(member, request)
+            return member
+        static = group.static_member(instance_id)
+        if not joins:
+            member = _static_of(static, member_id, instance_id)
+            _check_epoch(member, request)
+            return member
+        if static is None:
+            return group.members.get(member_id) or ConsumerGroupMember(member_id)
+        if static.classic is None and static.member_epoch != LEAVE_STATIC_EPOCH:
+            raise errors.UnreleasedInstanceIdError(
+                f"Member {member_id} cannot join: member {static.member_id} has group.instance.id {instance_id}."
+            )
+        return self.replace_static(draft, static, member_id)
+
+    def replace_static(self, draft: GroupDraft, static: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
+        """Give all that a static member has to the member that comes in its place."""
+        target = draft.group.targets.get(static.member_id, {})
+        member = static._replace(member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH)
+        draft.remove_member(static.member_id)
+        draft.put_member(member)
+        draft.put_target(member_id, target)
+        draft.put_current(member)
+        draft.afterwards(partial(self.end_timers, draft.group.group_id, static.member_id))
+        return member
+
+    def _said(
+        self, member: ConsumerGroupMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupMember:
+        # What the request leaves out is as it was.
+        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        timeout_ms = request.rebalance_timeout_ms
+        return member._replace(
+            instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            client_id=context.client_id or "",
+            # Kafka writes Java's InetAddress, which puts a slash in front of the number.
+            client_host="/" + context.connection.client_host,
+            subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
+            subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
+            rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+            server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
+            classic=None,
+        )
+
+    # --- subscriptions and the group epoch
+
+    def _update_subscription(
+        self, draft: GroupDraft, before: ConsumerGroupMember, member: ConsumerGroupMember, at: Instant
+    ) -> bool:
+        """Take over what the member says of itself; gives whether what it subscribes to is another now."""
+        known = draft.group.members.get(member.member_id)
+        if known is None or known.metadata != member.metadata:
+            draft.put_member(member)
+        regexes_changed = self.update_regexes(draft, before, member, at)
+        return regexes_changed or before.subscribed_topic_names != member.subscribed_topic_names
+
+    def update_regexes(
+        self, draft: GroupDraft, before: ConsumerGroupMember, member: ConsumerGroupMember, at: Instant
+    ) -> bool:
+        """Match expressions against topics where that is due; gives whether an expression stands for something else."""
+        changed = before.subscribed_topic_regex != member.subscribed_topic_regex
+        if changed and member.subscribed_topic_regex:
+            check(member.subscribed_topic_regex)
+        wanted = draft.group.subscribed_regexes()
+        for regex in sorted(set(draft.group.regexes) - wanted):
+            draft.remove_regex(regex)
+        for regex in sorted(wanted):
+            resolved = draft.group.regexes.get(regex)
+            if resolved is not None and not self._is_due(resolved, at):
+                continue
+            topics = matching_topics(regex, self._image)
+            draft.put_regex(regex, ResolvedRegex(topics, self._image.version, at.now_ms))
+            changed = changed or resolved is None or resolved.topics != topics
+        return changed
+
+    def _is_due(self, resolved: ResolvedRegex, at: Instant) -> bool:
+        age_ms = _age(resolved, at)
+        if age_ms > _REGEX_REFRESH_MAX_MS:
+            return True
+        return resolved.version != self._image.version and age_ms >= _REGEX_REFRESH_MIN_MS
+
+    def _refresh_epoch(self, draft: GroupDraft, changed: bool) -> None:
+        group = draft.group
+        if not changed and group.epoch and group.metadata_version == self._image.version:
+            return
+        found = metadata_hash(group.subscribed_topics, self._image)
+        if changed or not group.epoch or found != group.metadata_hash:
+            draft.put_epoch(group.epoch + 1, found)
+
+    def approach_target(
+        self,
+        draft: GroupDraft,
+        member: ConsumerGroupMember,
+        owned: Partitions | None,
+        subscription_changed: bool,
+        at: Instant,
+    ) -> ConsumerGroupMember:
+        """Bring the target assignment up to date if that is due, then the member a step towards it."""
+        if draft.group.epoch > draft.group.target_epoch and can_compute(draft.group, self._settings, at):
+            update_target(draft, self._settings, self._image, at)
+        group = draft.group
+        subscribed = group.topic_ids_of(member, self._image)
+        target = group.targets.get(member.member_id, {})
+        after = reconcile(group, member, subscribed, group.target_epoch, target, owned, subscription_changed)
+        if after != member:
+            draft.put_current(after)
+            if after.classic is None:
+                draft.afterwards(partial(self.watch_revocation, group.group_id, after, at))
+        return after
+
+    # --- leaving
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, at: Instant) -> ConsumerGroupHeartbeatResponse:
+        group = self._store.consumer(request.group_id)
+        if group is None:
+            raise errors.GroupIdNotFoundError(f"Group {request.group_id} is not a consumer group.")
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = _static_of(group.static_member(request.instance_id), request.member_id, request.instance_id)
+        if request.member_epoch == LEAVE_STATIC_EPOCH:
+            draft = GroupDraft(group)
+            # It comes back within its session and finds all as it was, except what it was to give up.
+            draft.put_current(member._replace(member_epoch=LEAVE_STATIC_EPOCH, pending_revocation={}))
+            draft.commit(self._store, at)
+        else:
+            self.put_out(group, [member], at)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=request.member_epoch, assignment=None
+        )
+
+    def put_out(self, group: ConsumerGroup, members: list[ConsumerGroupMember], at: Instant) -> None:
+        """Put members out; what they had is free for the others from the next epoch on. Raises KafkaError."""
+        draft = GroupDraft(group)
+        for member in members:
+            draft.remove_member(member.member_id)
+        for regex in sorted(set(draft.group.regexes) - draft.group.subscribed_regexes()):
+            draft.remove_regex(regex)
+        draft.put_epoch(group.epoch + 1, metadata_hash(draft.group.subscribed_topics, self._image))
+        draft.commit(self._store, at)
+        for member in members:
+            self.end_timers(group.group_id, member.member_id)
+
+    # --- timers
+
+    def loaded(self, group: ConsumerGroup, at: Instant) -> None:
+        """The group comes from the log: everybody has a whole session to be heard of."""
+        for member in group.members.values():
+            self.renew_session(group.group_id, member, at)
+            self.watch_revocation(group.group_id, member, at)
+
+    def renew_session(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:
+        """The member was heard of: its session timeout begins anew."""
+        classic = member.classic
+        timeout_ms = self._settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.expire_later(("member session", group_id, member.member_id), timeout_ms, at)
+
+    def watch_revocation(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:
+        """See to it that a member gives up in time what it is to give up."""
+        key = ("revocation", group_id, member.member_id)
+        if member.state != UNREVOKED_PARTITIONS:
+            self._timers.cancel(key)
+            return
+        self._timers.schedule(
+            key, at.now + member.rebalance_timeout_ms / 1000, partial(self._expire, key, member.member_epoch)
+        )
+
+    def expire_later(self, key: tuple[str, str, str], timeout_ms: int, at: Instant) -> None:
+        """Put the member out (key: what for, group, member id) when the time is over and nothing has changed that."""
+        self._timers.schedule(key, at.now + timeout_ms / 1000, partial(self._expire, key, None))
+
+    def end_timers(self, group_id: str, member_id: str) -> None:
+        """The member is gone."""
+        for purpose in ("member session", "revocation", "member join", "member sync"):
+            self._timers.cancel((purpose, group_id, member_id))
+
+    def _expire(self, key: tuple[str, str, str], epoch: int | None, at: Instant) -> None:
+        _, group_id, member_id = key
+        group = self._store.consumer(group_id)
+        member = group.members.get(member_id) if group is not None else None
+        if group is None or member is None or (epoch is not None and member.member_epoch != epoch):
+            return
+        try:
+            self.put_out(group, [member], at)
+        except errors.KafkaError as error:
+            self._warn(f"Member {member_id} of group {group_id} could not be put out, it is tried again: {error}")
+            self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
+
+
+def _static_of(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
+    if static is None:
+        raise errors.UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
+    if static.member_id != member_id:
+        raise errors.FencedInstanceIdError(
+            f"Member {member_id} with group.instance.id {instance_id} was fenced by member {static.member_id}."
+        )
+    return static
+
+
+def _check_epoch(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest) -> None:
+    epoch = request.member_epoch
+    if epoch in (JOIN_EPOCH, member.member_epoch):
+        return
+    # The answer that told the next epoch may have got lost.
+    if epoch == member.previous_member_epoch and epoch < member.member_epoch and _has_no_more(request, member):
+        return
+    raise errors.FencedMemberEpochError(
+        f"Member {member.member_id} is in epoch {member.member_epoch}, not {epoch}. "
+        "It must give up all partitions and join again."
+    )
+
+
+def _has_no_more(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) -> bool:
+    owned = _owned(request)
+    if owned is None:
+        return False
+    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
+
+
+def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    # What a member sends when it cannot be sure that the coordinator knows: after an error, for instance.
+    subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return request.rebalance_timeout_ms != -1 and subscribes and request.topic_partitions is not None
+
+
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions[topic_id]))
+            for topic_id in sorted(partitions)
+        ]
+    )
+
+
+def _age(resolved: ResolvedRegex, at: Instant) -> int:
+    return at.now_ms - resolved.timestamp_ms

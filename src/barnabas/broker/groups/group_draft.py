@@ -1,0 +1,88 @@
+"""A consumer group as it will be once its records are in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.groups import consumer_group_records as records
+from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
+    from barnabas.broker.groups.coordinator_records import Record
+    from barnabas.broker.groups.group_store import GroupStore
+    from barnabas.broker.groups.timers import Instant
+
+
+class GroupDraft:
+    """Changes to a group, each with its record. Nobody sees them before `commit`; what is not committed never was."""
+
+    __slots__ = ("_afterwards", "_copied", "_records", "group")
+
+    def __init__(self, group: ConsumerGroup, before: list[Record] | None = None):
+        #: The group with all changes so far.
+        self.group = group
+        self._copied = False
+        #: `before` is what has to be in the log first: the end of the group that this one replaces.
+        self._records: list[Record] = list(before or ())
+        self._afterwards: list[Callable[[], None]] = []
+
+    def commit(self, store: GroupStore, at: Instant) -> None:
+        """Write the records, all or none, then let everybody see the group. Raises KafkaError."""
+        if self._records:
+            store.write(self.group.group_id, self._records, at)
+            store.groups[self.group.group_id] = self.group
+        for action in self._afterwards:
+            action()
+
+    def afterwards(self, action: Callable[[], None]) -> None:
+        """Do something, to timers for instance, once the records are written."""
+        self._afterwards.append(action)
+
+    def _record(self, record: Record) -> ConsumerGroup:
+        if not self._copied:
+            self.group = self.group.copy()
+            self._copied = True
+        self._records.append(record)
+        return self.group
+
+    def put_member(self, member: ConsumerGroupMember) -> None:
+        """Who a member is and what it subscribes to; where it stands comes with `put_current`."""
+        self._record(records.member_record(self.group.group_id, member)).put(member)
+
+    def put_current(self, member: ConsumerGroupMember) -> None:
+        """Where a member stands."""
+        self._record(records.current_record(self.group.group_id, member)).put(member)
+
+    def remove_member(self, member_id: str) -> None:
+        """Put a member out, with all that belongs to it."""
+        group_id = self.group.group_id
+        self._record(records.current_tombstone(group_id, member_id))
+        self._record(records.target_tombstone(group_id, member_id)).targets.pop(member_id, None)
+        self._record(records.member_tombstone(group_id, member_id)).remove(member_id)
+
+    def put_epoch(self, epoch: int, metadata_hash: int) -> None:
+        """A new group epoch."""
+        group_id = self.group.group_id
+        group = self._record(records.group_epoch_record(group_id, epoch, metadata_hash))
+        group.epoch, group.metadata_hash = epoch, metadata_hash
+        if group.has_partition_metadata_record:
+            self._record(records.partition_metadata_tombstone(group_id)).has_partition_metadata_record = False
+
+    def put_target(self, member_id: str, target: Partitions) -> None:
+        """A member's part of the target assignment."""
+        self._record(records.target_record(self.group.group_id, member_id, target)).targets[member_id] = target
+
+    def put_target_epoch(self, epoch: int, now_ms: int) -> None:
+        """The target assignment is complete."""
+        group = self._record(records.target_epoch_record(self.group.group_id, epoch, now_ms))
+        group.target_epoch, group.target_timestamp_ms = epoch, now_ms
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        """What a regular expression stands for."""
+        self._record(records.regex_record(self.group.group_id, regex, resolved)).put_regex(regex, resolved)
+
+    def remove_regex(self, regex: str) -> None:
+        """Nobody subscribes to a regular expression any more."""
+        self._record(records.regex_tombstone(self.group.group_id, regex)).put_regex(regex, None)

@@ -1,0 +1,49 @@
+"""What a ConsumerGroupHeartbeat has to look like (KIP-848, KIP-1082)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.groups.consumer_group_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from barnabas.errors import InvalidRequestError, UnsupportedAssignorError
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.settings import GroupSettings
+    from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+#: From this version on the client makes its member id.
+_MEMBER_ID_REQUIRED_FROM = 1
+
+
+def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, settings: GroupSettings) -> None:
+    """Raises InvalidRequestError or UnsupportedAssignorError."""
+    epoch = request.member_epoch
+    if epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequestError(f"MemberEpoch {epoch} is invalid.")
+    if version >= _MEMBER_ID_REQUIRED_FROM or epoch not in (JOIN_EPOCH, LEAVE_STATIC_EPOCH):
+        _check_not_empty("MemberId", request.member_id)
+    _check_not_empty("GroupId", request.group_id)
+    _check_not_empty("InstanceId", request.instance_id)
+    _check_not_empty("RackId", request.rack_id)
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise InvalidRequestError("InstanceId can't be null when a static member leaves for a while.")
+    name = request.server_assignor
+    if epoch not in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH) and name is not None and name not in settings.consumer_assignors:
+        supported = ", ".join(settings.consumer_assignors)
+        raise UnsupportedAssignorError(f"ServerAssignor {name} is not supported. Supported assignors: {supported}.")
+
+
+def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise InvalidRequestError("RebalanceTimeoutMs must be provided in the first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise InvalidRequestError("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise InvalidRequestError("SubscribedTopicNames or SubscribedTopicRegex must be set in the first request.")
+
+
+def _check_not_empty(name: str, value: str | None) -> None:
+    if value is not None and not value.strip():
+        raise InvalidRequestError(f"{name} can't be empty.")

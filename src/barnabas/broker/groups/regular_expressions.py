@@ -1,0 +1,39 @@
+"""Subscriptions by regular expression (KIP-848): RE2's syntax, matched against whole topic names in linear time.
+
+Python's `re` would let one client stop the broker with an expression that backtracks without end. This is the textbook
+way instead: a parser, an automaton without backtracking (Thompson), and its deterministic form made as names need it.
+Names of topics have 64 different characters, so a class of characters is a set of them.
+
+Not known: `\\b`, `\\B`, `\\C` and `\\p{...}`; they are refused. Names of groups, laziness and the flags `s`, `m` and `U`
+are understood and make no difference when a whole name of one line has to match.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from barnabas import errors
+from barnabas.broker.groups.automaton import Automaton, compile_automaton
+from barnabas.broker.groups.regex_parser import RegexSyntaxError, parse
+from barnabas.broker.groups.topic_image import TopicImage
+
+
+def check(expression: str) -> None:
+    """Raises InvalidRegularExpressionError if the expression cannot be used."""
+    _compiled(expression)
+
+
+def matching_topics(expression: str, image: TopicImage) -> frozenset[str]:
+    """The topics whose whole names match. Raises InvalidRegularExpressionError."""
+    automaton = _compiled(expression)
+    return frozenset(topic.name for topic in image.topics() if automaton.matches(topic.name))
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> Automaton:
+    try:
+        return compile_automaton(parse(expression))
+    except RegexSyntaxError as problem:
+        raise errors.InvalidRegularExpressionError(
+            f"SubscribedTopicRegex {expression!r} is not a valid regular expression: {problem}."
+        ) from None

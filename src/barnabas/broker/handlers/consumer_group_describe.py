@@ -1,0 +1,38 @@
+"""ConsumerGroupDescribe: members, epochs and assignments of consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS, AclOperation, ResourceType
+from barnabas.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+
+API = 69
+VERSIONS = (0, 1)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.GROUP
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    """Each group has its own result."""
+    groups = [_described(broker, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _described(broker: BrokerState, group_id: str) -> DescribedGroup:
+    try:
+        return broker.group_coordinator.describe_consumer_group(group_id)
+    except errors.KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=str(error))
