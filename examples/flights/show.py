@@ -22,20 +22,20 @@ def frame_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def worst_hours(frame: pd.DataFrame, console: Console, count: int = 10) -> None:
     """Print the hours with the longest mean delay among those with at least ten departures."""
-    table = Table(title=f"The {count} worst hours (at least 10 departures)", title_justify="left")
-    for name in ("Airport", "Hour (New York)", "Flew", "Cancelled", "Mean", "Worst", "Wind", "Rain", "Sight"):
-        table.add_column(name, no_wrap=True, justify="left" if name in ("Airport", "Hour (New York)") else "right")
+    table = Table(title=f"The {count} worst hours: flights that flew and did not, delay, weather", title_justify="left")
+    table.add_column("Airport", no_wrap=True)
+    table.add_column("New York time", no_wrap=True)
+    for name in ("flew", "not", "mean\nmin", "worst\nmin", "wind\nmph", "rain\nin", "sight\nmi"):
+        table.add_column(name, no_wrap=True, justify="right")
     busy = frame[frame["departures"] >= 10].nlargest(count, "mean_delay")
     for row in busy.itertuples():
-        weather = ((row.wind_speed, "{:.0f} mph"), (row.precip, "{:.2f} in"), (row.visib, "{:.1f} mi"))
+        figures = [(row.mean_delay, 0), (row.worst_delay, 0), (row.wind_speed, 0), (row.precip, 2), (row.visib, 1)]
         table.add_row(
             f"{row.origin} {row.airport}" if console.width >= 110 else row.origin,
             f"{row.local:%a %d %b %H:%M}",
             str(row.departures),
             str(row.cancellations),
-            f"{row.mean_delay:.0f} min",
-            f"{row.worst_delay:.0f} min",
-            *("?" if pd.isna(value) else form.format(value) for value, form in weather),
+            *("?" if pd.isna(value) else f"{value:.{digits}f}" for value, digits in figures),
         )
     console.print(table)
 
