@@ -2,10 +2,10 @@
 
 Python's `re` would let one client stop the broker with an expression that backtracks without end. This is the textbook
 way instead: a parser, an automaton without backtracking (Thompson), and its deterministic form made as names need it.
-Names of topics have 64 different characters, so a class of characters is a set of them.
+Names of topics have 65 different characters, so a class of characters is a set of them.
 
-Not known: `\\b`, `\\B`, `\\C` and `\\p{...}`; they are refused. Names of groups, laziness and the flags `s`, `m` and `U`
-are understood and make no difference when a whole name of one line has to match.
+Not known: `\\b`, `\\B`, `\\C` and `\\p{...}`; they are refused. Names of groups, laziness and the flags `s`, `m` and
+`U` are understood and make no difference when a whole name of one line has to match.
 """
 
 from __future__ import annotations
