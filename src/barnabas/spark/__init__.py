@@ -14,12 +14,15 @@ def register(spark: SparkSession) -> None:
     """Make the format `"barnabas"` known to a Spark session.
 
     Its options and its schema are those of Spark's built-in `"kafka"` format. Driver and executors need
-    `pip install 'barnabas[spark]'`; no jar is involved. Raises ImportError when PySpark is older than 4.2.
+    `pip install 'barnabas[spark]'`; no jar is involved. Filters of batch queries are pushed down when
+    `spark.sql.python.filterPushdown.enabled` is true at this moment; call it again after changing that.
+    Raises ImportError when PySpark is older than 4.2.
     """
-    from barnabas.spark.data_source import BarnabasDataSource
+    from barnabas.spark.data_source import BarnabasDataSource, FilteringDataSource
 
     _warn_of_another_python(spark)
-    spark.dataSource.register(BarnabasDataSource)
+    takes_filters = str(spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")).lower() == "true"
+    spark.dataSource.register(FilteringDataSource if takes_filters else BarnabasDataSource)
 
 
 def _warn_of_another_python(spark: SparkSession) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from barnabas.spark.errors import DataLossError
+from barnabas.spark.filters import RangeFilter, range_filter
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets
 from barnabas.spark.options import SourceOptions
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 
 class OffsetRangePartition(InputPartition):
-    """One task's work: a range of offsets of one partition, or nothing."""
+    """One task's work: a range of offsets of one partition, or nothing; and the id of the topic that was meant."""
 
-    def __init__(self, offset_range: OffsetRange | None) -> None:
+    def __init__(self, offset_range: OffsetRange | None, topic_id: bytes | None = None) -> None:
         """Spark runs a task even for a query without data; it gets None."""
         super().__init__(offset_range)
         self.offset_range = offset_range
+        self.topic_id = topic_id
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -38,14 +40,44 @@ class KafkaBatchReader(DataSourceReader):
         offsets = OffsetReader(self.options)
         try:
             ranges = batch_ranges(offsets.resolve(self.options.starting), offsets.resolve(self.options.ending))
+            return input_partitions(self.options, self._narrowed(offsets, ranges), offsets.topic_ids) or [
+                OffsetRangePartition(None)
+            ]
         finally:
             offsets.close()
-        found = divided(ranges, self.options.min_partitions)
-        return [OffsetRangePartition(offset_range) for offset_range in found] or [OffsetRangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the range's records as Arrow batches; runs in an executor."""
         return read_partition(self.options, partition)
+
+    def _narrowed(self, offsets: OffsetReader, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        return ranges
+
+
+class FilteringBatchReader(KafkaBatchReader):
+    """Reads only what filters on topic, partition, offset and timestamp may let through.
+
+    A class of its own: Spark refuses readers that have `pushFilters` while its setting is off.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Spark calls `pushFilters`, if at all, before `partitions`."""
+        super().__init__(options)
+        self.filters: list[RangeFilter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep what narrows ranges; yields the filters that Spark still has to apply to the rows."""
+        for spark_filter in filters:
+            found = range_filter(spark_filter)
+            if found is not None:
+                self.filters.append(found)
+            if found is None or not found.is_exact:
+                yield spark_filter
+
+    def _narrowed(self, offsets: OffsetReader, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        for chosen in self.filters:
+            ranges = chosen.narrowed(ranges, offsets.offsets_for_times)
+        return ranges
 
 
 def batch_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
@@ -56,6 +88,16 @@ def batch_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     return [OffsetRange(partition, start[partition], end[partition]) for partition in sorted(start)]
 
 
+def input_partitions(
+    options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
+) -> list[InputPartition]:
+    """The tasks for these ranges, divided as minPartitions and maxRecordsPerPartition ask."""
+    found = divided(ranges, options.min_partitions, options.max_records_per_partition)
+    return [
+        OffsetRangePartition(offset_range, topic_ids.get(offset_range.topic_partition.topic)) for offset_range in found
+    ]
+
+
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Read what an input partition stands for; shared by batch and streaming."""
     if not isinstance(partition, OffsetRangePartition):
@@ -64,4 +106,4 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         return iter(())
     from barnabas.spark.fetch_loop import read_range
 
-    return read_range(options, partition.offset_range)
+    return read_range(options, partition.offset_range, partition.topic_id)

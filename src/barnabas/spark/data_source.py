@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from barnabas.spark import schema as rows
-from barnabas.spark.options import SinkOptions, SourceOptions
+from barnabas.spark.options import SinkOptions, SourceOptions, chosen_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -28,8 +28,8 @@ class BarnabasDataSource(DataSource):
         return "barnabas"
 
     def schema(self) -> str:
-        """key, value, topic, partition, offset, timestamp, timestampType, and headers when includeHeaders is true."""
-        return rows.ddl(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
+        """key, value, topic, partition, offset, timestamp, timestampType, headers with includeHeaders; or `columns`."""
+        return rows.ddl(chosen_columns({name.lower(): str(value) for name, value in self.options.items()}))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch query's reader."""
@@ -61,3 +61,13 @@ class BarnabasDataSource(DataSource):
         options = SinkOptions(self.options)
         check_schema(schema, options)
         return KafkaStreamWriter(options)
+
+
+class FilteringDataSource(BarnabasDataSource):
+    """The same for a session in which `spark.sql.python.filterPushdown.enabled` is true."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch query's reader, which takes filters."""
+        from barnabas.spark.batch_reader import FilteringBatchReader
+
+        return FilteringBatchReader(SourceOptions(self.options, streaming=False))

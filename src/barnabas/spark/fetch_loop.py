@@ -3,115 +3,129 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.client.consumer.consumer import Consumer
+from barnabas.spark.consumer_cache import ConsumerCache
 from barnabas.spark.errors import DataLossError
+from barnabas.spark.fetched_ahead import FetchedAheadCache
+from barnabas.spark.handover import Handover
+from barnabas.spark.kafka_consumer_thread import Fetched, KafkaConsumerThread
+from barnabas.spark.kafka_fetcher import KafkaFetcher, fetched_until
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
-from barnabas.spark.schema import arrow_schema, column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.protocol.topic_partition import TopicPartition
+
 LOGGER = logging.getLogger("barnabas.spark")
 
-#: How long one poll waits, and how long a task goes without a single record before it gives up.
-POLL_SECONDS, STALL_SECONDS = 1.0, 120.0
+#: What a task's consumer is set to, unless the query's `kafka.*` options say otherwise.
+CONSUMER_DEFAULTS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "none",
+    "allow.auto.create.topics": "false",
+}
 
-#: Spark reuses its Python workers, so a consumer with its connections outlives the task: one for each set of settings.
-_consumers: dict[frozenset[tuple[str, str]], Consumer] = {}
+_consumers: ConsumerCache[Consumer] = ConsumerCache()
+_fetched_ahead = FetchedAheadCache()
 
 
-def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(
+    options: SourceOptions, offset_range: OffsetRange, topic_id: bytes | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in order, as batches in the source's schema.
 
     Offsets without a record (compacted, or markers of transactions) are passed over. Raises DataLossError when the
-    range's first offsets are gone and failOnDataLoss is true, KafkaTimeoutError when nothing arrives for two minutes.
+    range's first offsets are gone and failOnDataLoss is true, KafkaTimeoutError when nothing arrives for
+    kafkaConsumer.pollTimeoutMs.
     """
-    consumer = _consumer(options)
+    settings = frozenset(options.client.items())
+    consumer = _consumers.acquire(settings, lambda: _new_consumer(options))
+    is_in_order = False
     try:
-        yield from _read(options, consumer, offset_range)
-    except BaseException:
-        _discard(consumer)
+        yield from _read(options, consumer, offset_range, (settings, offset_range.topic_partition, topic_id))
+        is_in_order = True
+    except GeneratorExit:
+        is_in_order = True  # Spark wants no more rows
         raise
-    consumer.unsubscribe()
-
-
-def _read(options: SourceOptions, consumer: Consumer, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-    partition = offset_range.topic_partition
-    schema, columns = arrow_schema(options.include_headers), column_names(options.include_headers)
-    consumer.assign([partition])
-    consumer.seek(partition, offset_range.start)
-    position, heard = offset_range.start, time.monotonic()
-    while position < offset_range.end:
-        try:
-            batch = consumer.poll_arrow(POLL_SECONDS)
-        except errors.OffsetOutOfRangeError as error:
-            position = _after_loss(options, consumer, offset_range, position, error)
-            continue
-        before, position = position, consumer.position(partition)
-        if batch is not None and batch.num_rows:
-            batch = _until(batch, offset_range.end).select(columns)
-            if batch.num_rows:
-                yield batch if batch.schema == schema else batch.cast(schema)
-        if position > before:
-            heard = time.monotonic()
-        elif time.monotonic() - heard > STALL_SECONDS:
-            raise errors.KafkaTimeoutError(
-                f"no record of {partition} came for {STALL_SECONDS:.0f} s at offset {position} of {offset_range.start} "
-                f"to {offset_range.end}: see whether the brokers {options.client['bootstrap.servers']} can be reached"
-            )
-
-
-def _until(batch: pa.RecordBatch, end: int) -> pa.RecordBatch:
-    """Cut what lies at or past `end`; the offsets of a batch rise."""
-    offsets = batch.column("offset")
-    if offsets[-1].as_py() < end:
-        return batch
-    low, high = 0, batch.num_rows
-    while low < high:
-        middle = (low + high) // 2
-        if offsets[middle].as_py() < end:
-            low = middle + 1
+    finally:
+        if is_in_order:
+            _consumers.release(settings, consumer)
         else:
-            high = middle
-    return batch.slice(0, low)
+            consumer.close()
 
 
-def _after_loss(
-    options: SourceOptions, consumer: Consumer, offset_range: OffsetRange, position: int, error: Exception
-) -> int:
-    partition = offset_range.topic_partition
-    earliest = consumer.beginning_offsets([partition])[partition]
-    lost = min(earliest, offset_range.end)
+def _read(
+    options: SourceOptions, consumer: Consumer, offset_range: OffsetRange, reader: Hashable
+) -> Iterator[pa.RecordBatch]:
+    left = offset_range
+    while left.size > 0:
+        ahead = _fetched_ahead.take(reader, left.start)
+        fetcher = _fetcher(options, consumer, left, ahead)
+        try:
+            yield from fetcher.run_fetch_loop()
+            left = left._replace(start=fetcher.position)
+        except errors.OffsetOutOfRangeError as error:
+            left = left._replace(start=_after_loss(options, consumer, left, fetcher.position, error))
+        finally:
+            _fetched_ahead.keep(reader, fetcher.position, fetcher.fetched_ahead)
+
+
+def _fetcher(options: SourceOptions, consumer: Consumer, left: OffsetRange, ahead: Fetched) -> KafkaFetcher:
+    partition = left.topic_partition
+    _position(consumer, partition, fetched_until(ahead, left.start))
+    handover: Handover[Fetched] = Handover()
+
+    def describe_stall() -> str:
+        return (
+            f"no record of {partition} came for {options.poll_timeout:g} s while reading offsets {left.start} to "
+            f"{left.end}: see whether the brokers {options.client['bootstrap.servers']} can be reached, or raise "
+            "kafkaConsumer.pollTimeoutMs"
+        )
+
+    thread = KafkaConsumerThread(consumer, handover, stall_timeout=options.poll_timeout, describe_stall=describe_stall)
+    return KafkaFetcher(left, thread, handover, options.columns, ahead)
+
+
+def _position(consumer: Consumer, partition: TopicPartition, offset: int) -> None:
+    """Have the consumer read on from `offset`; what it has fetched stays where it stands there already."""
+    if consumer.assignment() != {partition}:
+        consumer.assign([partition])
+    elif consumer.position(partition) == offset:
+        return
+    consumer.seek(partition, offset)
+
+
+def _after_loss(options: SourceOptions, consumer: Consumer, left: OffsetRange, position: int, error: Exception) -> int:
+    """Where to read on without the offsets that are gone; past the range when all of it is."""
+    partition = left.topic_partition
+    earliest = _earliest(consumer, partition)
+    lost = min(earliest, left.end) if earliest > position else left.end
     message = (
         f"offsets {position} to {lost} of {partition} are gone (it begins at {earliest} now): they aged out, or the "
         "topic was deleted and created again"
     )
-    if options.fail_on_data_loss or earliest <= position:
+    if options.fail_on_data_loss:
         raise DataLossError(
             f"{message}. Some data may have been missed. To go on without it set failOnDataLoss=false"
         ) from error
     LOGGER.warning("failOnDataLoss=false: %s", message)
-    consumer.seek(partition, lost)
     return lost
 
 
-def _consumer(options: SourceOptions) -> Consumer:
-    key = frozenset(options.client.items())
-    if key not in _consumers:
-        settings = {name: value for name, value in options.client.items() if name != "group.id"}
-        defaults = {"enable.auto.commit": "false", "auto.offset.reset": "none", "allow.auto.create.topics": "false"}
-        _consumers[key] = Consumer({**defaults, **settings})
-    return _consumers[key]
+def _earliest(consumer: Consumer, partition: TopicPartition) -> int:
+    while True:
+        try:
+            return consumer.beginning_offsets([partition])[partition]
+        except errors.WakeupError:
+            continue  # left over from the shutdown of the thread that polled
 
 
-def _discard(consumer: Consumer) -> None:
-    """Forget a consumer that failed in mid-range, so that the next task starts with a fresh one."""
-    for key in [key for key, value in _consumers.items() if value is consumer]:
-        del _consumers[key]
-    consumer.close()
+def _new_consumer(options: SourceOptions) -> Consumer:
+    settings = {name: value for name, value in options.client.items() if name != "group.id"}
+    return Consumer({**CONSUMER_DEFAULTS, **settings})

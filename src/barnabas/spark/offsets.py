@@ -14,29 +14,6 @@ Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
 
 
-class OffsetLimit:
-    """Where to begin or end: `earliest`, `latest`, or an offset per partition (-1 latest, -2 earliest)."""
-
-    __slots__ = ("everywhere", "option", "specific")
-
-    def __init__(self, option: str, everywhere: int | None, specific: Offsets) -> None:
-        self.option = option
-        self.everywhere = everywhere
-        self.specific = specific
-
-    def __repr__(self) -> str:
-        names = {LATEST: "latest", EARLIEST: "earliest"}
-        return names[self.everywhere] if self.everywhere is not None else json.dumps(to_json(self.specific))
-
-
-def parse_limit(option: str, value: str) -> OffsetLimit:
-    """Read `startingOffsets` or `endingOffsets`; raises OptionError."""
-    named = {"latest": LATEST, "earliest": EARLIEST}.get(value.strip().lower())
-    if named is not None:
-        return OffsetLimit(option, named, {})
-    return OffsetLimit(option, None, parse_offsets(option, value))
-
-
 def parse_offsets(option: str, value: str) -> Offsets:
     """Read `{"topic":{"0":23,"1":-2}}`; raises OptionError that names the option."""
     try:

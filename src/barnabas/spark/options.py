@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from barnabas.config.definitions import definitions
+from barnabas.errors import ConfigError
 from barnabas.spark.errors import OptionError
-from barnabas.spark.offsets import EARLIEST, LATEST, OffsetLimit, parse_limit
+from barnabas.spark.offset_limit import OffsetLimit, ending_limit, starting_limit
+from barnabas.spark.offsets import EARLIEST, LATEST
+from barnabas.spark.schema import HEADERS, column_names
 from barnabas.spark.strategy import STRATEGIES, Strategy, parse_strategy
 
 KAFKA_PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
 
-#: Options of the built-in connector that this one does not offer yet: refused, for ignoring them changes what is read.
-NOT_YET = {
-    name.lower()
-    for name in (
-        "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy", "minOffsetsPerTrigger", "maxTriggerDelay", "maxRecordsPerPartition",
-    )
-}  # fmt: skip
-
 #: Options that only tune the built-in connector's own machinery: accepted, without effect.
-WITHOUT_EFFECT = {
-    name.lower()
-    for name in (
-        "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
-        "useDeprecatedOffsetFetching",
-    )
-}  # fmt: skip
+WITHOUT_EFFECT = {"usedeprecatedoffsetfetching"}
 
 #: Spark's own options, which it hands on to the format.
 OF_SPARK = {"checkpointlocation", "path", "queryname"}
@@ -46,10 +36,21 @@ REFUSED_KAFKA = {
 }
 
 READ_OPTIONS = {
-    *STRATEGIES, "startingoffsets", "endingoffsets", "maxoffsetspertrigger", "minpartitions", "failondataloss",
-    "includeheaders", "groupidprefix",
+    name.lower()
+    for name in (
+        *STRATEGIES, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+        "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+        "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
+        "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+        "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode", "offsetCommitIntervalMs",
+        "partitionDiscoveryIntervalMs",
+    )
 }  # fmt: skip
 WRITE_OPTIONS = {"topic", "includeheaders"}
+COMMIT_MODES = ("disabled", "oncheckpoint", "periodic")
+
+#: Java's units of time, in milliseconds.
+_UNITS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class SourceOptions:
@@ -58,14 +59,24 @@ class SourceOptions:
     def __init__(self, options: Mapping[str, str], *, streaming: bool) -> None:
         """Check all options at once; raises OptionError that names the option, its value and what would do."""
         lowered = _lowered(options, READ_OPTIONS, "read")
-        self.client = _client_settings(lowered)
+        self.client = _client_settings(lowered, "consumer")
+        self.group_id = self.client.get("group.id")
         self.strategy_options = {name: lowered[name] for name in STRATEGIES if name in lowered}
-        self.starting = _starting(lowered, streaming)
+        self.starting = _starting(lowered, streaming, self.group_id)
         self.ending = _ending(lowered, streaming)
-        self.max_offsets_per_trigger = _positive(lowered, "maxOffsetsPerTrigger")
-        self.min_partitions = _positive(lowered, "minPartitions")
+        self.max_offsets_per_trigger = _whole(lowered, "maxOffsetsPerTrigger")
+        self.min_offsets_per_trigger = _min_offsets(lowered, self.max_offsets_per_trigger)
+        self.max_trigger_delay_ms = _duration_ms(lowered, "maxTriggerDelay", 15 * 60_000)
+        self.min_partitions = _whole(lowered, "minPartitions")
+        self.max_records_per_partition = _whole(lowered, "maxRecordsPerPartition")
         self.fail_on_data_loss = _boolean(lowered, "failOnDataLoss", default=True)
-        self.include_headers = _boolean(lowered, "includeHeaders", default=False)
+        self.columns = chosen_columns(lowered)
+        self.fetch_offset_retries = _whole(lowered, "fetchOffset.numRetries", default=3, least=0)
+        self.fetch_offset_retry_interval = _whole(lowered, "fetchOffset.retryIntervalMs", default=1000, least=0) / 1000
+        self.poll_timeout = _whole(lowered, "kafkaConsumer.pollTimeoutMs", default=120_000) / 1000
+        self.discovery_interval_ms = _whole(lowered, "partitionDiscoveryIntervalMs", default=0, least=-1)
+        self.commit_mode = _commit_mode(lowered, self.group_id)
+        self.commit_interval = _whole(lowered, "offsetCommitIntervalMs", default=5000, least=0) / 1000
         self.strategy()
 
     def strategy(self) -> Strategy:
@@ -79,7 +90,7 @@ class SinkOptions:
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check all options at once; raises OptionError."""
         lowered = _lowered(options, WRITE_OPTIONS, "write")
-        self.client = _client_settings(lowered)
+        self.client = _client_settings(lowered, "producer")
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")
@@ -90,8 +101,6 @@ def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[
     for name, value in lowered.items():
         if name in REFUSED_KAFKA:
             raise OptionError(f"option {name}={value!r} is not allowed: {REFUSED_KAFKA[name]}")
-        if name in NOT_YET:
-            raise OptionError(f"option {name}={value!r} is not supported yet by the format 'barnabas'")
         if name.startswith(KAFKA_PREFIX) or name in known | WITHOUT_EFFECT | OF_SPARK:
             continue
         near = difflib.get_close_matches(name, known | {SERVERS}, 1)
@@ -100,29 +109,72 @@ def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[
     return lowered
 
 
-def _client_settings(lowered: Mapping[str, str]) -> dict[str, str]:
+def _client_settings(lowered: Mapping[str, str], section: str) -> dict[str, str]:
     if not lowered.get(SERVERS, "").strip():
         raise OptionError(f"option {SERVERS} is missing: set it to the brokers' addresses, such as localhost:9092")
-    return {name.removeprefix(KAFKA_PREFIX): value for name, value in lowered.items() if name.startswith(KAFKA_PREFIX)}
+    found = {name.removeprefix(KAFKA_PREFIX): value for name, value in lowered.items() if name.startswith(KAFKA_PREFIX)}
+    known = definitions(section)
+    for name, value in found.items():
+        try:
+            known.key(name).parse(value)
+        except ConfigError as error:
+            raise OptionError(f"option {KAFKA_PREFIX}{name}={value!r}: {error}") from error
+    return found
 
 
-def _starting(lowered: Mapping[str, str], streaming: bool) -> OffsetLimit:
-    limit = parse_limit("startingOffsets", lowered.get("startingoffsets", "latest" if streaming else "earliest"))
+def chosen_columns(lowered: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns to read, in the order of the schema: all but the headers, unless `columns` names some."""
+    include_headers = _boolean(lowered, "includeHeaders", default=False)
+    value = lowered.get("columns")
+    if value is None:
+        return column_names(include_headers)
+    names = {name.strip() for name in value.split(",") if name.strip()}
+    every = column_names(include_headers=True)
+    if not names or not names <= set(every):
+        raise OptionError(f"option columns={value!r} must name some of {', '.join(every)}, comma-separated")
+    if include_headers and HEADERS not in names:
+        raise OptionError(f"option columns={value!r} leaves out the headers that includeHeaders=true asks for")
+    return tuple(name for name in every if name in names)
+
+
+def _starting(lowered: Mapping[str, str], streaming: bool, group_id: str | None) -> OffsetLimit:
+    limit = starting_limit(lowered, "latest" if streaming else "earliest")
     if not streaming and LATEST in {limit.everywhere, *limit.specific.values()}:
         raise OptionError(
             f"option startingOffsets={limit!r}: a batch query ends at what exists when it starts, so it cannot begin "
             "at latest; use earliest or offsets"
         )
+    if limit.from_group and group_id is None:
+        raise OptionError("option startingOffsets='group' needs kafka.group.id: the group whose offsets are meant")
     return limit
 
 
 def _ending(lowered: Mapping[str, str], streaming: bool) -> OffsetLimit:
-    if streaming and "endingoffsets" in lowered:
-        raise OptionError("option endingOffsets is for batch queries; a streaming query has no end (see availableNow)")
-    limit = parse_limit("endingOffsets", lowered.get("endingoffsets", "latest"))
+    given = [
+        name for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp") if name.lower() in lowered
+    ]
+    if streaming and given:
+        raise OptionError(f"option {given[0]} is for batch queries; a streaming query has no end (see availableNow)")
+    limit = ending_limit(lowered)
     if EARLIEST in {limit.everywhere, *limit.specific.values()}:
         raise OptionError(f"option endingOffsets={limit!r}: a query cannot end at earliest; use latest or offsets")
     return limit
+
+
+def _min_offsets(lowered: Mapping[str, str], most: int | None) -> int | None:
+    least: int | None = _whole(lowered, "minOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minOffsetsPerTrigger={least} must not exceed maxOffsetsPerTrigger={most}")
+    return least
+
+
+def _commit_mode(lowered: Mapping[str, str], group_id: str | None) -> str:
+    mode = lowered.get("offsetcommitmode", "disabled")
+    if mode.strip().lower() not in COMMIT_MODES:
+        raise OptionError(f"option offsetCommitMode={mode!r} must be onCheckpoint, periodic or disabled")
+    if mode.strip().lower() != "disabled" and group_id is None:
+        raise OptionError(f"option offsetCommitMode={mode!r} needs kafka.group.id: the group to commit offsets to")
+    return mode.strip().lower()
 
 
 def _value(lowered: Mapping[str, str], option: str, convert: Callable[[str], Any], form: str) -> Any:
@@ -133,15 +185,26 @@ def _value(lowered: Mapping[str, str], option: str, convert: Callable[[str], Any
         raise OptionError(f"option {option}={value!r} must be {form}") from error
 
 
-def _positive(lowered: Mapping[str, str], option: str) -> int | None:
+def _whole(lowered: Mapping[str, str], option: str, default: int | None = None, least: int = 1) -> Any:
     def convert(value: str) -> int:
         number = int(value)
-        if number < 1:
+        if number < least:
             raise ValueError(number)
         return number
 
-    found: int | None = _value(lowered, option, convert, "a whole number of at least 1")
-    return found
+    found = _value(lowered, option, convert, f"a whole number of at least {least}")
+    return default if found is None else found
+
+
+def _duration_ms(lowered: Mapping[str, str], option: str, default: int) -> int:
+    def convert(value: str) -> int:
+        match = re.fullmatch(r"([0-9]+)([a-z]*)", value)
+        if match is None:
+            raise ValueError(value)
+        return int(int(match[1]) * _UNITS[match[2] or "ms"])
+
+    found: int | None = _value(lowered, option, convert, "a time such as 500ms, 30s, 15m, 2h or 1d")
+    return default if found is None else found
 
 
 def _boolean(lowered: Mapping[str, str], option: str, *, default: bool) -> bool:

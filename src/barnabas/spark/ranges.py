@@ -21,15 +21,27 @@ class OffsetRange(NamedTuple):
         return self.end - self.start
 
 
-def divided(ranges: Iterable[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:
-    """Drop empty ranges; cut large ones until there are about `min_partitions`, as the built-in connector does."""
-    kept = [offset_range for offset_range in ranges if offset_range.size > 0]
-    if min_partitions is None or len(kept) >= min_partitions:
-        return kept
-    total = sum(offset_range.size for offset_range in kept)
+def divided(
+    ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None = None
+) -> list[OffsetRange]:
+    """Drop empty ranges; cut those above `max_records`, then large ones until there are about `min_partitions`.
+
+    As in the built-in connector, which counts offsets for records.
+    """
     found: list[OffsetRange] = []
-    for offset_range in kept:
-        parts = max(1, round(offset_range.size / total * min_partitions))
+    for offset_range in ranges:
+        if offset_range.size > 0:
+            found += _cut(offset_range, 1 if max_records is None else -(-offset_range.size // max_records))
+    if min_partitions is None or len(found) >= min_partitions:
+        return found
+    return _spread(found, min_partitions)
+
+
+def _spread(ranges: list[OffsetRange], wanted: int) -> list[OffsetRange]:
+    total = sum(offset_range.size for offset_range in ranges)
+    found: list[OffsetRange] = []
+    for offset_range in ranges:
+        parts = max(1, round(offset_range.size / total * wanted))
         found += _cut(offset_range, min(parts, offset_range.size))
     return found
 

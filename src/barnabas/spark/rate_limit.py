@@ -1,4 +1,4 @@
-"""How many records of each partition a micro-batch takes when `maxOffsetsPerTrigger` bounds it."""
+"""How much a micro-batch takes and when: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`."""
 
 from __future__ import annotations
 
@@ -24,3 +24,19 @@ def limited(start: Offsets, latest: Offsets, limit: int) -> Offsets:
         step = math.ceil(share) if share < 1 else math.floor(share)
         taken[partition] = end if waiting[partition] == 0 else min(end, start[partition] + step)
     return taken
+
+
+class TriggerDelay:
+    """Holds a micro-batch back until enough records wait for it, or until it has waited long enough."""
+
+    def __init__(self) -> None:
+        """The first micro-batch is never held back."""
+        self._last_trigger_ms: int | None = None
+
+    def holds_back(self, waiting: int, least: int, longest_ms: int, now_ms: int) -> bool:
+        """Whether `waiting` records are too few at `now_ms`; when not, waiting begins anew."""
+        last = self._last_trigger_ms
+        if last is not None and waiting < least and now_ms - last < longest_ms:
+            return True
+        self._last_trigger_ms = now_ms
+        return False

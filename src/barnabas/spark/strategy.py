@@ -37,6 +37,10 @@ class Strategy:
             if self._select(topic, partition)
         )
 
+    def may_select(self, topic: str) -> bool:
+        """Whether some partition of the topic is chosen, as far as its name tells."""
+        return topic in self.topics if self.topics is not None else self._select(topic, 0)
+
     def __repr__(self) -> str:
         return f"{self.kind}={self.value}"
 

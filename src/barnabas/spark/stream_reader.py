@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,18 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
-from barnabas.spark.batch_reader import OffsetRangePartition, read_partition
+from barnabas.errors import KafkaError
+from barnabas.spark.batch_reader import input_partitions, read_partition
 from barnabas.spark.errors import DataLossError
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets, OffsetsJson, from_json, to_json
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.ranges import OffsetRange, divided
-from barnabas.spark.rate_limit import limited
+from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.rate_limit import TriggerDelay, limited
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,37 +39,44 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._offsets: OffsetReader | None = None
         self._end_of_available_now: Offsets | None = None
+        self._delay = TriggerDelay()
+        self._topic_ids: dict[str, bytes] = {}
+        # Partitions of topics that were created again, and the offset of the old topic that Spark still goes on from.
+        self._begun_again: Offsets = {}
+        self._uncommitted: Offsets = {}
+        self._committed_at = float("-inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "_offsets": None, "_end_of_available_now": None}
+        return {"options": self.options}
 
     def initialOffset(self) -> OffsetsJson:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins."""
         return to_json(self._cluster().resolve(self.options.starting))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """`maxOffsetsPerTrigger` as Spark's ReadMaxRows, or no limit."""
-        limit = self.options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """`maxOffsetsPerTrigger` as Spark's ReadMaxRows, `minOffsetsPerTrigger` as ReadMinRows, or no limit."""
+        if self.options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self.options.max_offsets_per_trigger)
+        if self.options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self.options.min_offsets_per_trigger)
+        return ReadAllAvailable()
 
     def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> OffsetsJson:  # noqa: N802
-        """The end of the next micro-batch: all there is, or as much as the limit allows.
+        """The end of the next micro-batch: all there is, or as much as the limits allow, or `start` to wait for more.
 
         Partitions that appeared since `start` are read from their first offset on. A partition that is missing now
         keeps its offset, and is reported by `partitions` unless it returns.
         """
-        begin = from_json(start)
-        if self._end_of_available_now is not None:
-            latest = self._end_of_available_now
-        else:
-            latest = self._cluster().latest()
-        latest = self._never_back(begin, latest)
-        if isinstance(limit, ReadMaxRows):
-            appeared = self._cluster().earliest(set(latest) - set(begin))
-            return to_json(limited({**appeared, **begin}, latest, limit.max_rows))
-        if not isinstance(limit, ReadAllAvailable):
+        if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise NotImplementedError(f"the format 'barnabas' cannot limit a micro-batch by {limit!r}")
-        return to_json(latest)
+        begin = from_json(start)
+        latest = self._checked(begin, self._end())
+        if isinstance(limit, ReadAllAvailable):
+            return to_json(latest)
+        begin = {**begin, **self._cluster().earliest(set(latest) - set(begin))}
+        if self._holds_back(begin, latest):
+            return to_json(from_json(start))
+        return to_json(limited(begin, latest, limit.max_rows) if isinstance(limit, ReadMaxRows) else latest)
 
     def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802 - Spark's name
         """The ends of all partitions, for the query's progress."""
@@ -85,22 +95,35 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for partition, first in appeared.items():
             if first > 0:
                 self._report_loss(f"{partition} is new to the query and its records before offset {first} are gone")
-        begin = {**begin, **appeared}
-        ranges = [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
         for gone in sorted(set(begin) - set(until)):
             self._report_loss(f"{gone} no longer exists; the query had read it up to offset {begin[gone]}")
-        return [OffsetRangePartition(offset_range) for offset_range in divided(ranges, self.options.min_partitions)]
+        again = [partition for partition, offset in self._begun_again.items() if begin.get(partition) == offset]
+        begin = {**begin, **appeared, **self._cluster().earliest(set(again) & set(until))}
+        ranges = [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
+        return input_partitions(self.options, ranges, self._cluster().topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one range's records as Arrow batches; runs in an executor."""
         return read_partition(self.options, partition)
 
     def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
-        """Nothing to do: Spark's checkpoint keeps the offsets."""
+        """Commit a finished micro-batch's end to the group, as offsetCommitMode says.
+
+        It is for others to see: Spark's checkpoint is what counts. A commit that fails is logged; the next one makes
+        up for it.
+        """
+        if self.options.commit_mode == "disabled":
+            return
+        self._uncommitted = from_json(end)
+        is_due = time.monotonic() - self._committed_at >= self.options.commit_interval
+        if is_due or self.options.commit_mode == "oncheckpoint":
+            self._commit_to_group()
 
     def stop(self) -> None:
-        """Let go of the connections."""
+        """Commit what is left to the group, and let go of the connections."""
         if self._offsets is not None:
+            if self._uncommitted:
+                self._commit_to_group()
             self._offsets.close()
             self._offsets = None
 
@@ -109,20 +132,56 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._offsets = OffsetReader(self.options)
         return self._offsets
 
-    def _never_back(self, begin: Offsets, latest: Offsets) -> Offsets:
+    def _end(self) -> Offsets:
+        return self._cluster().latest() if self._end_of_available_now is None else self._end_of_available_now
+
+    def _commit_to_group(self) -> None:
+        try:
+            self._cluster().commit(self._uncommitted)
+        except KafkaError as error:
+            LOGGER.warning("Committing offsets to the group %s failed: %s", self.options.group_id, error)
+        else:
+            self._uncommitted = {}
+        self._committed_at = time.monotonic()
+
+    def _holds_back(self, begin: Offsets, latest: Offsets) -> bool:
+        """Whether minOffsetsPerTrigger has the micro-batch wait; a query that reads what is there now never waits."""
+        least = self.options.min_offsets_per_trigger
+        if least is None or self._end_of_available_now is not None:
+            return False
+        waiting = sum(end - begin[partition] for partition, end in latest.items())
+        return self._delay.holds_back(waiting, least, self.options.max_trigger_delay_ms, int(time.monotonic() * 1000))
+
+    def _checked(self, begin: Offsets, latest: Offsets) -> Offsets:
+        """The ends, with every loss reported: of partitions, of topics that were created again, of offsets."""
+        self._note_topics(begin)
         found = dict(latest)
         for partition, offset in begin.items():
             end = latest.get(partition)
             if end is None:
                 found[partition] = offset
                 self._report_loss(f"{partition} no longer exists; the query had read it up to offset {offset}")
-            elif end < offset:
-                found[partition] = offset
+            elif end < offset and partition not in self._begun_again:
                 self._report_loss(
                     f"{partition} ends at offset {end} but the query had read it up to {offset}: the topic was "
                     "deleted and created again, or the broker lost records"
                 )
         return found
+
+    def _note_topics(self, begin: Offsets) -> None:
+        """Compare the topics' ids with those seen before: a topic that was created again begins anew."""
+        for partition, offset in list(self._begun_again.items()):
+            if begin.get(partition) != offset:
+                del self._begun_again[partition]
+        for topic, topic_id in self._cluster().topic_ids.items():
+            if topic_id is None:
+                continue
+            before = self._topic_ids.setdefault(topic, topic_id)
+            if before != topic_id:
+                self._topic_ids[topic] = topic_id
+                read = {partition: offset for partition, offset in begin.items() if partition.topic == topic}
+                self._begun_again.update(read)
+                self._report_loss(f"topic {topic!r} was deleted and created again; the query had read {to_json(read)}")
 
     def _report_loss(self, what: str) -> None:
         if self.options.fail_on_data_loss:

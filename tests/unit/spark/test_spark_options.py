@@ -71,7 +71,35 @@ def test_options_travel_to_the_tasks_by_pickle() -> None:
         ({**SERVERS, "subscribe": "a", "maxOffsetsPerTrigger": "0"}, True, ["maxOffsetsPerTrigger", "at least 1"]),
         ({**SERVERS, "subscribe": "a", "failOnDataLoss": "no"}, True, ["failOnDataLoss", "true or false"]),
         ({**SERVERS, "subscribe": "a", "maxOffsetPerTrigger": "5"}, True, ["did you mean maxoffsetspertrigger"]),
-        ({**SERVERS, "subscribe": "a", "minOffsetsPerTrigger": "5"}, True, ["minoffsetspertrigger", "not supported"]),
+        ({**SERVERS, "subscribe": "a", "minOffsetsPerTrigger": "0"}, True, ["minOffsetsPerTrigger", "'0'"]),
+        (
+            {**SERVERS, "subscribe": "a", "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},
+            True,
+            ["minOffsetsPerTrigger=9", "maxOffsetsPerTrigger=5"],
+        ),
+        ({**SERVERS, "subscribe": "a", "maxTriggerDelay": "soon"}, True, ["maxTriggerDelay", "soon", "15m"]),
+        ({**SERVERS, "subscribe": "a", "maxRecordsPerPartition": "x"}, False, ["maxRecordsPerPartition", "'x'"]),
+        ({**SERVERS, "subscribe": "a", "startingTimestamp": "-5"}, True, ["startingTimestamp", "-5", "milliseconds"]),
+        ({**SERVERS, "subscribe": "a", "endingTimestamp": "5"}, True, ["endingTimestamp", "batch"]),
+        ({**SERVERS, "subscribe": "a", "startingOffsetsByTimestamp": "5"}, True, ["startingOffsetsByTimestamp", "'5'"]),
+        (
+            {**SERVERS, "subscribe": "a", "startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
+            True,
+            ["startingOffsetsByTimestamp", "-1", "no time"],
+        ),
+        (
+            {**SERVERS, "subscribe": "a", "startingOffsetsByTimestampStrategy": "first"},
+            True,
+            ["startingOffsetsByTimestampStrategy", "first", "error or latest"],
+        ),
+        ({**SERVERS, "subscribe": "a", "startingOffsets": "group"}, True, ["startingOffsets", "kafka.group.id"]),
+        ({**SERVERS, "subscribe": "a", "offsetCommitMode": "onCheckpoint"}, True, ["offsetCommitMode", "group.id"]),
+        ({**SERVERS, "subscribe": "a", "offsetCommitMode": "often"}, True, ["offsetCommitMode", "often", "periodic"]),
+        ({**SERVERS, "subscribe": "a", "columns": "value,size"}, True, ["columns", "size", "timestampType"]),
+        ({**SERVERS, "subscribe": "a", "columns": "value", "includeHeaders": "true"}, True, ["columns", "headers"]),
+        ({**SERVERS, "subscribe": "a", "kafka.fetch.min.byte": "5"}, True, ["fetch.min.byte", "fetch.min.bytes"]),
+        ({**SERVERS, "subscribe": "a", "kafka.fetch.min.bytes": "few"}, True, ["kafka.fetch.min.bytes", "few"]),
+        ({**SERVERS, "subscribe": "a", "partitionDiscoveryIntervalMs": "-2"}, True, ["partitionDiscoveryIntervalMs"]),
         ({**SERVERS, "subscribe": "a", "kafka.auto.offset.reset": "latest"}, True, ["startingOffsets"]),
         ({**SERVERS, "subscribe": "a", "kafka.enable.auto.commit": "true"}, True, ["checkpoint"]),
     ],
@@ -90,3 +118,42 @@ def test_a_sink_takes_its_topic_from_the_option() -> None:
 def test_a_sink_refuses_a_source_option() -> None:
     with pytest.raises(OptionError, match="startingoffsets"):
         SinkOptions({**SERVERS, "topic": "delays", "startingOffsets": "latest"})
+
+
+def test_a_time_for_all_wins_over_times_by_partition_and_these_over_offsets() -> None:
+    given = {**SERVERS, "subscribe": "a", "startingOffsets": "earliest"}
+    times = {"startingOffsetsByTimestamp": '{"a":{"0":1370000000000}}'}
+
+    offsets = SourceOptions(given, streaming=True).starting
+    by_partition = SourceOptions({**given, **times}, streaming=True).starting
+    for_all = SourceOptions({**given, **times, "startingTimestamp": "1380000000000"}, streaming=True).starting
+
+    assert offsets.everywhere == EARLIEST
+    assert by_partition.timestamps == {TopicPartition("a", 0): 1370000000000}
+    assert for_all.timestamp == 1380000000000
+    assert (by_partition.everywhere, for_all.everywhere, for_all.timestamps) == (None, None, {})
+
+
+def test_without_a_match_by_time_a_query_ends_at_latest_and_begins_there_only_when_asked_to() -> None:
+    given = {**SERVERS, "subscribe": "a", "startingTimestamp": "5", "endingTimestamp": "9"}
+
+    strict = SourceOptions(given, streaming=False)
+    lenient = SourceOptions({**given, "startingOffsetsByTimestampStrategy": "latest"}, streaming=False)
+
+    assert (strict.starting.latest_without_match, strict.ending.latest_without_match) == (False, True)
+    assert lenient.starting.latest_without_match
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"), [("250", 250), ("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("2h", 7_200_000)]
+)
+def test_the_trigger_delay_is_a_time_in_javas_units(value: str, milliseconds: int) -> None:
+    options = SourceOptions({**SERVERS, "subscribe": "a", "maxTriggerDelay": value}, streaming=True)
+
+    assert options.max_trigger_delay_ms == milliseconds
+
+
+def test_columns_come_in_the_order_of_the_schema() -> None:
+    options = SourceOptions({**SERVERS, "subscribe": "a", "columns": "offset, headers,value"}, streaming=True)
+
+    assert options.columns == ("value", "offset", "headers")

@@ -1,0 +1,44 @@
+"""Consumers that outlive the task: Spark reuses its Python workers, and a connection costs more than a small batch."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, Protocol, TypeVar
+
+
+class Closeable(Protocol):
+    """What a cached thing must offer."""
+
+    def close(self) -> object:
+        """Let go of its connections."""
+
+
+C = TypeVar("C", bound=Closeable)
+
+
+class ConsumerCache(Generic[C]):
+    """Idle consumers by their settings; one that is in use is not in here, so no two tasks can share one."""
+
+    def __init__(self, most_idle: int = 8) -> None:
+        """`most_idle`: beyond this the one unused for longest is closed."""
+        self._most_idle = most_idle
+        self._idle: OrderedDict[Hashable, C] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def acquire(self, key: Hashable, create: Callable[[], C]) -> C:
+        """An idle consumer with these settings, or a new one; the caller's until it is released or closed."""
+        with self._lock:
+            found = self._idle.pop(key, None)
+        return create() if found is None else found
+
+    def release(self, key: Hashable, consumer: C) -> None:
+        """Give back a consumer in good order."""
+        with self._lock:
+            too_many = [self._idle.pop(key)] if key in self._idle else []
+            self._idle[key] = consumer
+            if len(self._idle) > self._most_idle:
+                too_many.append(self._idle.popitem(last=False)[1])
+        for old in too_many:
+            old.close()
