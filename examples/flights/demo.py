@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shutil
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,6 +85,24 @@ def work_under_way(spark: SparkSession) -> str:
     return f"{done} of {total} tasks done" if total else "planning"
 
 
+@contextmanager
+def interrupts_deferred(console: Console) -> Iterator[None]:
+    """Hold a Ctrl-C back: a Java that is still starting belongs to nobody yet and would stay behind."""
+    pressed: list[int] = []
+
+    def remember(signal_number: int, _frame: object) -> None:
+        pressed.append(signal_number)
+        console.print("stopping as soon as Spark is up")
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 def create_topics(servers: str, topics: Topics) -> None:
     """Create the demo's topics with their partitions; they keep everything, for the events are years old."""
     forever = {"retention.ms": "-1"}
@@ -94,6 +113,19 @@ def create_topics(servers: str, topics: Topics) -> None:
                 for role, name in topics._asdict().items()
             ]
         )
+
+
+def run_on_spark(servers: str, tables: Tables, topics: Topics, folder: Path, console: Console) -> Run:
+    """Run the pipeline on a Spark of its own."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print a traceback for every call that Ctrl-C ends
+    spark: SparkSession | None = None
+    try:
+        with interrupts_deferred(console):
+            spark = job.session(folder)
+        return run_pipeline(spark, servers, tables, topics, folder, console)
+    finally:
+        if spark is not None:
+            spark.stop()
 
 
 def run_pipeline(
@@ -274,11 +306,7 @@ def main() -> int:
             console.print(f"broker at {broker.bootstrap_servers} (process {broker.pid})")
             create_topics(broker.bootstrap_servers, topics)
             console.print("starting Spark")
-            spark = job.session(folder)
-            try:
-                run = run_pipeline(spark, broker.bootstrap_servers, tables, topics, folder, console)
-            finally:
-                spark.stop()
+            run = run_on_spark(broker.bootstrap_servers, tables, topics, folder, console)
             good = report(run, tables, console)
             if arguments.keep:
                 explore(broker, data, topics, console)
@@ -290,7 +318,3 @@ def main() -> int:
         return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
