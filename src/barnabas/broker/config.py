@@ -10,6 +10,17 @@ from barnabas.config.topic_defaults import topic_defaults
 from barnabas.errors import ConfigError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOG_MANAGER_SETTINGS = (
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.enable",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
+    "log.retention.check.interval.ms",
+)
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
@@ -33,7 +44,7 @@ class BrokerConfig(Config):
         ConfigError: as `Config` does, and for combinations that cannot be served.
     """
 
-    __slots__ = ("_topic_defaults", "advertised", "listeners", "node_id")
+    __slots__ = ("_topic_defaults", "advertised", "dynamic", "dynamic_default", "listeners", "node_id")
 
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
         super().__init__("broker", properties, keywords)
@@ -41,7 +52,19 @@ class BrokerConfig(Config):
         self.listeners = self._listeners()
         self.advertised = self._advertised()
         self._topic_defaults: dict[str, Any] | None = None
+        #: What was set while brokers ran, for this one and for all of them, as text (see `apply_dynamic`).
+        self.dynamic: Mapping[str, str] = {}
+        self.dynamic_default: Mapping[str, str] = {}
         self._check_roles()
+
+    def apply_dynamic(self, for_all: Mapping[str, str], for_this_broker: Mapping[str, str]) -> None:
+        """From now on these values hold, where they are known settings; the second go before the first."""
+        keys = self._definitions.keys
+        self.dynamic_default, self.dynamic = for_all, for_this_broker
+        chosen = {**for_all, **for_this_broker}
+        parsed = {name: keys[name].parse(text) for name, text in chosen.items() if name in keys}
+        self._values = {**self._given, **parsed}
+        self._topic_defaults = None
 
     @property
     def data_directory(self) -> str | None:
@@ -66,8 +89,7 @@ class BrokerConfig(Config):
     @property
     def log_settings(self) -> dict[str, Any]:
         """What the log manager goes by: the topic defaults, and the intervals of the work in the background."""
-        intervals = ("log.retention.check.interval.ms", "log.flush.offset.checkpoint.interval.ms")
-        return {**self.topic_defaults, **{name: self[name] for name in intervals}}
+        return {**self.topic_defaults, **{name: self[name] for name in _LOG_MANAGER_SETTINGS}}
 
     def _node_id(self) -> int:
         if self.is_given("node.id") or not self.is_given("broker.id"):

@@ -64,9 +64,12 @@ SUPPORTED: dict[str, frozenset[str]] = {
         group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
         group.consumer.session.timeout.ms group.coordinator.rebalance.protocols group.initial.rebalance.delay.ms
         group.max.session.timeout.ms group.max.size group.min.session.timeout.ms listener.security.protocol.map
-        listeners log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
+        listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+        log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+        log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
         log.cleaner.min.compaction.lag.ms log.cleanup.policy log.dir log.dirs log.flush.interval.messages
-        log.flush.interval.ms log.flush.scheduler.interval.ms log.index.interval.bytes log.index.size.max.bytes
+        log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
+        log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
         log.retention.bytes log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms
         log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes
@@ -100,10 +103,7 @@ IGNORED: dict[str, frozenset[str]] = {
         group.coordinator.append.linger.ms group.coordinator.background.threads
         group.coordinator.cached.buffer.max.bytes group.coordinator.threads initial.broker.registration.timeout.ms
         inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
-        leader.imbalance.check.interval.seconds log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
-        log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-        log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
-        log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms log.preallocate
+        leader.imbalance.check.interval.seconds log.cleaner.threads log.dir.failure.timeout.ms log.preallocate
         max.request.partition.size.limit metadata.log.dir metadata.log.max.record.bytes.between.snapshots
         metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
         metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters

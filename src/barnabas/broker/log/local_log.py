@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
-from barnabas.broker.log.log_file_utils import DELETED_FILE_SUFFIX, SEGMENT_SUFFIXES, file_name
+from barnabas.broker.log.log_file_utils import DELETED_FILE_SUFFIX, SEGMENT_SUFFIXES, SWAP_FILE_SUFFIX, file_name
 from barnabas.broker.log.log_segment import AppendedBatch, LogSegment
 from barnabas.broker.log.log_segments import LogSegments
 from barnabas.errors import OffsetOutOfRangeError
@@ -134,6 +134,20 @@ class LocalLog:
             self.segments.remove(segment)
             segment.change_suffix(DELETED_FILE_SUFFIX)
         return [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
+
+    def replace_segments(self, cleaned: LogSegment, replaced: list[LogSegment]) -> list[str]:
+        """Put a cleaned segment in the place of others; the files of those, renamed to `.deleted`.
+
+        The disk has the whole of it in files that end in `.cleaned`. When they end in `.swap` it is decided: what a
+        crash interrupts after that, the next start completes (`LogLoader`).
+        """
+        cleaned.change_suffix(SWAP_FILE_SUFFIX)
+        paths = self.remove_segments(replaced)
+        self.segments.add(cleaned)
+        cleaned.change_suffix("")
+        cleaned.release()
+        self.filesystem.sync_directory(self.directory)
+        return paths
 
     def abandon(self, directory: str) -> None:
         """Rename the log's directory and write nothing more."""

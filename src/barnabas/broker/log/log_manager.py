@@ -19,6 +19,7 @@ from barnabas.broker.log.checkpoints import (
     write_partition_metadata,
 )
 from barnabas.broker.log.filesystem import DirectoryLock, DirectoryLockedError, FileSystem, OsFileSystem
+from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_file_utils import (
     DELETE_DIR_SUFFIX,
@@ -71,6 +72,14 @@ class LogManager:
         self._lock: DirectoryLock | None = None
         self._background = BackgroundWork(
             self.filesystem, lambda: list(self.logs.values()), self._write_changed_checkpoints, self.config
+        )
+        self.cleaner = LogCleaner(
+            self.filesystem,
+            self.directory,
+            lambda: list(self.logs.values()),
+            self.config,
+            self._background.delete_later,
+            random_bytes,
         )
         self._checkpointed: object = None
         self._deleted_directories: list[str] = []
@@ -205,14 +214,16 @@ class LogManager:
     # -- in the background, and the end ------------------------------------------------------------------------------
 
     def step(self, budget: int, now_ms: int) -> bool:
-        """Do up to `budget` units of background work (a log looked at, a file deleted); whether more is due at once.
+        """Do up to `budget` units of background work (a log looked at, a file deleted), and a piece of compaction;
+        whether more is due at once.
 
         Call it about once a second, and again while it returns True.
         """
         for path in self._deleted_directories:
             self._background.delete_later(path, now_ms + self._log_config({}).file_delete_delay_ms)
         self._deleted_directories.clear()
-        return self._background.step(budget, now_ms)
+        more = self._background.step(budget, now_ms)
+        return self.cleaner.step(now_ms) or more
 
     def close(self) -> None:
         """Flush and close every log, and say so on the disk, so that the next start need not recover.

@@ -9,6 +9,7 @@ from barnabas.broker.log.abstract_index import CorruptIndexError
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
 from barnabas.broker.log.filesystem import Buffer, File, FileSystem
 from barnabas.broker.log.log_file_utils import (
+    CLEANED_FILE_SUFFIX,
     INDEX_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -94,6 +95,7 @@ class LogSegment:
         *,
         size: int = 0,
         has_txn_index: bool = False,
+        suffix: str = "",
     ) -> None:
         self._filesystem = filesystem
         self._positions: dict[int, int] = {}
@@ -102,7 +104,7 @@ class LogSegment:
         self._bytes_since_last_index_entry = 0
         self.directory = directory
         self.base_offset = base_offset
-        self.suffix = ""
+        self.suffix = suffix
         self.created_ms: int | None = None
         # Spread by name and offset: the same on every start, and no two partitions roll together.
         self.roll_jitter_ms = crc32(f"{directory}/{base_offset}".encode()) % (config.segment_jitter_ms + 1)
@@ -119,12 +121,24 @@ class LogSegment:
     def create(cls, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig) -> LogSegment:
         """A new, empty segment and its files."""
         segment = cls(filesystem, directory, base_offset, config)
-        for suffix in SEGMENT_SUFFIXES[:3]:
-            filesystem.create(segment.path(suffix))
-        segment.start_empty_indexes()
+        segment.create_files()
         if config.preallocate:
             segment.records.file.truncate(config.segment_bytes)
         return segment
+
+    @classmethod
+    def create_cleaned(cls, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig) -> LogSegment:
+        """A new, empty segment for the cleaner, in files that end in `.cleaned`, in place of any left there."""
+        segment = cls(filesystem, directory, base_offset, config, suffix=CLEANED_FILE_SUFFIX)
+        segment.delete()
+        segment.create_files()
+        return segment
+
+    def create_files(self) -> None:
+        """Make the empty files of a new segment."""
+        for suffix in SEGMENT_SUFFIXES[:3]:
+            self._filesystem.create(self.path(suffix))
+        self.start_empty_indexes()
 
     def path(self, suffix: str) -> str:
         """The path of one of the segment's files."""

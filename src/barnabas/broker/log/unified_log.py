@@ -36,6 +36,7 @@ class UnifiedLog:
     __slots__ = (
         "_offline",
         "_validator",
+        "being_cleaned",
         "config",
         "high_watermark",
         "last_flushed_ms",
@@ -68,6 +69,7 @@ class UnifiedLog:
         self.topic_id = topic_id
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
+        self.being_cleaned = False
         self._validator = LogValidator(str(topic_partition), local_log.config)
         self._offline: str | None = None
         producer_state.on_high_watermark_updated(self.high_watermark)
@@ -129,6 +131,11 @@ class UnifiedLog:
     def update_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
         self.config = self.local_log.config = self._validator.config = config
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the log is of no use any more: the disk has failed under it, or it was deleted."""
+        return self._offline is not None
 
     def check_online(self) -> None:
         """Raise `KafkaStorageError` if the disk has failed under this log."""
@@ -394,11 +401,13 @@ class UnifiedLog:
     def delete_old_segments(self, now_ms: int) -> list[str]:
         """Take out the segments that retention does not keep; the files, renamed, to be deleted after a delay.
 
-        Raises `KafkaStorageError`.
+        While the log is cleaned, nothing is taken out. Raises `KafkaStorageError`.
         """
         from barnabas.broker.log.log_retention import deletable_segments
 
         self.check_online()
+        if self.being_cleaned:
+            return []
         paths: list[str] = []
         try:
             while True:
@@ -416,8 +425,23 @@ class UnifiedLog:
         following = local.segments.higher(segments[-1].base_offset)
         if following is not None:
             self.increment_log_start_offset(following.base_offset, f"segments are deleted, for {reason}")
+        return self._mark_snapshots(segments) + local.remove_segments(segments)
+
+    def _mark_snapshots(self, segments: list[LogSegment]) -> list[str]:
         snapshots = [self.producer_state.mark_snapshot_for_deletion(segment.base_offset) for segment in segments]
-        return local.remove_segments(segments) + [path for path in snapshots if path is not None]
+        return [path for path in snapshots if path is not None]
+
+    def replace_segments(self, cleaned: LogSegment, replaced: list[LogSegment]) -> list[str]:
+        """Put a cleaned segment in the place of those it was made of; the files, renamed, to be deleted after a delay.
+
+        Raises `KafkaStorageError`.
+        """
+        self.check_online()
+        try:
+            paths = self.local_log.replace_segments(cleaned, replaced)
+            return paths + self._mark_snapshots([old for old in replaced if old.base_offset != cleaned.base_offset])
+        except OSError as error:
+            raise self.storage_failure("replacing segments by cleaned ones", error) from error
 
     def mark_deleted(self, directory: str) -> None:
         """Rename the directory to that of a deleted log; the log is of no use then. Raises `KafkaStorageError`."""

@@ -1,0 +1,106 @@
+"""Which log is cleaned next, from where on, and which logs cannot be (LogCleanerManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.checkpoints import CorruptCheckpointError, OffsetCheckpointFile
+from barnabas.broker.log.log_to_clean import LogToClean, log_to_clean
+
+if TYPE_CHECKING:
+    import logging
+
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.protocol.topic_partition import TopicPartition
+
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+RETRY_AFTER_MS = 600_000
+"""How long a log is left alone after the disk refused something, such as room."""
+_NEVER = 1 << 63
+
+
+def _logger() -> logging.Logger:
+    import logging
+
+    return logging.getLogger(__name__)
+
+
+class LogCleanerManager:
+    """The state of compaction for the logs of one directory: up to where each is clean, in `cleaner-offset-checkpoint`.
+
+    A log that could not be cleaned is left alone until the broker is started again, or for a while if only the disk
+    was in the way.
+    """
+
+    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_resting")
+
+    def __init__(self, filesystem: FileSystem, directory: str, logs: Callable[[], list[UnifiedLog]]) -> None:
+        self._checkpoint = OffsetCheckpointFile(filesystem, f"{directory}/{CLEANER_OFFSET_CHECKPOINT}")
+        self._clean_offsets: dict[TopicPartition, int] | None = None
+        self._logs = logs
+        self._resting: dict[UnifiedLog, int] = {}
+
+    @property
+    def clean_offsets(self) -> dict[TopicPartition, int]:
+        """The first offset of each log that is not clean yet. Raises `OSError`."""
+        if self._clean_offsets is None:
+            try:
+                self._clean_offsets = self._checkpoint.read()
+            except CorruptCheckpointError as error:
+                _logger().warning("%s; compaction begins anew", error)
+                self._clean_offsets = {}
+        return self._clean_offsets
+
+    def grab_filthiest_compacted_log(self, now_ms: int) -> LogToClean | None:
+        """The log with the largest part of dirty bytes among those that are due; None when no log is. `OSError`."""
+        found = None
+        for log in self._logs():
+            if not log.config.compact or log.is_offline or now_ms < self._resting.get(log, 0):
+                continue
+            self._resting.pop(log, None)
+            try:
+                target = log_to_clean(log, self.first_dirty_offset(log), now_ms)
+            except Exception as error:  # noqa: BLE001 - one log must not keep the others from being cleaned
+                self.failed(log, error, now_ms)
+                continue
+            if target.is_due and (found is None or target.cleanable_ratio > found.cleanable_ratio):
+                found = target
+        return found
+
+    def first_dirty_offset(self, log: UnifiedLog) -> int:
+        """Where the records begin that no cleaning has looked at."""
+        start = log.log_start_offset
+        offset = self.clean_offsets.get(log.topic_partition, start)
+        if start <= offset <= log.log_end_offset:
+            return offset
+        if not log.config.delete or offset > log.log_end_offset:
+            _logger().warning(
+                "%s is clean up to offset %d, says %s; but it has the offsets %d to %d: cleaning it from its start on",
+                log.topic_partition, offset, self._checkpoint.path, start, log.log_end_offset,
+            )  # fmt: skip
+        self.clean_offsets[log.topic_partition] = start
+        return start
+
+    def done(self, log: UnifiedLog, end_offset: int) -> None:
+        """Note that a log is clean up to an offset. Raises `OSError`."""
+        known = {found.topic_partition for found in self._logs()}
+        self._clean_offsets = {name: offset for name, offset in self.clean_offsets.items() if name in known}
+        self._clean_offsets[log.topic_partition] = end_offset
+        # Unsynced: after a power loss an older checkpoint only means that more is cleaned again.
+        self._checkpoint.write(self._clean_offsets, sync=False)
+
+    def failed(self, log: UnifiedLog, error: Exception, now_ms: int) -> None:
+        """Leave a log alone, and say why."""
+        if isinstance(error, OSError):
+            self._resting[log] = now_ms + RETRY_AFTER_MS
+            _logger().error("%s: cleaning failed, the next try is in ten minutes: %s", log.directory, error)
+        else:
+            self._resting[log] = _NEVER
+            _logger().error("%s cannot be cleaned and grows until the broker is restarted: %s", log.directory, error)
+
+    @property
+    def uncleanable(self) -> list[TopicPartition]:
+        """The partitions that are not cleaned any more."""
+        return [log.topic_partition for log, until in self._resting.items() if until == _NEVER and not log.is_offline]
