@@ -87,12 +87,12 @@ def work_under_way(spark: SparkSession) -> str:
 
 @contextmanager
 def interrupts_deferred(console: Console) -> Iterator[None]:
-    """Hold a Ctrl-C back: a Java that is still starting belongs to nobody yet and would stay behind."""
+    """Hold a Ctrl-C back while a library works that would turn it into an error of its own, or leave things behind."""
     pressed: list[int] = []
 
     def remember(signal_number: int, _frame: object) -> None:
         pressed.append(signal_number)
-        console.print("stopping as soon as Spark is up")
+        console.print("stopping in a moment")
 
     signal.signal(signal.SIGINT, remember)
     try:
@@ -120,7 +120,7 @@ def run_on_spark(servers: str, tables: Tables, topics: Topics, folder: Path, con
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it would print a traceback for every call that Ctrl-C ends
     spark: SparkSession | None = None
     try:
-        with interrupts_deferred(console):
+        with interrupts_deferred(console):  # a Java that is still starting belongs to nobody yet
             spark = job.session(folder)
         return run_pipeline(spark, servers, tables, topics, folder, console)
     finally:
@@ -301,7 +301,8 @@ def main() -> int:
     shutil.rmtree(data, ignore_errors=True)
     try:
         console.print("reading a year of flights")
-        tables = load(arguments.days)
+        with interrupts_deferred(console):
+            tables = load(arguments.days)
         with Broker(data_dir=data) as broker:
             console.print(f"broker at {broker.bootstrap_servers} (process {broker.pid})")
             create_topics(broker.bootstrap_servers, topics)
