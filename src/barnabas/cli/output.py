@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from barnabas.errors import KafkaError
+
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _GAP = "  "
 
@@ -133,7 +135,10 @@ def report_failures(command: str, errors: Iterable[BaseException]) -> int:
 
 def error_line(problem: BaseException) -> str:
     """What went wrong and, where it is known, what to do; in one line."""
-    text = " ".join(str(problem).split()) or type(problem).__name__
+    if isinstance(problem, OSError) and problem.strerror and not isinstance(problem, KafkaError):
+        text = f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+    else:
+        text = " ".join(str(problem).split()) or type(problem).__name__
     advice = _ADVICE.get(type(problem).__name__)
     return printable(f"{text.rstrip('.')}; {advice}" if advice and advice not in text else text)
 

@@ -7,8 +7,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection, named_values, not_negative, unescaped
+from barnabas.cli.lines import Lines
+from barnabas.cli.output import note
 from barnabas.cli.positions import parse_time
-from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from barnabas.cli.signals import StopSignals
+from barnabas.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -18,8 +27,10 @@ if TYPE_CHECKING:
     from barnabas.client.producer.producer import Producer
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-#: How long Ctrl-C waits for the acknowledgements of what was read, in seconds; a second one does not wait.
+#: How long the first Ctrl-C waits for the acknowledgements of what was read, in seconds; the second does not wait.
 STOP_TIMEOUT = 10.0
+#: How often the wait for acknowledgements looks for a Ctrl-C, in seconds.
+FLUSH_STEP = 0.5
 _EXAMPLES = r"""
   echo hello | barnabas produce news
   barnabas produce flights -k '\t' -H source=import < flights.tsv
@@ -59,12 +70,22 @@ def run(args: Namespace) -> int:
     parse = _parser(args)
     defaults = {"compression.type": args.compression, "acks": args.acks}
     report = Report(quiet=args.quiet)
+    lines = Lines(sys.stdin.fileno())
     with producer(args, {name: value for name, value in defaults.items() if value is not None}) as client:
         count = _partition_count(client, args)
         if sys.stdin.isatty():
             report.note("one record a line; Ctrl-D ends")
-        code = _send(client, args.topic, count, parse, report)
-    return report.finish(args.topic, args.output) or code
+        with StopSignals(lines.stop) as signals:
+            try:
+                _send(client, args.topic, count, lines, parse, report)
+                _await_acknowledgements(client, lines)
+            except (KeyboardInterrupt, KafkaTimeoutError):
+                # What is not acknowledged by now fails here, and is reported.
+                client.close(0)
+    lines.close()
+    if signals.received:
+        note(f"stopped after line {lines.count}")
+    return report.finish(args.topic, args.output) or signals.code
 
 
 def _parser(args: Namespace) -> Parse:
@@ -91,8 +112,6 @@ def _header(text: str) -> tuple[str, str]:
 
 def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
     """The topic's partitions, asked for before the first line, for without them each line would wait in vain."""
-    from barnabas.errors import KafkaTimeoutError
-
     try:
         count = len(client.partitions_for(args.topic))
     except KafkaTimeoutError as problem:
@@ -106,31 +125,28 @@ def _check_partition(partition: int | None, topic: str, count: int) -> None:
         raise UnknownTopicOrPartitionError(f"topic {topic!r} has {count} partitions, none numbered {partition}")
 
 
-def _send(client: Producer[bytes, bytes], topic: str, count: int, parse: Parse, report: Report) -> int:
-    try:
-        for number, line in enumerate(sys.stdin.buffer, 1):
-            try:
-                record = parse(line.removesuffix(b"\n"))
-                _check_partition(record.partition, topic, count)
-                report.read(number)
-                callback = report.callback(number)
-                client.send(
-                    topic, record.value, record.key, record.partition, record.timestamp, record.headers, callback
-                )
-            except IllegalStateError:
+def _send(client: Producer[bytes, bytes], topic: str, count: int, lines: Lines, parse: Parse, report: Report) -> None:
+    for number, line in enumerate(lines, 1):
+        try:
+            record = parse(line)
+            _check_partition(record.partition, topic, count)
+            report.read(number)
+            callback = report.callback(number)
+            client.send(topic, record.value, record.key, record.partition, record.timestamp, record.headers, callback)
+        except IllegalStateError:
+            raise
+        except KafkaError as problem:
+            report.fail(number, problem)
+
+
+def _await_acknowledgements(client: Producer[bytes, bytes], lines: Lines) -> None:
+    """Wait for all results; raises KafkaTimeoutError when they do not come soon after a signal."""
+    give_up_at = None
+    while True:
+        try:
+            return client.flush(FLUSH_STEP)
+        except KafkaTimeoutError:
+            if lines.is_stopped:
+                give_up_at = give_up_at or time.monotonic() + STOP_TIMEOUT
+            if give_up_at is not None and time.monotonic() >= give_up_at:
                 raise
-            except KafkaError as problem:
-                report.fail(number, problem)
-        client.flush()
-    except KeyboardInterrupt:
-        return _stop(client, report)
-    return 0
-
-
-def _stop(client: Producer[bytes, bytes], report: Report) -> int:
-    report.note(f"interrupted; waiting up to {STOP_TIMEOUT:.0f} s for acknowledgements (Ctrl-C again does not wait)")
-    try:
-        client.close(STOP_TIMEOUT)
-    except KeyboardInterrupt:
-        client.close(0)
-    return 130
