@@ -1,0 +1,166 @@
+"""The task's side: one range of offsets, decoded batch by batch while the thread fetches the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from barnabas.client.consumer.fetched_data import FetchedData
+from barnabas.errors import AuthorizationError, CorruptRecordError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records import RecordBatchBuilder
+from barnabas.spark.handover import ClosedError, Handover
+from barnabas.spark.kafka_consumer_thread import KafkaConsumerThread
+from barnabas.spark.kafka_fetcher import KafkaFetcher, following
+from barnabas.spark.ranges import OffsetRange
+
+PARTITION = TopicPartition("t", 0)
+LOOP = "barnabas.spark.kafka_fetcher:KafkaFetcher.run_fetch_loop"
+DECODED = "barnabas.spark.kafka_fetcher:KafkaFetcher._decoded"
+
+
+def encoded(first: int, count: int) -> FetchedData:
+    builder = RecordBatchBuilder(1 << 20)
+    for number in range(first, first + count):
+        builder.try_append(1_370_000_000_000 + number, b"k%d" % number, b"v%d" % number)
+    return FetchedData(PARTITION, first, first + count, builder.close(base_offset=first), True, None)
+
+
+class Consumer:
+    """Serves prepared data, then nothing; an exception in the list is raised."""
+
+    def __init__(self, *served: Any) -> None:
+        self.served = list(served)
+        self.polls = 0
+
+    def poll_raw(self, timeout: float) -> Sequence[FetchedData]:
+        self.polls += 1
+        step = self.served.pop(0) if self.served else []
+        if isinstance(step, BaseException):
+            raise step
+        return step  # type: ignore[no-any-return]  # a list of FetchedData
+
+    def wakeup(self) -> None: ...
+
+
+def fetcher_of(consumer: Consumer, start: int, end: int, ahead: Sequence[FetchedData] = ()) -> KafkaFetcher:
+    handover: Handover[Sequence[FetchedData]] = Handover()
+    thread = KafkaConsumerThread(consumer, handover)
+    return KafkaFetcher(OffsetRange(PARTITION, start, end), thread, handover, ("value", "offset", "timestamp"), ahead)
+
+
+def offsets_of(batches: Any) -> list[int]:
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+@pytest.mark.shows("S0.15", breaks=LOOP)
+@pytest.mark.shows("S0.29", breaks=LOOP)
+@pytest.mark.shows("S0.30", breaks=DECODED)
+@pytest.mark.shows("S0.31", breaks=DECODED)
+@pytest.mark.shows("S0.10", breaks=DECODED)
+def test_every_fetched_batch_is_decoded_with_its_timestamps_and_given_on() -> None:
+    consumer = Consumer([encoded(0, 3)], [], [encoded(3, 2), encoded(5, 4)])
+
+    batches = list(fetcher_of(consumer, 0, 9).run_fetch_loop())
+
+    assert [batch.num_rows for batch in batches] == [3, 2, 4]
+    assert offsets_of(batches) == list(range(9))
+    assert batches[1].column("value").to_pylist() == [b"v3", b"v4"]
+    assert [stamp.timestamp() for stamp in batches[0].column("timestamp").to_pylist()][:1] == [1_370_000_000.0]
+
+
+@pytest.mark.shows("S0.35", breaks=DECODED)
+def test_what_crosses_the_threads_is_bytes_and_the_task_decodes() -> None:
+    import threading
+
+    decoders = []
+
+    class Observed(FetchedData):
+        def append_to(self, builder: Any, position: int, end_offset: int | None = None) -> int:
+            decoders.append(threading.current_thread())
+            return super().append_to(builder, position, end_offset)
+
+    data = Observed(*encoded(0, 3))
+    list(fetcher_of(Consumer([data]), 0, 3).run_fetch_loop())
+
+    assert isinstance(data.data, bytes)
+    assert decoders == [threading.current_thread()]
+
+
+@pytest.mark.shows("S0.20", breaks=DECODED)
+def test_it_begins_and_ends_where_the_range_does() -> None:
+    batches = fetcher_of(Consumer([encoded(0, 10)]), 3, 7).run_fetch_loop()
+
+    assert offsets_of(batches) == [3, 4, 5, 6]
+
+
+def test_what_was_fetched_beyond_the_range_stays_for_the_next_task() -> None:
+    fetcher = fetcher_of(Consumer([encoded(0, 10)]), 0, 4)
+
+    list(fetcher.run_fetch_loop())
+    consumer = Consumer()
+    following_task = fetcher_of(consumer, 4, 10, fetcher.fetched_ahead)
+
+    assert offsets_of(following_task.run_fetch_loop()) == [4, 5, 6, 7, 8, 9]
+    assert consumer.polls == 0
+    assert following_task.fetched_ahead == []
+
+
+def test_data_with_a_gap_before_it_is_not_taken_for_what_follows() -> None:
+    assert following([encoded(0, 3), encoded(5, 3)], 1) == [encoded(0, 3)]
+    assert following([encoded(5, 3)], 4) == []
+
+
+@pytest.mark.shows("S0.27", breaks=LOOP)
+@pytest.mark.shows("S0.33", breaks=LOOP)
+@pytest.mark.shows("S0.34", breaks=LOOP)
+def test_whether_it_ends_by_itself_by_an_error_or_early_the_thread_is_shut_down_and_joined() -> None:
+    by_itself = fetcher_of(Consumer([encoded(0, 2)]), 0, 2)
+    by_error = fetcher_of(Consumer([encoded(0, 2)], AuthorizationError("not yours")), 0, 9)
+    early = fetcher_of(Consumer([encoded(0, 2)]), 0, 9)
+
+    list(by_itself.run_fetch_loop())
+    with pytest.raises(AuthorizationError, match="not yours"):
+        list(by_error.run_fetch_loop())
+    loop = early.run_fetch_loop()
+    next(loop)
+    loop.close()  # type: ignore[attr-defined]  # it is a generator
+
+    for fetcher in (by_itself, by_error, early):
+        thread = fetcher._thread._thread
+        assert thread is not None
+        assert not thread.is_alive()
+
+
+@pytest.mark.shows("S0.8", breaks="barnabas.spark.kafka_fetcher:KafkaFetcher.cancel")
+def test_cancelled_it_ends_without_an_error() -> None:
+    fetcher = fetcher_of(Consumer([encoded(0, 2)]), 0, 9)
+    loop = fetcher.run_fetch_loop()
+    next(loop)
+
+    fetcher.cancel()
+
+    assert list(loop) == []
+
+
+@pytest.mark.shows("S0.33", breaks="barnabas.spark.kafka_fetcher:KafkaFetcher._poll_next")
+def test_a_hand_over_closed_by_others_is_an_error() -> None:
+    fetcher = fetcher_of(Consumer(), 0, 9)
+    fetcher._handover.close()
+
+    with pytest.raises(ClosedError):
+        list(fetcher.run_fetch_loop())
+
+
+def test_a_corrupt_batch_is_an_error_that_names_partition_and_offset() -> None:
+    good = encoded(0, 3)
+    data = bytearray(good.data)
+    data[-1] ^= 0xFF
+    fetcher = fetcher_of(Consumer([good._replace(data=bytes(data))]), 0, 3)
+
+    with pytest.raises(CorruptRecordError, match="t-0 cannot be read from offset 0"):
+        list(fetcher.run_fetch_loop())
