@@ -14,7 +14,9 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """One broker for all third-party clients; tests use topics and groups of their own."""
-    with Broker(num_partitions=3) as running:
+    # Heartbeats of KIP-848 follow the broker's settings, and rebalances go by heartbeats.
+    quick = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.min.heartbeat.interval.ms": 100}
+    with Broker(num_partitions=3, config=quick) as running:
         yield running
         assert "please report this" not in running.log_text()
 

@@ -1,0 +1,54 @@
+"""franz-go against our broker, through the program in tests/interop/go."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas import Broker
+from barnabas.broker.handlers.registry import SERVED
+from tools import foreign_programs
+
+NewName = Callable[[str], str]
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    try:
+        return foreign_programs.go_program()
+    except foreign_programs.CannotBuildError as error:
+        pytest.skip(str(error))
+
+
+def run(program: Path, broker: Broker, *arguments: str) -> str:
+    done = subprocess.run(
+        [str(program), broker.bootstrap_servers, *arguments], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("balancer", "codec"),
+    [
+        ("range", "none"),
+        ("roundrobin", "gzip"),
+        ("sticky", "snappy"),
+        ("cooperative-sticky", "lz4"),
+        ("server-side", "zstd"),
+    ],
+)
+def test_a_group_whose_members_come_and_go_moves_every_record_exactly_once(
+    broker: Broker, new_name: NewName, program: Path, balancer: str, codec: str
+) -> None:
+    moved = run(program, broker, "etl", new_name("etl"), balancer, codec, "20000")
+    assert int(moved.split()[1]) >= 20000
+
+
+@pytest.mark.skipif(not {21, 35, 44} <= SERVED.keys(), reason="not all of what it asks for is served yet")
+def test_administration(broker: Broker, new_name: NewName, program: Path) -> None:
+    assert run(program, broker, "admin", new_name("kadm")).splitlines()[-1] == "delete topics"

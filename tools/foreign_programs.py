@@ -1,0 +1,63 @@
+"""Builds the small Go and Node programs of tests/interop in the user's cache; only the first build needs a network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / "interop"
+SOURCES = Path(__file__).parent.parent / "tests" / "interop"
+
+
+class CannotBuildError(Exception):
+    """A program cannot be had here, for a reason that is not its own."""
+
+
+def go_program() -> Path:
+    """The program of tests/interop/go. Raises `CannotBuildError`; RuntimeError with the compiler's words."""
+    go = shutil.which("go")
+    if go is None:
+        raise CannotBuildError("Go is missing (https://go.dev/dl, 1.26 or later)")
+    program = CACHE / f"go-{_digest(SOURCES / 'go')}"
+    if not program.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        fetched = _run([go, "mod", "download"], SOURCES / "go")
+        if fetched.returncode:
+            raise CannotBuildError(f"Go could not fetch its modules: {fetched.stderr[-500:]}")
+        unfinished = program.with_suffix(f".{os.getpid()}")
+        built = _run([go, "build", "-o", str(unfinished), "."], SOURCES / "go")
+        if built.returncode:
+            raise RuntimeError(f"tests/interop/go does not build: {built.stderr[-2000:]}")
+        unfinished.rename(program)
+    return program
+
+
+def node_packages() -> Path:
+    """A directory whose node_modules has what tests/interop/node/package.json names. Raises `CannotBuildError`."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise CannotBuildError("Node and npm are missing (apt-get install nodejs npm)")
+    folder = CACHE / f"node-{_digest(SOURCES / 'node', 'package*.json')}"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(SOURCES / "node" / name, folder)
+        done = _run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+        if done.returncode:
+            raise CannotBuildError(f"npm could not install: {done.stderr[-500:]}")
+        (folder / "complete").touch()
+    return folder
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def _digest(folder: Path, pattern: str = "*") -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob(pattern)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
