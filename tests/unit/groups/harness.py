@@ -8,7 +8,7 @@ from typing import Any
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.groups.group_coordinator import GroupCoordinator
-from barnabas.broker.groups.storage import StoredRecord
+from barnabas.broker.groups.storage import ProducerIdentity, StoredRecord
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.purgatory import DelayedOperation
@@ -47,14 +47,21 @@ class MemoryStorage:
     def ensure(self, now_ms: int) -> None:
         self.exists = True
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> int:
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        now_ms: int,
+        producer: ProducerIdentity | None = None,
+    ) -> int:
         assert self.exists
         assert 0 <= partition < self.partition_count
         if self.failure is not None:
             raise self.failure
         log = self.logs.setdefault(partition, [])
         base = self.end_offset(partition)
-        log.extend(StoredRecord(base + index, key, value) for index, (key, value) in enumerate(records))
+        producer_id = producer.producer_id if producer is not None else -1
+        log.extend(StoredRecord(base + index, key, value, producer_id) for index, (key, value) in enumerate(records))
         return base
 
     def append_stored(self, partition: int, key: bytes, value: bytes | None, **kind: Any) -> None:

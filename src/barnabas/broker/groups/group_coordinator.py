@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
 
+    from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+    from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 _EXPIRATION = "offsets-expiration"
 _AT_ONCE = float("-inf")
 #: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
@@ -332,6 +334,29 @@ class GroupCoordinator:
         for group_id in group_ids:
             gone = [partition for partition in self._store.offsets.all_partitions(group_id) if partition[0] in topics]
             try:
+    def commit_transactional_offsets(
+        self, context: RequestContext, request: TxnOffsetCommitRequest
+    ) -> TxnOffsetCommitResponse:
+        """Commit offsets of partitions that exist, once the transaction commits. Raises KafkaError when none could be.
+
+        The caller has seen to it that the group's partition is in the transaction.
+        """
+        from barnabas.broker.groups.transactional_offsets import commit_transactional_offsets
+
+        self._check(request.group_id)
+        at = Instant(context.now, context.now_ms)
+        return commit_transactional_offsets(self._store, self._settings, request, at)
+
+    def check_partition(self, partition: int) -> None:
+        """Raises CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
+        if self._closed:
+            raise errors.NotCoordinatorError("This broker is shutting down.")
+        self._loader.check(partition)
+
+    def complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
+        """Take over a transaction's marker that is in this partition of `__consumer_offsets`."""
+        self._store.offsets.end_transaction(producer_id, committed, self._store.groups_in(partition))
+
                 self._offset_requests.remove(group_id, gone, at)
             except errors.KafkaError as error:
                 # They stay until they expire; a client that knows topic ids is not given them for another topic.

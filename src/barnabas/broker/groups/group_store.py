@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -14,7 +14,7 @@ from barnabas.broker.groups.partitioner import partition_for
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
     from barnabas.broker.groups.group import Group
-    from barnabas.broker.groups.storage import CoordinatorStorage
+    from barnabas.broker.groups.storage import CoordinatorStorage, ProducerIdentity
     from barnabas.broker.groups.timers import Instant
 
 _E = errors
@@ -51,6 +51,10 @@ class GroupStore:
         """The partition of `__consumer_offsets` that holds this group."""
         return partition_for(group_id, self.storage.partition_count)
 
+    def groups_in(self, partition: int) -> Container[str]:
+        """The groups that this partition of `__consumer_offsets` holds."""
+        return _GroupsIn(self, partition)
+
     def ensure_topic(self, now_ms: int) -> None:
         """Create `__consumer_offsets` if it does not exist. Raises KafkaError."""
         self.storage.ensure(now_ms)
@@ -59,6 +63,13 @@ class GroupStore:
         """Append the records, all or none; gives the offset of the first. Raises KafkaError."""
         self.ensure_topic(at.now_ms)
         return self.storage.append(self.partition_of(group_id), records, at.now_ms)
+
+    def write_in_transaction(
+        self, group_id: str, records: Sequence[Record], producer: ProducerIdentity, at: Instant
+    ) -> int:
+        """As `write`, in the open transaction of `producer`."""
+        self.ensure_topic(at.now_ms)
+        return self.storage.append(self.partition_of(group_id), records, at.now_ms, producer)
 
     def group(self, group_id: str) -> Group:
         """The group, of whatever type. Raises GroupIdNotFoundError."""
@@ -90,3 +101,14 @@ class GroupStore:
         """Forget everything."""
         self.groups.clear()
         self.offsets = OffsetStore()
+
+
+class _GroupsIn:
+    __slots__ = ("_partition", "_store")
+
+    def __init__(self, store: GroupStore, partition: int):
+        self._store = store
+        self._partition = partition
+
+    def __contains__(self, group_id: object) -> bool:
+        return isinstance(group_id, str) and self._store.partition_of(group_id) == self._partition

@@ -91,7 +91,7 @@ class Loader:
 
     def _replay(self, record: StoredRecord) -> None:
         if record.ends_transaction is not None:
-            self._store.offsets.end_transaction(record.producer_id, record.ends_transaction)
+            self._store.offsets.end_transaction(record.producer_id, record.ends_transaction, self._touched)
             return
         record_type = records.record_type(record.key)
         if record_type in (records.OFFSET_COMMIT, records.LEGACY_OFFSET_COMMIT):

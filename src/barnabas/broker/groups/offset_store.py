@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container
 
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 
@@ -82,18 +82,35 @@ class OffsetStore:
         self._pending.setdefault(producer_id, _Offsets()).put(group_id, topic, partition, offset)
         self._open_transactions.setdefault(group_id, set()).add(producer_id)
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Take over a transaction's marker that is in the log."""
-        pending = self._pending.pop(producer_id, None)
+    def end_transaction(self, producer_id: int, committed: bool, group_ids: Container[str]) -> None:
+        """Take over a transaction's marker that is in the log: it ends the transaction for these groups.
+
+        They are those of the marker's partition; the groups of other partitions have markers of their own, and may be
+        in a later transaction of the same producer.
+        """
+        pending = self._pending.get(producer_id)
         if pending is None:
             return
-        for group_id in [group_id for group_id, ids in self._open_transactions.items() if producer_id in ids]:
-            producer_ids = self._open_transactions[group_id]
-            producer_ids.discard(producer_id)
-            if not producer_ids:
-                del self._open_transactions[group_id]
-        if committed:
-            for group_id, topic, partition, offset in _flatten(pending):
+        open_in = [group_id for group_id, ids in self._open_transactions.items() if producer_id in ids]
+        for group_id in open_in:
+            if group_id not in group_ids:
+                continue
+            topics = pending.by_group.pop(group_id, {})
+            self._close_transaction(producer_id, group_id)
+            if committed:
+                self._commit(group_id, topics)
+        if not pending.by_group:
+            del self._pending[producer_id]
+
+    def _close_transaction(self, producer_id: int, group_id: str) -> None:
+        producer_ids = self._open_transactions[group_id]
+        producer_ids.discard(producer_id)
+        if not producer_ids:
+            del self._open_transactions[group_id]
+
+    def _commit(self, group_id: str, topics: TopicOffsets) -> None:
+        for topic, partitions in topics.items():
+            for partition, offset in partitions.items():
                 existing = self.get(group_id, topic, partition)
                 # A commit outside the transaction may have come after this one: the later in the log wins.
                 if existing is None or offset.record_offset > existing.record_offset:
@@ -124,10 +141,3 @@ class OffsetStore:
         for pending in self._pending.values():
             groups += [group_id for group_id, topics in pending.by_group.items() if topic in topics]
         return list(dict.fromkeys(groups))
-
-
-def _flatten(offsets: _Offsets) -> Iterator[tuple[str, str, int, OffsetAndMetadata]]:
-    for group_id, topics in offsets.by_group.items():
-        for topic, partitions in topics.items():
-            for partition, offset in partitions.items():
-                yield group_id, topic, partition, offset

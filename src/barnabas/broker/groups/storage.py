@@ -18,6 +18,7 @@ MAX_BATCH_BYTES = 1 << 20
 #: By the values of offsets.topic.compression.codec.
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _NO_PRODUCER_ID = -1
+_NO_SEQUENCE = -1
 _CONTROL_COMMIT = 1
 
 
@@ -34,6 +35,13 @@ class StoredRecord(NamedTuple):
     ends_transaction: bool | None = None
 
 
+class ProducerIdentity(NamedTuple):
+    """A transactional producer's id and epoch."""
+
+    producer_id: int
+    epoch: int
+
+
 class CoordinatorStorage(Protocol):
     """The port: partitions that records are appended to and read back from. Every method may raise KafkaError."""
 
@@ -44,8 +52,10 @@ class CoordinatorStorage(Protocol):
     def ensure(self, now_ms: int) -> None:
         """Create the topic if it does not exist."""
 
-    def append(self, partition: int, records: Sequence[Record], now_ms: int) -> int:
-        """Write all records or none; gives the offset of the first."""
+    def append(
+        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdentity | None = None
+    ) -> int:
+        """Write all records or none, in the open transaction of `producer` if one is given; the first one's offset."""
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         """Some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
@@ -76,7 +86,9 @@ class BatchStorage:
         """The offset that the next record gets; 0 without the partition."""
         return self._topic.end_offset(partition)
 
-    def append(self, partition: int, records: Sequence[Record], now_ms: int) -> int:
+    def append(
+        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdentity | None = None
+    ) -> int:
         """Write the records as one batch. Raises RecordTooLargeError when they do not fit into one."""
         builder = RecordBatchBuilder(MAX_BATCH_BYTES, compression=self._compression)
         for key, value in records:
@@ -84,6 +96,8 @@ class BatchStorage:
                 raise errors.RecordTooLargeError(
                     f"{len(records)} records for __consumer_offsets-{partition} take more than {MAX_BATCH_BYTES} bytes"
                 )
+        if producer is not None:
+            builder.set_producer_state(producer.producer_id, producer.epoch, _NO_SEQUENCE, transactional=True)
         return self._topic.append(partition, builder.close(), now_ms)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
