@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.cli.arguments import named_values
 from barnabas.errors import KafkaError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
     from barnabas.client.consumer.consumer import Consumer
     from barnabas.client.producer.producer import Producer
+
+    C = TypeVar("C", AdminClient, Consumer, Producer[bytes, bytes])
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP_SERVERS"
 DEFAULT_SERVERS = "localhost:9092"
@@ -63,8 +65,7 @@ def admin_client(args: Namespace) -> AdminClient:
     from barnabas.client.admin.admin_client import AdminClient
 
     settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
-    _prepare(args, settings)
-    return AdminClient(settings)
+    return _checked(args, settings, AdminClient(settings))
 
 
 def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> Consumer:
@@ -73,8 +74,7 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
 
     base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
     settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
-    _prepare(args, settings)
-    return Consumer(settings)
+    return _checked(args, settings, Consumer(settings))
 
 
 def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, bytes]:
@@ -83,15 +83,19 @@ def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, by
 
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
     settings = client_settings(args, "producer", {**base, **defaults})
-    _prepare(args, settings)
-    return Producer(settings)
+    return _checked(args, settings, Producer(settings))
 
 
-def _prepare(args: Namespace, settings: dict[str, Any]) -> None:
+def _checked(args: Namespace, settings: dict[str, Any], client: C) -> C:
     from barnabas.cli import logs
 
     logs.set_up(verbose=args.verbose)
-    check_reachable(str(settings[_SERVERS]))
+    try:
+        check_reachable(str(settings[_SERVERS]))
+    except BaseException:
+        client.close()
+        raise
+    return client
 
 
 def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
