@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
+#: In place of an offset in DeleteRecords: everything that can be read.
+_HIGH_WATERMARK = -1
+
 
 class ReplicaManager:
     """All partitions of this broker. A partition's log comes into being when it is first used."""
@@ -30,6 +34,7 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._partitions: dict[tuple[str, int], Partition] = {}
         metadata.on_topics_changed = self._topics_changed
+        metadata.on_topic_configured = self._topic_configured
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition of that name. Raises UnknownTopicOrPartitionError."""
@@ -72,6 +77,41 @@ class ReplicaManager:
         log = self._logs.get_log(topic_partition)
         return 0 if log is None else log.log_end_offset
 
+    def delete_records(self, partition: Partition, offset: int) -> int:
+        """Make a partition start at an offset (-1: its high watermark); gives its start then.
+
+        Raises InvalidTopicError for an internal topic, PolicyViolationError for a compacted one,
+        OffsetOutOfRangeError, KafkaStorageError.
+        """
+        log = partition.log
+        if partition.topic in INTERNAL_TOPICS:
+            raise errors.InvalidTopicError(f"Records of the internal topic {partition.topic} cannot be deleted.")
+        if log.config.compact and not log.config.delete:
+            raise errors.PolicyViolationError(
+                f"Records of {log.topic_partition} cannot be deleted: its cleanup.policy is compact."
+            )
+        wanted = log.high_watermark if offset == _HIGH_WATERMARK else offset
+        if wanted < 0:
+            raise errors.OffsetOutOfRangeError(f"{log.topic_partition} cannot start at offset {offset}.")
+        if log.increment_log_start_offset(wanted, "DeleteRecords was asked for"):
+            # A fetch that waits before the new start has to be told.
+            self._purgatory.mark(partition)
+        return log.log_start_offset
+
+    @property
+    def log_directory(self) -> str:
+        """The data directory, as an absolute path."""
+        return self._logs.absolute_directory
+
+    def disk_space(self) -> tuple[int, int]:
+        """The bytes that the disk of the data directory has, and those left for this broker; -1 if not known."""
+        return self._logs.disk_space()
+
+    def size(self, topic: str, index: int) -> int:
+        """The bytes that a partition takes on the disk; 0 as long as it was not used."""
+        log = self._logs.get_log(TopicPartition(topic, index))
+        return 0 if log is None else log.size
+
     def _open(self, topic: TopicMetadata | None, index: int) -> Partition:
         if topic is None or not 0 <= index < topic.partitions:
             raise errors.UnknownTopicOrPartitionError(
@@ -97,6 +137,9 @@ class ReplicaManager:
             elif self._metadata.topic(name.topic) is None:
                 warn(f"{log.directory} belongs to no topic that is known here; it is left as it is and not served")
         self._metadata.forget_deleted_topics()
+
+    def _topic_configured(self, topic: TopicMetadata) -> None:
+        self._logs.update_topic_config(topic.name, topic.configs)
 
     def _topics_changed(self, deleted: list[TopicMetadata]) -> None:
         for topic in deleted:

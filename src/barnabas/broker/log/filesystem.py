@@ -115,6 +115,9 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int:
         """When the file was last written, epoch milliseconds."""
 
+    def disk_space(self, path: str) -> tuple[int, int]:
+        """The bytes of the disk that holds a directory, and those of them that this process may still use."""
+
     def lock(self, path: str) -> DirectoryLock:
         """Take the lock file `path`; `DirectoryLockedError` when another holds it."""
 
@@ -348,6 +351,11 @@ class OsFileSystem:
     def modified_ms(self, path: str) -> int:
         """See `FileSystem`."""
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def disk_space(self, path: str) -> tuple[int, int]:
+        """See `FileSystem`."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> OsDirectoryLock:
         """See `FileSystem`."""

@@ -30,7 +30,7 @@ from barnabas.broker.log.log_file_utils import (
 )
 from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.unified_log import UnifiedLog
-from barnabas.errors import IllegalStateError, KafkaStorageError
+from barnabas.errors import ConfigError, IllegalStateError, KafkaStorageError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -201,6 +201,44 @@ class LogManager:
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
         self.logs[log.topic_partition] = log
+
+    def update_topic_config(self, topic: str, settings: Settings) -> None:
+        """Use other settings for a topic from now on. Raises `ConfigError` for a value that is not allowed."""
+        config = self._log_config(settings)
+        for log in self.logs.values():
+            if log.topic_partition.topic == topic:
+                log.update_config(config)
+
+    def update_defaults(self, defaults: Settings, topic_settings: Callable[[str], Settings]) -> None:
+        """Use other settings for what topics do not set themselves, and for the work in the background, from now on.
+
+        `topic_settings` is as for `start`. Raises `ConfigError` for a value that is not allowed; nothing has changed
+        then.
+        """
+        before = self.config.copy()
+        self.config.update(defaults)
+        configs: dict[str, LogConfig] = {}
+        try:
+            for topic in {name.topic for name in self.logs}:
+                configs[topic] = self._log_config(topic_settings(topic))
+        except ConfigError:
+            self.config.clear()
+            self.config.update(before)
+            raise
+        for log in self.logs.values():
+            log.update_config(configs[log.topic_partition.topic])
+
+    @property
+    def absolute_directory(self) -> str:
+        """The directory's absolute path."""
+        return os.path.abspath(self.directory)
+
+    def disk_space(self) -> tuple[int, int]:
+        """The bytes that the disk of the directory has, and those that are left for this process; -1 if not known."""
+        try:
+            return self.filesystem.disk_space(self.directory)
+        except OSError:
+            return -1, -1
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log out of use and rename its directory; its files go later, step by step."""

@@ -197,12 +197,14 @@ class MemoryFileSystem:
             self._put(inode, data[: self.random.randint(0, len(data))], position)
             raise
         if self.capacity is not None:
-            used = sum(len(found.data) for found in self._names.values() if found is not None)
-            room = self.capacity - used + len(inode.data) - position
+            room = self.capacity - self._used() + len(inode.data) - position
             if room < len(data):
                 self._put(inode, data[: max(room, 0)], position)
                 raise OSError(errno.ENOSPC, "no space left", path)
         self._put(inode, data, position)
+
+    def _used(self) -> int:
+        return sum(len(found.data) for found in self._names.values() if found is not None)
 
     def _put(self, inode: Inode, data: Buffer, position: int) -> None:
         inode.data.extend(bytes(max(position - len(inode.data), 0)))
@@ -331,6 +333,11 @@ class MemoryFileSystem:
     def modified_ms(self, path: str) -> int:
         """See `FileSystem`."""
         return self.inode(path).modified_ms
+
+    def disk_space(self, path: str) -> tuple[int, int]:
+        """See `FileSystem`. A disk without bounds is one of a terabyte."""
+        capacity = self.capacity if self.capacity is not None else 1 << 40
+        return capacity, max(capacity - self._used(), 0)
 
     def lock(self, path: str) -> MemoryLock:
         """See `FileSystem`."""
