@@ -189,3 +189,25 @@ def test_members_go_on_after_the_broker_was_killed_and_started_again(new_name: N
         assert [partitions(member) for member in members] == before
         for member in members:
             member.close()
+
+
+def test_a_group_is_upgraded_and_downgraded_member_by_member(quick_broker: Broker, new_name: NewName) -> None:
+    topic, group = new_name("topic"), new_name("group")
+    create(quick_broker, topic)
+    classic = {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "cooperative-sticky",
+        "heartbeat.interval.ms": 100,
+        "session.timeout.ms": 6000,
+    }
+    members = [consumer(quick_broker, group, [topic], **classic) for _ in range(2)]
+    wait_for_shares(members, [3, 3])
+    for settings in ({}, {}, classic, classic):
+        members.append(consumer(quick_broker, group, [topic], **settings))
+        wait_for_shares(members, [2, 2, 2])
+        members.pop(0).close()
+        wait_for_shares(members, [3, 3])
+    produce(quick_broker, topic, range(100))
+    assert read(members, 100) == list(range(100))
+    for member in members:
+        member.close()

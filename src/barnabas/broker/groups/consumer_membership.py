@@ -19,10 +19,13 @@ from barnabas.broker.groups.consumer_group_member import (
     Partitions,
     partitions_of,
 )
+from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
 from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.heartbeat_validation import check_heartbeat
+from barnabas.broker.groups.migration import can_downgrade, check_upgrade, downgraded, upgraded
+from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.reconciliation import reconcile
 from barnabas.broker.groups.regular_expressions import check, matching_topics
 from barnabas.broker.groups.settings import GroupSettings
@@ -50,7 +53,7 @@ _RETRY_SECONDS = 0.5
 class ConsumerMembership:
     """Who is in which consumer group, and what each member has."""
 
-    __slots__ = ("_image", "_random", "_settings", "_store", "_timers", "_warn")
+    __slots__ = ("_image", "_random", "_rebalance", "_settings", "_store", "_timers", "_warn")
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class ConsumerMembership:
         store: GroupStore,
         timers: TimerQueue,
         image: TopicImage,
+        rebalance: Rebalance,
         random: Random,
         warn: Callable[[str], None],
     ):
@@ -65,6 +69,7 @@ class ConsumerMembership:
         self._store = store
         self._timers = timers
         self._image = image
+        self._rebalance = rebalance
         self._random = random
         self._warn = warn
 
@@ -76,13 +81,13 @@ class ConsumerMembership:
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request, at)
         joins = request.member_epoch == JOIN_EPOCH
-        draft = self._draft(request.group_id, joins)
-        member_id = request.member_id or to_text(random_uuid(self._random))
-        self._check_room(draft.group, member_id)
+        draft = self._draft(request.group_id, joins, at)
+        member_id = request.member_id or self.new_member_id()
+        self.check_room(draft.group, member_id)
         before = self._existing(draft, request, member_id, joins)
         member = self._said(before, context, request)
-        changed = self._update_subscription(draft, before, member, at)
-        self._refresh_epoch(draft, changed)
+        changed = self.update_subscription(draft, before, member, at)
+        self.refresh_epoch(draft, changed)
         member = self.approach_target(draft, member, _owned(request), changed, at)
         draft.commit(self._store, at)
         draft.group.metadata_version = self._image.version
@@ -97,9 +102,13 @@ class ConsumerMembership:
             response.assignment = _assignment(partitions_of(member.assigned))
         return response
 
+    def new_member_id(self) -> str:
+        """An id for a member that has none."""
+        return to_text(random_uuid(self._random))
+
     # --- the group and the member
 
-    def _draft(self, group_id: str, joins: bool) -> GroupDraft:
+    def _draft(self, group_id: str, joins: bool, at: Instant) -> GroupDraft:
         group = self._store.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return GroupDraft(group)
@@ -108,10 +117,21 @@ class ConsumerMembership:
         if isinstance(group, ClassicGroup) and joins and group.is_empty:
             # Its offsets stay; only the group itself is of another kind from now on.
             return GroupDraft(ConsumerGroup(group_id), [group_metadata_tombstone(group_id)])
+        if isinstance(group, ClassicGroup) and joins:
+            return self._upgrade(group, at)
         kind = "not found" if group is None else "not a consumer group"
         raise errors.GroupIdNotFoundError(f"Group {group_id} is {kind}.")
 
-    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+    def _upgrade(self, classic: ClassicGroup, at: Instant) -> GroupDraft:
+        check_upgrade(classic, self._settings)
+        draft = upgraded(classic, self._image)
+        draft.afterwards(partial(self._rebalance.let_go, classic))
+        for member in draft.group.members.values():
+            draft.afterwards(partial(self.renew_session, classic.group_id, member, at))
+        return draft
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Raises GroupMaxSizeReachedError."""
         limit = self._settings.consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise errors.GroupMaxSizeReachedError(f"Group {group.group_id} has its {limit} members already.")
@@ -131,7 +151,7 @@ class ConsumerMembership:
             return member
         static = group.static_member(instance_id)
         if not joins:
-            member = _static_of(static, member_id, instance_id)
+            member = static_member(static, member_id, instance_id)
             _check_epoch(member, request)
             return member
         if static is None:
@@ -174,17 +194,17 @@ class ConsumerMembership:
 
     # --- subscriptions and the group epoch
 
-    def _update_subscription(
+    def update_subscription(
         self, draft: GroupDraft, before: ConsumerGroupMember, member: ConsumerGroupMember, at: Instant
     ) -> bool:
         """Take over what the member says of itself; gives whether what it subscribes to is another now."""
         known = draft.group.members.get(member.member_id)
         if known is None or known.metadata != member.metadata:
             draft.put_member(member)
-        regexes_changed = self.update_regexes(draft, before, member, at)
+        regexes_changed = self._update_regexes(draft, before, member, at)
         return regexes_changed or before.subscribed_topic_names != member.subscribed_topic_names
 
-    def update_regexes(
+    def _update_regexes(
         self, draft: GroupDraft, before: ConsumerGroupMember, member: ConsumerGroupMember, at: Instant
     ) -> bool:
         """Match expressions against topics where that is due; gives whether an expression stands for something else."""
@@ -203,13 +223,23 @@ class ConsumerMembership:
             changed = changed or resolved is None or resolved.topics != topics
         return changed
 
+    def is_target_due(self, group: ConsumerGroup, at: Instant) -> bool:
+        """Whether the next request that joins would compute another target assignment."""
+        if group.metadata_version != self._image.version:
+            found = metadata_hash(group.subscribed_topics, self._image)
+            if found != group.metadata_hash:
+                return True
+            group.metadata_version = self._image.version
+        return group.epoch > group.target_epoch and can_compute(group, self._settings, at)
+
     def _is_due(self, resolved: ResolvedRegex, at: Instant) -> bool:
         age_ms = _age(resolved, at)
         if age_ms > _REGEX_REFRESH_MAX_MS:
             return True
         return resolved.version != self._image.version and age_ms >= _REGEX_REFRESH_MIN_MS
 
-    def _refresh_epoch(self, draft: GroupDraft, changed: bool) -> None:
+    def refresh_epoch(self, draft: GroupDraft, changed: bool) -> None:
+        """Begin a new epoch if the subscription changed, or the topics did."""
         group = draft.group
         if not changed and group.epoch and group.metadata_version == self._image.version:
             return
@@ -247,7 +277,7 @@ class ConsumerMembership:
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
-            member = _static_of(group.static_member(request.instance_id), request.member_id, request.instance_id)
+            member = static_member(group.static_member(request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_STATIC_EPOCH:
             draft = GroupDraft(group)
             # It comes back within its session and finds all as it was, except what it was to give up.
@@ -261,6 +291,10 @@ class ConsumerMembership:
 
     def put_out(self, group: ConsumerGroup, members: list[ConsumerGroupMember], at: Instant) -> None:
         """Put members out; what they had is free for the others from the next epoch on. Raises KafkaError."""
+        gone = {member.member_id for member in members}
+        if can_downgrade(group, gone, self._settings):
+            self.downgrade(group, gone, True, at)
+            return
         draft = GroupDraft(group)
         for member in members:
             draft.remove_member(member.member_id)
@@ -270,6 +304,29 @@ class ConsumerMembership:
         draft.commit(self._store, at)
         for member in members:
             self.end_timers(group.group_id, member.member_id)
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        gone: set[str],
+        rebalances: bool,
+        at: Instant,
+        replaced: ConsumerGroupMember | None = None,
+    ) -> None:
+        """Make a classic group of the members that are not `gone`; `replaced` is one whose place another took."""
+        group_id = group.group_id
+        classic, records = downgraded(group, gone, self._image, at.now_ms)
+        old = self._store.consumer(group_id) or group
+        if replaced is not None:
+            records = [*group_tombstones(old), *records]
+        self._store.write(group_id, records, at)
+        self._store.groups[group_id] = classic
+        for member_id in {**old.members, **group.members}:
+            self.end_timers(group_id, member_id)
+        for member in classic.members.values():
+            self._rebalance.renew_session(classic, member, at)
+        if rebalances:
+            self._rebalance.prepare(classic, at)
 
     # --- timers
 
@@ -317,7 +374,8 @@ class ConsumerMembership:
             self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
 
 
-def _static_of(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
+def static_member(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
+    """The static member, if it is who it says. Raises UnknownMemberIdError or FencedInstanceIdError."""
     if static is None:
         raise errors.UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:

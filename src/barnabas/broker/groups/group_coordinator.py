@@ -30,6 +30,7 @@ from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.classic_members import ClassicMembers
     from barnabas.broker.groups.consumer_membership import ConsumerMembership
     from barnabas.broker.groups.group import Group
     from barnabas.broker.groups.storage import CoordinatorStorage
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup
     from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
-
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
     from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+
 _EXPIRATION = "offsets-expiration"
 _AT_ONCE = float("-inf")
 #: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
@@ -74,6 +75,7 @@ class GroupCoordinator:
 
     __slots__ = (
         "_admin",
+        "_classic_members",
         "_closed",
         "_consumer_membership",
         "_deleted_topics",
@@ -106,6 +108,7 @@ class GroupCoordinator:
         self._image = image
         self._random = random
         self._consumer_membership: ConsumerMembership | None = None
+        self._classic_members: ClassicMembers | None = None
         self._offset_requests = OffsetRequests(self._settings, self._store, self._rebalance, image)
         self._admin = GroupAdmin(self._store, self._rebalance)
         self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
@@ -222,7 +225,12 @@ class GroupCoordinator:
         joining = Joining(context, request)
         try:
             self._check(request.group_id)
-            self._membership.join(request.group_id, joining, at)
+            self._membership.check_session_timeout(joining)
+            classics = self._classics(request.group_id)
+            if classics is not None:
+                classics[0].join(classics[1], joining, at)
+            else:
+                self._membership.join(request.group_id, joining, at)
         except errors.KafkaError as error:
             joining.operation.complete(
                 JoinGroupResponse(error_code=coordinator_error_code(error), member_id=request.member_id)
@@ -237,6 +245,9 @@ class GroupCoordinator:
         at = Instant(context.now, context.now_ms)
         try:
             self._check(request.group_id)
+            classics = self._classics(request.group_id)
+            if classics is not None:
+                return classics[0].sync(classics[1], request, at)
             return self._membership.sync(request, at)
         except errors.KafkaError as error:
             return SyncGroupResponse(error_code=coordinator_error_code(error))
@@ -245,7 +256,11 @@ class GroupCoordinator:
         """Keep a member in its group. A group that is being loaded is taken to be as the member says."""
         try:
             self._check(request.group_id)
-            return self._membership.heartbeat(request, Instant(context.now, context.now_ms))
+            at = Instant(context.now, context.now_ms)
+            classics = self._classics(request.group_id)
+            if classics is not None:
+                return classics[0].heartbeat(classics[1], request, at)
+            return self._membership.heartbeat(request, at)
         except errors.CoordinatorLoadInProgressError:
             return HeartbeatResponse()
         except errors.KafkaError as error:
@@ -256,7 +271,11 @@ class GroupCoordinator:
     ) -> list[MemberResponse]:
         """Put members out of a group. Raises KafkaError."""
         self._check(group_id)
-        return self._membership.leave(group_id, members, Instant(context.now, context.now_ms))
+        at = Instant(context.now, context.now_ms)
+        classics = self._classics(group_id)
+        if classics is not None:
+            return classics[0].leave(classics[1], members, at)
+        return self._membership.leave(group_id, members, at)
 
     # --- the consumer protocol
 
@@ -266,9 +285,22 @@ class GroupCoordinator:
             from barnabas.broker.groups.consumer_membership import ConsumerMembership
 
             self._consumer_membership = ConsumerMembership(
-                self._settings, self._store, self._timers, self._image, self._random, self._warn
+                self._settings, self._store, self._timers, self._image, self._rebalance, self._random, self._warn
             )
         return self._consumer_membership
+
+    def _classics(self, group_id: str) -> tuple[ClassicMembers, ConsumerGroup] | None:
+        # For a consumer group with members; None for any other, which members of the classic protocol may have.
+        group = self._store.consumer(group_id)
+        if group is None or group.is_empty:
+            return None
+        if self._classic_members is None:
+            from barnabas.broker.groups.classic_members import ClassicMembers
+
+            self._classic_members = ClassicMembers(
+                self._settings, self._store, self._timers, self._image, self._consumers()
+            )
+        return self._classic_members, group
 
     def _check_protocol(self) -> None:
         if CONSUMER not in self._settings.rebalance_protocols:
@@ -302,6 +334,29 @@ class GroupCoordinator:
         self._check(request.group_id, may_be_empty=True)
         return self._offset_requests.commit(request, context.api_version, Instant(context.now, context.now_ms))
 
+    def commit_transactional_offsets(
+        self, context: RequestContext, request: TxnOffsetCommitRequest
+    ) -> TxnOffsetCommitResponse:
+        """Commit offsets of partitions that exist, once the transaction commits. Raises KafkaError when none could be.
+
+        The caller has seen to it that the group's partition is in the transaction.
+        """
+        from barnabas.broker.groups.transactional_offsets import commit_transactional_offsets
+
+        self._check(request.group_id)
+        at = Instant(context.now, context.now_ms)
+        return commit_transactional_offsets(self._store, self._settings, request, at)
+
+    def check_partition(self, partition: int) -> None:
+        """Raises CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
+        if self._closed:
+            raise errors.NotCoordinatorError("This broker is shutting down.")
+        self._loader.check(partition)
+
+    def complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
+        """Take over a transaction's marker that is in this partition of `__consumer_offsets`."""
+        self._store.offsets.end_transaction(producer_id, committed, self._store.groups_in(partition))
+
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
         """Committed offsets of one group, by topic name."""
         try:
@@ -334,29 +389,6 @@ class GroupCoordinator:
         for group_id in group_ids:
             gone = [partition for partition in self._store.offsets.all_partitions(group_id) if partition[0] in topics]
             try:
-    def commit_transactional_offsets(
-        self, context: RequestContext, request: TxnOffsetCommitRequest
-    ) -> TxnOffsetCommitResponse:
-        """Commit offsets of partitions that exist, once the transaction commits. Raises KafkaError when none could be.
-
-        The caller has seen to it that the group's partition is in the transaction.
-        """
-        from barnabas.broker.groups.transactional_offsets import commit_transactional_offsets
-
-        self._check(request.group_id)
-        at = Instant(context.now, context.now_ms)
-        return commit_transactional_offsets(self._store, self._settings, request, at)
-
-    def check_partition(self, partition: int) -> None:
-        """Raises CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
-        if self._closed:
-            raise errors.NotCoordinatorError("This broker is shutting down.")
-        self._loader.check(partition)
-
-    def complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
-        """Take over a transaction's marker that is in this partition of `__consumer_offsets`."""
-        self._store.offsets.end_transaction(producer_id, committed, self._store.groups_in(partition))
-
                 self._offset_requests.remove(group_id, gone, at)
             except errors.KafkaError as error:
                 # They stay until they expire; a client that knows topic ids is not given them for another topic.

@@ -86,12 +86,14 @@ class Membership:
 
     # --- JoinGroup
 
-    def join(self, group_id: str, joining: Joining, at: Instant) -> None:
-        """Answer `joining.operation`, or park it in the group until everybody has joined."""
+    def check_session_timeout(self, joining: Joining) -> None:
+        """Raises InvalidSessionTimeoutError."""
         settings = self._settings
         if not settings.min_session_timeout_ms <= joining.session_timeout_ms <= settings.max_session_timeout_ms:
-            joining.refuse(errors.InvalidSessionTimeoutError)
-            return
+            raise errors.InvalidSessionTimeoutError()
+
+    def join(self, group_id: str, joining: Joining, at: Instant) -> None:
+        """Answer `joining.operation`, or park it in the group until everybody has joined."""
         group = self._store.classic(group_id)
         if group is None:
             if joining.member_id:

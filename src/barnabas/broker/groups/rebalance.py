@@ -67,6 +67,15 @@ class Rebalance:
 
     # --- members that go
 
+    def let_go(self, group: ClassicGroup) -> None:
+        """The group is a consumer group now, with the same members: those that wait are told to join it."""
+        for member in group.members.values():
+            self.end_session(group, member.member_id)
+            group.answer_join(member, JoinGroupResponse(error_code=REBALANCE_IN_PROGRESS, member_id=member.member_id))
+            member.answer_sync(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        for wait in ("join", "sync"):
+            self._timers.cancel((wait, group.group_id))
+
     def remove_member(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Put a member out. What it waits for is answered with UNKNOWN_MEMBER_ID: if it lives, it joins again."""
         self.end_session(group, member.member_id)

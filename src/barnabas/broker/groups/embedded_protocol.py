@@ -1,0 +1,67 @@
+"""Subscriptions and assignments of classic consumers, read and written by the coordinator in their leader's place."""
+
+from __future__ import annotations
+
+from struct import pack, unpack_from
+from typing import Any
+
+from barnabas.broker.groups.consumer_group_member import Partitions
+from barnabas.broker.groups.topic_image import TopicImage
+from barnabas.errors import ProtocolError
+from barnabas.protocol.codec import Decoder
+from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from barnabas.protocol.plan import plan_of
+
+_HIGHEST = 3
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """What a member subscribes to and says it has. Raises ProtocolError."""
+    found: ConsumerProtocolSubscription = _read(ConsumerProtocolSubscription, data)
+    return found
+
+
+def read_assignment(data: bytes, image: TopicImage) -> Partitions:
+    """What a leader assigned to a member, as far as the topics exist. Raises ProtocolError."""
+    if not data:
+        return {}
+    message: ConsumerProtocolAssignment = _read(ConsumerProtocolAssignment, data)
+    return by_topic_id(message.assigned_partitions, image)
+
+
+def write_assignment(partitions: Partitions, image: TopicImage, version: int) -> bytes:
+    """An assignment in the version that the member speaks; topics that are gone are left out."""
+    topics = []
+    for topic_id, indexes in partitions.items():
+        topic = image.topic_by_id(topic_id)
+        if topic is not None:
+            topics.append(TopicPartition(topic=topic.name, partitions=sorted(indexes)))
+    topics.sort(key=lambda item: item.topic)
+    version = min(version, _HIGHEST)
+    return pack(">h", version) + ConsumerProtocolAssignment(assigned_partitions=topics).encode(version)
+
+
+def version_of(data: bytes) -> int:
+    """The version in front. Raises ProtocolError."""
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes of the embedded consumer protocol hold no version")
+    version: int = unpack_from(">h", data)[0]
+    if version < 0:
+        raise ProtocolError(f"The embedded consumer protocol has no version {version}")
+    return version
+
+
+def by_topic_id(topics: list[Any], image: TopicImage) -> Partitions:
+    """Topics with names and partitions, as far as they exist."""
+    found = {}
+    for item in topics:
+        topic = image.topic(item.topic)
+        if topic is not None and item.partitions:
+            found[topic.id] = frozenset(item.partitions)
+    return found
+
+
+def _read(kind: Any, data: bytes) -> Any:
+    # A newer version only adds fields at the end.
+    return Decoder(data, 2, -1).message(plan_of(kind, min(version_of(data), _HIGHEST)))
