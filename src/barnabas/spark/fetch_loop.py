@@ -29,6 +29,8 @@ CONSUMER_DEFAULTS = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "none",
     "allow.auto.create.topics": "false",
+    # All of a range exists. A fetch that waits is one beyond its end, and the next task's fetch would wait behind it.
+    "fetch.max.wait.ms": "10",
 }
 
 _consumers: ConsumerCache[Consumer] = ConsumerCache()
