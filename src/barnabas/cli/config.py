@@ -76,7 +76,9 @@ def show_or_change(args: argparse.Namespace) -> int:
     with admin_client(args) as admin:
         if changes:
             admin.incremental_alter_configs({resource: changes}, validate_only=args.dry_run)
-            note(f"{resource}: {'could be ' if args.dry_run else ''}changed: {_changes_text(changes)}")
+            print_rows(args.output, [{"name": n, "value": v} for n, v in changes.items()], ("name", "value"))
+            if args.dry_run:
+                note("nothing was changed")
             return 0
         entries = admin.describe_configs([resource])[resource]
     chosen = _chosen(entries, args.names, everything=args.all)
@@ -108,10 +110,6 @@ def _resource(kind: str, name: str) -> ConfigResource:
     if not name.isdecimal():
         raise IllegalArgumentError(f"broker {name!r}: give its id, which `barnabas cluster` shows, or `default`")
     return ConfigResource.broker(int(name))
-
-
-def _changes_text(changes: Mapping[str, str | None]) -> str:
-    return ", ".join(f"{name}={value}" if value is not None else f"{name} unset" for name, value in changes.items())
 
 
 def _chosen(entries: Mapping[str, ConfigEntry], names: list[str], *, everything: bool) -> list[ConfigEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from barnabas.cli.arguments import named_values
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer import Consumer
     from barnabas.client.producer.producer import Producer
 
-    C = TypeVar("C", AdminClient, Consumer, Producer[bytes, bytes])
+
+C = TypeVar("C")
 
 ENVIRONMENT = "BARNABAS_BOOTSTRAP_SERVERS"
 DEFAULT_SERVERS = "localhost:9092"
@@ -65,7 +66,8 @@ def admin_client(args: Namespace) -> AdminClient:
     from barnabas.client.admin.admin_client import AdminClient
 
     settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
-    return _checked(args, settings, AdminClient(settings))
+    client = AdminClient(settings)
+    return _checked(args, settings, client, client.close)
 
 
 def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> Consumer:
@@ -74,7 +76,8 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
 
     base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
     settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
-    return _checked(args, settings, Consumer(settings))
+    client = Consumer(settings)
+    return _checked(args, settings, client, client.close)
 
 
 def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, bytes]:
@@ -83,31 +86,36 @@ def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, by
 
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
     settings = client_settings(args, "producer", {**base, **defaults})
-    return _checked(args, settings, Producer(settings))
+    client: Producer[bytes, bytes] = Producer(settings)
+    return _checked(args, settings, client, lambda: client.close(0))
 
 
-def _checked(args: Namespace, settings: dict[str, Any], client: C) -> C:
+def _checked(args: Namespace, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
+    """The client, once the broker answers; made before, so that wrong settings are said first."""
     from barnabas.cli import logs
 
     logs.set_up(verbose=args.verbose)
     try:
         check_reachable(str(settings[_SERVERS]))
     except BaseException:
-        client.close()
+        close()
         raise
     return client
 
 
 def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
-    """Connect to one of the servers, to say at once what a client would find out by waiting.
+    """Have one of the servers answer, to say at once what a client would find out by waiting.
 
     Raises UnreachableError with what became of each.
     """
     from barnabas.client.bootstrap import parse_bootstrap_servers
     from barnabas.network.selector import Selector
+    from barnabas.protocol.framing import encode_request
+    from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
     nodes = {node.id: node for node in parse_bootstrap_servers(servers.split(","))}
     selector = Selector()
+    connected: set[int] = set()
     problems: dict[int, str] = {}
     now = time.monotonic()
     deadline = now + timeout
@@ -116,13 +124,19 @@ def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
             selector.connect(node.id, node.host, node.port)
         while len(problems) < len(nodes) and now < deadline:
             now = selector.poll(deadline - now, now)
-            if selector.connected:
+            if selector.completed_receives:
                 return
+            for node_id in selector.connected:
+                connected.add(node_id)
+                # Version 0, which every broker there ever was answers.
+                selector.send(node_id, [encode_request(ApiVersionsRequest(), 0, 0, "barnabas-cli")])
             problems.update({node_id: why.reason for node_id, why in selector.disconnected.items()})
     finally:
         selector.close_all()
     silence = f"no answer within {timeout:.0f} s"
     tried = "; ".join(f"{node.host}:{node.port} ({problems.get(node.id, silence)})" for node in nodes.values())
+    if connected:
+        raise UnreachableError(f"no Kafka broker answers at {tried}: something else listens there, or it expects TLS")
     raise UnreachableError(
         f"cannot connect to {tried}: start a broker with `barnabas up`, or name another with -b HOST:PORT"
     )

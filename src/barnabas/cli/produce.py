@@ -115,6 +115,8 @@ def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
     try:
         count = len(client.partitions_for(args.topic))
     except KafkaTimeoutError as problem:
+        # Nothing was sent, so there is nothing to wait for.
+        client.close(0)
         raise KafkaTimeoutError(f"{problem}; `barnabas topic create {args.topic}` creates it") from None
     _check_partition(args.partition, args.topic, count)
     return count
