@@ -59,8 +59,7 @@ class BrokerNode:
         Raises KafkaStorageError if the data directory cannot be used, for instance because another broker does.
         """
         state, metadata, config = self.state, self.metadata, self.config
-        self.logs.start(self._topic_settings, now_ms)
-        metadata.ensure_cluster_id(state.random)
+        self.logs.start(self._topic_settings, now_ms, self._identify)
         state.metadata = metadata
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
@@ -92,6 +91,9 @@ class BrokerNode:
         self.logs.close()
         self.metadata.close()
         self._store.close()
+
+    def _identify(self, cluster_id: str | None) -> tuple[str, int]:
+        return self.metadata.ensure_cluster_id(self.state.random, cluster_id), self.config.node_id
 
     def _topic_settings(self, topic: str) -> dict[str, object]:
         found = self.metadata.topic(topic)

@@ -12,7 +12,7 @@ import base64
 from collections.abc import Mapping
 
 from barnabas.broker.log.filesystem import FileSystem
-from barnabas.errors import KafkaError
+from barnabas.errors import KafkaError, KafkaStorageError
 from barnabas.protocol.topic_partition import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
@@ -24,6 +24,10 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 
 CURRENT_VERSION = 0
+META_PROPERTIES_VERSION = 1
+DATA_FORMAT = 1
+"""The version of all that lies in a data directory together; docs/data-format.md says what each one is."""
+_DATA_FORMAT = "barnabas.data.format"
 
 
 class CorruptCheckpointError(KafkaError):
@@ -115,15 +119,27 @@ def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes)
 
 
 class MetaProperties:
-    """`meta.properties`: the cluster, node and directory that the data belongs to."""
+    """`meta.properties`: the cluster, node and directory that the data belongs to, and the version of its format.
 
-    __slots__ = ("cluster_id", "directory_id", "node_id", "version")
+    `version` is that of the file, Apache Kafka's; `data_format` is ours (docs/data-format.md), 0 where Apache Kafka
+    wrote the file, which ignores that line.
+    """
 
-    def __init__(self, cluster_id: str | None, node_id: int, directory_id: bytes | None, version: int = 1) -> None:
+    __slots__ = ("cluster_id", "data_format", "directory_id", "node_id", "version")
+
+    def __init__(
+        self,
+        cluster_id: str | None,
+        node_id: int,
+        directory_id: bytes | None,
+        version: int = META_PROPERTIES_VERSION,
+        data_format: int = 0,
+    ) -> None:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.directory_id = directory_id
         self.version = version
+        self.data_format = data_format
 
     def encode(self) -> bytes:
         """The file's content, its lines sorted by name."""
@@ -132,7 +148,30 @@ class MetaProperties:
             fields["cluster.id"] = self.cluster_id
         if self.directory_id is not None:
             fields["directory.id"] = encode_uuid(self.directory_id)
+        if self.data_format:
+            fields[_DATA_FORMAT] = str(self.data_format)
         return "".join(f"{name}={fields[name]}\n" for name in sorted(fields)).encode()
+
+    def check_owner(self, path: str, cluster_id: str, node_id: int) -> None:
+        """Raise `KafkaStorageError` if the file at `path` says that the data is not this node's, or is too new."""
+        problem = None
+        if self.version > META_PROPERTIES_VERSION or self.data_format > DATA_FORMAT:
+            problem = (
+                f"was written by a newer version (version={self.version}, {_DATA_FORMAT}={self.data_format}; this one "
+                f"knows {META_PROPERTIES_VERSION} and {DATA_FORMAT}): upgrade barnabas"
+            )
+        elif self.cluster_id not in (None, cluster_id):
+            problem = (
+                f"belongs to the cluster {self.cluster_id}, and this broker to {cluster_id}: choose another directory, "
+                "or bring the metadata back that belongs to it"
+            )
+        elif self.node_id not in (-1, node_id):
+            problem = (
+                f"belongs to node {self.node_id}, and this is node {node_id}: set node.id={self.node_id}, "
+                "or choose another directory"
+            )
+        if problem is not None:
+            raise KafkaStorageError(f"the data directory of {path} {problem}")
 
 
 def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | None:
@@ -150,7 +189,10 @@ def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | 
         version = int(fields.get("version", "0"))
         node_id = int(fields.get("node.id" if version else "broker.id", "-1"))
         directory = fields.get("directory.id")
-        return MetaProperties(fields.get("cluster.id"), node_id, decode_uuid(directory) if directory else None, version)
+        directory_id = decode_uuid(directory) if directory else None
+        return MetaProperties(
+            fields.get("cluster.id"), node_id, directory_id, version, int(fields.get(_DATA_FORMAT, "0"))
+        )
     except ValueError as error:
         raise CorruptCheckpointError(f"{path} is malformed: {error}") from error
 

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
+    DATA_FORMAT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    META_PROPERTIES_VERSION,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     CorruptCheckpointError,
+    MetaProperties,
     OffsetCheckpointFile,
+    read_meta_properties,
     write_clean_shutdown_file,
     write_partition_metadata,
 )
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     import logging
 
 Settings = Mapping[str, object]
+Identify = Callable[[str | None], tuple[str, int]]
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
@@ -94,11 +100,18 @@ class LogManager:
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
-    def start(self, topic_settings: Callable[[str], Settings] | None = None, now_ms: int = 0) -> None:
+    def start(
+        self,
+        topic_settings: Callable[[str], Settings] | None = None,
+        now_ms: int = 0,
+        identify: Identify | None = None,
+    ) -> None:
         """Lock the directory (made if need be) and open every log in it, recovering those that were not closed.
 
-        `topic_settings(topic)` gives what a topic sets beside the defaults. Raises `KafkaStorageError` for a directory
-        that another broker uses, that cannot be read, or whose logs cannot be opened.
+        `topic_settings(topic)` gives what a topic sets beside the defaults. `identify(cluster_id)` gives the ids of
+        this cluster and node, and may adopt the cluster id that `meta.properties` names; without it the owner of the
+        directory is not checked. Raises `KafkaStorageError` for a directory that another broker uses or owns, that
+        cannot be read, or whose logs cannot be opened.
         """
         try:
             self.filesystem.make_directory(self.directory)
@@ -110,6 +123,8 @@ class LogManager:
         except OSError as error:
             raise KafkaStorageError(f"the data directory {self.directory} cannot be used: {error}") from error
         try:
+            if identify is not None:
+                self._check_owner(identify)
             self._load_logs(topic_settings or (lambda _topic: {}), now_ms)
         except OSError as error:
             self._unlock()
@@ -117,6 +132,22 @@ class LogManager:
         except BaseException:
             self._unlock()
             raise
+
+    def _check_owner(self, identify: Identify) -> None:
+        path = self._path(META_PROPERTIES)
+        try:
+            found = read_meta_properties(self.filesystem, path)
+        except CorruptCheckpointError as error:
+            raise KafkaStorageError(f"{error}; whose data this is cannot be told: repair the file") from error
+        cluster_id, node_id = identify(found.cluster_id if found is not None else None)
+        if found is not None:
+            found.check_owner(path, cluster_id, node_id)
+        directory_id = found.directory_id if found is not None else None
+        wanted = MetaProperties(
+            cluster_id, node_id, directory_id or self._random_bytes(16), META_PROPERTIES_VERSION, DATA_FORMAT
+        ).encode()
+        if found is None or found.encode() != wanted:
+            self.filesystem.replace(path, wanted, sync=True)
 
     def _load_logs(self, topic_settings: Callable[[str], Settings], now_ms: int) -> None:
         marker = self._path(CLEAN_SHUTDOWN_FILE)

@@ -82,10 +82,10 @@ class ClusterMetadata:
         found: str = self._values[_CLUSTER]["id"]
         return found
 
-    def ensure_cluster_id(self, random: random.Random) -> str:
-        """Give the cluster an id if it has none."""
+    def ensure_cluster_id(self, random: random.Random, known: str | None = None) -> str:
+        """Give the cluster an id if it has none: the one that its data directory names, or a new one."""
         if _CLUSTER not in self._values:
-            self._put(_CLUSTER, {"id": to_text(random_uuid(random))})
+            self._put(_CLUSTER, {"id": known or to_text(random_uuid(random))})
         return self.cluster_id
 
     def topic(self, name: str) -> TopicMetadata | None:
