@@ -41,6 +41,7 @@ class Run(NamedTuple):
     rows_read: int
     batches: int
     late_rows: int
+    records: dict[str, int]
     delays: list[dict[str, Any]]
     dead_letters: list[dict[str, Any]]
 
@@ -175,6 +176,7 @@ def run_pipeline(
         rows_read=rows_read(queries[0]),
         batches=len(queries[0].recentProgress),
         late_rows=late_rows(queries),
+        records=records_in(servers, topics),
         delays=read_back(servers, topics.delays, delay_of),
         dead_letters=read_back(servers, topics.dead_letters, dead_letter_of),
     )
@@ -208,11 +210,21 @@ def late_rows(queries: list[StreamingQuery]) -> int:
     )
 
 
+def records_in(servers: str, topics: Topics) -> dict[str, int]:
+    """How many records each topic holds."""
+    found = {}
+    with Consumer(bootstrap_servers=servers) as consumer:
+        for topic in topics:
+            partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic)]
+            found[topic] = sum(consumer.end_offsets(partitions).values())
+    return found
+
+
 def read_back(servers: str, topic: str, parse: Callable[[Any], dict[str, Any]]) -> list[dict[str, Any]]:
     """Read a whole topic with the consumer."""
     found: list[dict[str, Any]] = []
     with Consumer(topic, bootstrap_servers=servers, group_id="flights-demo", auto_offset_reset="earliest") as consumer:
-        partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic) or []]
+        partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic)]
         total = sum(consumer.end_offsets(partitions).values())
         while len(found) < total:
             found += [parse(record) for record in consumer.poll(timeout=1.0)]
@@ -265,6 +277,8 @@ def report(run: Run, tables: Tables, console: Console) -> bool:
         f"{run.batches} micro-batches and wrote {len(run.delays):,} windows; all within {run.seconds:.1f} s "
         f"({records / run.seconds:,.0f} records/s end to end)"
     )
+    where = ", ".join(f"[bold]{topic}[/] {count:,}" for topic, count in run.records.items())
+    console.print(f"records in the topics: {where}")
     wrong = verify(run, tables, console)
     for sentence in wrong:
         console.print(f"[red]wrong:[/] {sentence}", highlight=False)
