@@ -31,7 +31,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         compression.zstd.level delivery.timeout.ms enable.idempotence key.serializer linger.ms max.block.ms
         max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms
         partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
-        partitioner.ignore.keys retries value.serializer
+        partitioner.ignore.keys retries transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
+        value.serializer
         """
     ),
     "consumer": _names(

@@ -390,14 +390,15 @@ class RecordAppender:
     """The part of `RecordAccumulator` that every record passes."""
 
     topics = cython.declare(dict, visibility="public")
-    closed = cython.declare(cython.bint, visibility="public")
+    # What makes the error for records while none are taken.
+    refusal: Any = cython.declare(object, visibility="public")
     metadata_version = cython.declare(cython.longlong, visibility="public")
     _acquire: Any
     _release: Any
 
     def __init__(self, lock: Any) -> None:
         self.topics = {}
-        self.closed = False
+        self.refusal = None
         self.metadata_version = 0
         self._acquire = lock.acquire
         self._release = lock.release
@@ -413,8 +414,8 @@ class RecordAppender:
         on_delivery: Any,
         size: cython.Py_ssize_t,
     ) -> FutureRecordMetadata | None:
-        if self.closed:
-            raise IllegalStateError("The producer was closed while a record was being sent; the record was not taken")
+        if self.refusal is not None:
+            raise self.refusal()
         if not queue:
             return None
         last: AppendableBatch = queue[-1]

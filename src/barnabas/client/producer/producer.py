@@ -19,11 +19,13 @@ from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.producer_record import ProducerRecord
+from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.sender_thread import SenderThread
 from barnabas.client.producer.transaction_manager import TransactionManager
+from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import (
@@ -35,7 +37,6 @@ from barnabas.errors import (
     KafkaTimeoutError,
     name_of,
 )
-from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.builder import RecordBatchBuilder
 
@@ -52,7 +53,7 @@ DeliveryCallback = Callable[[RecordMetadata, "BaseException | None"], object]
 CLOSED = "The producer is closed; a closed producer takes no records, make a new one"
 
 
-class Producer(Generic[K, V]):
+class Producer(ProducerTransactions, Generic[K, V]):
     """Apache Kafka's KafkaProducer. Any number of threads may share one.
 
     `send()` puts a record into a batch on the caller's thread and returns at once; the Sender thread takes the batches
@@ -60,7 +61,8 @@ class Producer(Generic[K, V]):
     in order per partition (acks=all, enable.idempotence=true).
 
     Settings are Kafka's, as a dict with dots or as keywords: `Producer(bootstrap_servers="localhost:9092",
-    linger_ms=20, compression_type="zstd")`. Transactions are not supported yet: `transactional.id` is refused.
+    linger_ms=20, compression_type="zstd")`. With a `transactional.id` records are sent in transactions:
+    `init_transactions()` once, then `with producer.transaction(): ...`.
 
     Raises `ConfigError` for settings that are unknown, out of range or contradictory.
     """
@@ -87,16 +89,31 @@ class Producer(Generic[K, V]):
             max_in_flight_requests_per_connection=settled.get_int(IN_FLIGHT), random=rng,
         )  # fmt: skip
         self._metrics = ProducerMetrics()
-        manager = TransactionManager() if settled.idempotent else None
+        self._transactions = self._make_transactions(settled, rng)
+        manager = self._transactions or (TransactionManager() if settled.idempotent else None)
         self._accumulator = self._make_accumulator(settled, manager, rng)
         self._metadata.add_listener(self._accumulator.metadata_changed)
+        if self._transactions is not None:
+            self._transactions.refuse_records_by(self._accumulator.refuse)
         sender = Sender(
             self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics, manager
         )
         self._send_path = self._make_send_path(settled)
-        self._thread = SenderThread(sender, self._accumulator, settled.client_id)
+        self._thread = SenderThread(sender, self._accumulator, settled.client_id, self._max_block)
         self._thread.start()
         lifetime.watch(self)
+
+    def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionalManager | None:
+        if config.transactional_id is None:
+            return None
+        two_phases = config.get_bool("transaction.two.phase.commit.enable")
+        return TransactionalManager(
+            config.transactional_id,
+            2**31 - 1 if two_phases else config.get_int("transaction.timeout.ms"),
+            config.retry_backoff(rng),
+            self._client.api_versions,
+            two_phases,
+        )
 
     def _make_accumulator(
         self, config: ProducerConfig, manager: TransactionManager | None, rng: random.Random
@@ -106,9 +123,7 @@ class Producer(Generic[K, V]):
             batch_size=config.get_int("batch.size"),
             linger=config.get_seconds("linger.ms"),
             delivery_timeout=config.delivery_timeout,
-            retry_backoff=ExponentialBackoff(
-                config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), rng
-            ),
+            retry_backoff=config.retry_backoff(rng),
             buffer_pool=BufferPool(config.get_int("buffer.memory"), time.monotonic),
             new_builder=partial(_new_builder, codec, level),
             clock=time.monotonic,

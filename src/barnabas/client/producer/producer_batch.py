@@ -57,6 +57,7 @@ class ProducerBatch(AppendableBatch):
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
         self.sequence_has_been_reset = False
         self.uncompressed_size = 0
         self._leader_epoch: int | None = None
@@ -102,7 +103,7 @@ class ProducerBatch(AppendableBatch):
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
         if self._records is None:
-            self.builder.set_producer_state(producer_id, producer_epoch, base_sequence)
+            self.builder.set_producer_state(producer_id, producer_epoch, base_sequence, self.is_transactional)
         else:
             # The old bytes may be on their way to a socket, so the new ones are a copy.
             rewritten = bytearray(self._records)
@@ -207,6 +208,7 @@ class ProducerBatch(AppendableBatch):
         for part in parts:
             part.close_for_record_appends()
             part.created_at = self.created_at
+            part.is_transactional = self.is_transactional
             if self.has_sequence:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = increment_sequence(sequence, part.record_count)

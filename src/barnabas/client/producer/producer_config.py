@@ -10,6 +10,7 @@ from barnabas.client.producer.partitioner import BY_NAME
 from barnabas.client.producer.sender import SenderConfig
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
+from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSource
 
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE = 5
 IN_FLIGHT = "max.in.flight.requests.per.connection"
@@ -27,20 +28,35 @@ class ProducerConfig(ClientConfig):
     KEY_SERIALIZER_CLASS_CONFIG = "key.serializer"
     VALUE_SERIALIZER_CLASS_CONFIG = "value.serializer"
 
-    __slots__ = ("acks", "client_id", "delivery_timeout", "idempotent")
+    __slots__ = ("acks", "client_id", "delivery_timeout", "idempotent", "transactional_id")
 
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
         super().__init__("producer", properties, keywords)
         acks = self.get_str("acks").lower()
+        self.transactional_id = self._check_transactional_id()
         self.acks = -1 if acks == "all" else int(acks)
         self.idempotent = self._check_idempotence()
         self.delivery_timeout = self._check_delivery_timeout()
-        self.client_id = self.get_str("client.id") or f"producer-{next(_numbers)}"
+        self.client_id = self.get_str("client.id") or f"producer-{self.transactional_id or next(_numbers)}"
+
+    def _check_transactional_id(self) -> str | None:
+        transactional_id: str | None = self["transactional.id"]
+        if self.get_bool("transaction.two.phase.commit.enable"):
+            if transactional_id is None:
+                raise ConfigError("transaction.two.phase.commit.enable=true needs a transactional.id")
+            if self.is_given("transaction.timeout.ms"):
+                raise ConfigError(
+                    "transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable=true: a prepared "
+                    "transaction waits until it is completed"
+                )
+        return transactional_id
 
     def _check_idempotence(self) -> bool:
         if not self.get_bool("enable.idempotence"):
+            if self.transactional_id is not None:
+                raise ConfigError("transactional.id needs enable.idempotence=true, which is the default")
             return False
-        asked_for = self.is_given("enable.idempotence")
+        asked_for = self.is_given("enable.idempotence") or self.transactional_id is not None
         if self.get_int(IN_FLIGHT) > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
             raise ConfigError(
                 f"{IN_FLIGHT}={self.get_int(IN_FLIGHT)}: the idempotent producer allows at most "
@@ -51,7 +67,7 @@ class ProducerConfig(ClientConfig):
             if is_so and asked_for:
                 raise ConfigError(
                     f"{conflict} and enable.idempotence=true contradict each other: the idempotent producer needs "
-                    "acks=all and retries"
+                    "acks=all and retries, and so does the transactional one"
                 )
         # Who set only acks or retries gets what they asked for, without idempotence.
         return not any(is_so for _, is_so in conflicts)
@@ -66,6 +82,10 @@ class ProducerConfig(ClientConfig):
                 )
             delivery = least
         return delivery / 1000
+
+    def retry_backoff(self, rng: RandomSource) -> ExponentialBackoff:
+        """How long to wait before something is tried again."""
+        return ExponentialBackoff(self.get_seconds("retry.backoff.ms"), self.get_seconds("retry.backoff.max.ms"), rng)
 
     def sender_config(self) -> SenderConfig:
         """What the Sender reads."""

@@ -71,6 +71,7 @@ class RecordAccumulator(RecordAppender):
     ) -> None:
         self._lock = threading.Lock()
         super().__init__(self._lock)
+        self.closed = False
         self.batch_size = max(1, batch_size)
         self.delivery_timeout = delivery_timeout
         self.free = buffer_pool
@@ -223,8 +224,8 @@ class RecordAccumulator(RecordAppender):
                 self.free.allocate(more, max_time_to_block)
                 allocated += more
             with self._lock:
-                if self.closed:
-                    raise IllegalStateError("The producer was closed while a table was being sent")
+                if self.refusal is not None:
+                    raise self.refusal()
                 chosen = self._settle_partition(info, partition, cluster)
                 batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), allocated)
                 batch.record_count = builder.record_count
@@ -263,7 +264,7 @@ class RecordAccumulator(RecordAppender):
         ready_nodes: dict[int, Any] = {}
         unknown: set[str] = set()
         delay = NEVER
-        rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0
+        rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0 or self._is_completing()
         with self._lock:
             for tp, queue in self._filled.items():
                 leader = cluster.leader_for(tp)
@@ -284,6 +285,9 @@ class RecordAccumulator(RecordAppender):
                     delay = min(delay, wait)
             self._load.maybe_update(self._filled, self.topics, cluster, now)
         return ReadyCheckResult(ready_nodes, delay, unknown)
+
+    def _is_completing(self) -> bool:
+        return self._transaction_manager is not None and self._transaction_manager.is_completing
 
     def _may_send(self, batch: ProducerBatch) -> bool:
         return self._transaction_manager is None or self._transaction_manager.may_send(batch)
@@ -446,6 +450,11 @@ class RecordAccumulator(RecordAppender):
         """Whether batches wait to be drained."""
         return bool(self._filled)
 
+    def undrained_partitions(self) -> list[TopicPartition]:
+        """The partitions with batches that wait to be drained."""
+        with self._lock:
+            return list(self._filled)
+
     def has_incomplete(self) -> bool:
         """Whether any batch has no result yet, drained or not."""
         return bool(self._incomplete)
@@ -488,10 +497,17 @@ class RecordAccumulator(RecordAppender):
         with self._lock:
             return sum(batch.record_count for batch in self._incomplete)
 
+    def refuse(self, why: Callable[[], KafkaError] | None) -> None:
+        """Raise `why()` for every record from now on; None takes records again. A closed producer stays closed."""
+        with self._lock:
+            if not self.closed:
+                self.refusal = why
+
     def close(self) -> None:
         """Take no more records; who waits for memory gets an error."""
         with self._lock:
             self.closed = True
+            self.refusal = _closed
         self.free.close()
 
     def abort_incomplete_batches(self, reason: KafkaError) -> int:
@@ -522,6 +538,10 @@ class RecordAccumulator(RecordAppender):
 
 
 _DOES_NOT_FIT = object()
+
+
+def _closed() -> KafkaError:
+    return IllegalStateError("The producer was closed while a record was being sent; the record was not taken")
 
 
 def _leader_epoch(cluster: Any, tp: TopicPartition) -> int | None:

@@ -6,6 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.client.producer.transactional_manager import TransactionalManager
+from barnabas.client.producer.transactional_request_sender import TransactionalRequestSender
 from barnabas.errors import (
     ClusterAuthorizationError,
     DuplicateSequenceError,
@@ -35,6 +37,8 @@ log = logging.getLogger("barnabas.producer")
 # Below this version topics go by name, from it on by id (KIP-516).
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_TOPIC_ID = bytes(16)
+# From the next version on a partition's leader adds it to the transaction by itself (KIP-890).
+LAST_VERSION_OF_TRANSACTIONS_V1 = 11
 _NEVER = float("inf")
 
 
@@ -83,6 +87,13 @@ class Sender:
         self._config = config
         self._metrics = metrics
         self._transaction_manager = transaction_manager
+        self._transactional: TransactionalRequestSender | None = None
+        self._transactional_id: str | None = None
+        if isinstance(transaction_manager, TransactionalManager):
+            self._transactional_id = transaction_manager.transactional_id
+            self._transactional = TransactionalRequestSender(
+                client, metadata, accumulator, transaction_manager, config.request_timeout
+            )
         self._in_flight_batches: dict[TopicPartition, list[ProducerBatch]] = {}
         self._next_in_flight_expiry = _NEVER
         self._next_producer_id_attempt = 0.0
@@ -97,6 +108,9 @@ class Sender:
                 self._client.poll(self._config.retry_backoff, now)
                 return
             manager.bump_epoch_and_reset_id_if_needed()
+            if self._transactional is not None:
+                self._client.poll(min(self._transactional.step(now), self.send_producer_data(now)), now)
+                return
             if not manager.has_producer_id:
                 self._maybe_request_producer_id(manager, now)
                 self._expire_batches(now)
@@ -107,6 +121,12 @@ class Sender:
     def has_work(self) -> bool:
         """Whether anything waits to be sent or answered."""
         return self._accumulator.has_incomplete() or self._client.in_flight_request_count() > 0
+
+    @property
+    def transactions(self) -> TransactionalManager | None:
+        """The transactions of a transactional producer."""
+        manager = self._transaction_manager
+        return manager if isinstance(manager, TransactionalManager) else None
 
     def wakeup(self) -> None:
         """End the turn under way early; from any thread."""
@@ -119,7 +139,7 @@ class Sender:
     # The producer id
 
     def _maybe_request_producer_id(self, manager: TransactionManager, now: float) -> None:
-        from barnabas.client.producer.transaction_manager import State
+        from barnabas.client.producer.transaction_state import State
         from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
         if manager.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:
@@ -212,6 +232,7 @@ class Sender:
 
         def build(version: int) -> ProduceRequest:
             return ProduceRequest(
+                transactional_id=self._transactional_id,
                 acks=self._config.acks,
                 timeout_ms=int(self._config.request_timeout * 1000),
                 topic_data=[
@@ -223,6 +244,8 @@ class Sender:
         low, high = ProduceRequest.VALID_VERSIONS
         if NO_TOPIC_ID in ids.values():
             high = min(high, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+        if self._transactional is not None and not self._transactional.is_v2:
+            high = LAST_VERSION_OF_TRANSACTIONS_V1
         request = self._client.new_client_request(
             node_id,
             RequestBuilder(ProduceRequest.API_KEY, build, low, high),

@@ -22,12 +22,15 @@ class SenderThread(threading.Thread):
     It keeps no reference to the Producer, so that a forgotten producer can be collected.
     """
 
-    def __init__(self, sender: Sender, accumulator: RecordAccumulator, client_id: str) -> None:
+    def __init__(
+        self, sender: Sender, accumulator: RecordAccumulator, client_id: str, abort_timeout: float = 60.0
+    ) -> None:
         super().__init__(name=f"kafka-producer-network-thread | {client_id}", daemon=True)
         self._sender = sender
         self._accumulator = accumulator
         self._running = True
         self._forced = False
+        self._abort_timeout = abort_timeout
 
     def run(self) -> None:
         """Send until closed. However it ends, no record is left without a result."""
@@ -36,8 +39,11 @@ class SenderThread(threading.Thread):
                 self._turn()
             while not self._forced and self._sender.has_work():
                 self._turn()
+            self._abort_transaction()
         finally:
             self._accumulator.close()
+            if self._sender.transactions is not None:
+                self._sender.transactions.fail_waiting(KafkaError("The producer was closed before this was done"))
             lost = self._accumulator.abort_incomplete_batches(
                 KafkaError(
                     "The producer was closed before the record was acknowledged; it may or may not be stored. "
@@ -47,6 +53,19 @@ class SenderThread(threading.Thread):
             if lost:
                 log.warning("%s: closed with %d records not acknowledged, each has failed", self.name, lost)
             self._sender.close()
+
+    def _abort_transaction(self) -> None:
+        """Abort what nobody committed, so that no reader waits for it until the broker's time is over."""
+        manager = self._sender.transactions
+        deadline = time.monotonic() + self._abort_timeout
+        while manager is not None and manager.has_ongoing_transaction and not self._forced:
+            if time.monotonic() >= deadline:
+                log.warning("%s: closed before the transaction was aborted; the broker will abort it", self.name)
+                return
+            if not manager.is_completing:
+                log.info("%s: aborting the open transaction, as the producer is closed", self.name)
+                manager.begin_abort()
+            self._turn()
 
     def _turn(self) -> None:
         try:

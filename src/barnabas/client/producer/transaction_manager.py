@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
-
 from barnabas.client.producer.producer_batch import NO_SEQUENCE, ProducerBatch, increment_sequence
+from barnabas.client.producer.transaction_state import NONE, ProducerIdAndEpoch, State
+from barnabas.client.producer.txn_partition_entry import TxnPartitionEntry, is_later
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
@@ -22,70 +21,6 @@ from barnabas.protocol.topic_partition import TopicPartition
 MAX_EPOCH = 2**15 - 1
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """Who writes, and in which incarnation; (-1, -1) is nobody."""
-
-    producer_id: int
-    epoch: int
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the broker has given the id."""
-        return self.producer_id >= 0
-
-
-NONE = ProducerIdAndEpoch(-1, -1)
-
-
-class State(Enum):
-    """Whether the producer has an id."""
-
-    UNINITIALIZED = "uninitialized"
-    INITIALIZING = "initializing"
-    READY = "ready"
-    FATAL_ERROR = "fatal error"
-
-
-class PartitionEntry:
-    """Sequence numbers of one partition: the next one, the last acknowledged, and the batches under way in order."""
-
-    __slots__ = ("in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence", "producer")
-
-    def __init__(self) -> None:
-        self.producer = NONE
-        self.next_sequence = 0
-        self.last_acked_sequence = NO_SEQUENCE
-        self.last_acked_offset = -1
-        self.in_flight: list[ProducerBatch] = []
-
-    @property
-    def first_unacked_sequence(self) -> int:
-        """What follows the last acknowledged number."""
-        return 0 if self.last_acked_sequence == NO_SEQUENCE else increment_sequence(self.last_acked_sequence, 1)
-
-    def add(self, batch: ProducerBatch) -> None:
-        """Note a batch under way, in the order of epoch and sequence."""
-        at = len(self.in_flight)
-        while at > 0 and _comes_after(self.in_flight[at - 1], batch):
-            at -= 1
-        self.in_flight.insert(at, batch)
-
-    def remove(self, batch: ProducerBatch) -> None:
-        """Forget a batch that ended."""
-        if batch in self.in_flight:
-            self.in_flight.remove(batch)
-
-    def start_sequences_at_beginning(self, producer: ProducerIdAndEpoch) -> None:
-        """Number the batches under way anew from 0, for a new id or epoch."""
-        sequence = 0
-        for batch in self.in_flight:
-            batch.reset_producer_state(producer.producer_id, producer.epoch, sequence)
-            sequence = increment_sequence(sequence, batch.record_count)
-        self.producer = producer
-        self.next_sequence = sequence
-        self.last_acked_sequence = NO_SEQUENCE
-
-
 class TransactionManager:
     """The idempotent producer's state: one id and epoch, and an entry per partition that was written to.
 
@@ -97,10 +32,15 @@ class TransactionManager:
         self.state = State.UNINITIALIZED
         self.producer = NONE
         self.last_error: KafkaError | None = None
-        self._entries: dict[TopicPartition, PartitionEntry] = {}
+        self._entries: dict[TopicPartition, TxnPartitionEntry] = {}
         self._unresolved: dict[TopicPartition, int] = {}
         self._epoch_bump_required = False
         self._to_rewrite: set[TopicPartition] = set()
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a transaction is being ended, so that its batches must leave at once."""
+        return False
 
     # The producer id
 
@@ -165,10 +105,10 @@ class TransactionManager:
 
     # Sequence numbers
 
-    def _entry(self, tp: TopicPartition) -> PartitionEntry:
+    def _entry(self, tp: TopicPartition) -> TxnPartitionEntry:
         entry = self._entries.get(tp)
         if entry is None:
-            entry = self._entries[tp] = PartitionEntry()
+            entry = self._entries[tp] = TxnPartitionEntry()
         return entry
 
     def may_send(self, first: ProducerBatch) -> bool:
@@ -225,7 +165,7 @@ class TransactionManager:
         entry = self._entry(batch.topic_partition)
         if (batch.producer_id, batch.producer_epoch) == entry.producer:
             last = batch.last_sequence
-            if entry.last_acked_sequence == NO_SEQUENCE or _is_later(last, entry.last_acked_sequence):
+            if entry.last_acked_sequence == NO_SEQUENCE or is_later(last, entry.last_acked_sequence):
                 entry.last_acked_sequence = last
         if base_offset >= 0:
             entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.record_count - 1)
@@ -259,7 +199,7 @@ class TransactionManager:
         """A batch that had been sent expired: whether the broker stored it only later answers can tell."""
         following = increment_sequence(batch.last_sequence, 1)
         known = self._unresolved.get(batch.topic_partition)
-        if known is None or _is_later(following, known):
+        if known is None or is_later(following, known):
             self._unresolved[batch.topic_partition] = following
 
     def maybe_resolve_sequences(self) -> None:
@@ -279,7 +219,7 @@ class TransactionManager:
         return sequence == self._entry(tp).first_unacked_sequence
 
     def _is_ahead(self, tp: TopicPartition, sequence: int) -> bool:
-        return _is_later(sequence, self._entry(tp).first_unacked_sequence)
+        return is_later(sequence, self._entry(tp).first_unacked_sequence)
 
     def can_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
         """Whether to send the batch again; asks for a higher epoch where its numbers make no sense any more."""
@@ -307,13 +247,3 @@ class TransactionManager:
                 self._request_epoch_bump(tp)
         elif unresolved == batch.base_sequence:
             self._request_epoch_bump(tp)
-
-
-def _is_later(one: int, other: int) -> bool:
-    # Sequence numbers wrap at 2**31: the later one is less than half of the circle ahead.
-    return 0 < (one - other) & 0x7FFFFFFF < 1 << 30
-
-
-def _comes_after(one: ProducerBatch, other: ProducerBatch) -> bool:
-    mine, theirs = (one.producer_id, one.producer_epoch), (other.producer_id, other.producer_epoch)
-    return mine > theirs if mine != theirs else _is_later(one.base_sequence, other.base_sequence)

@@ -1,0 +1,99 @@
+"""Brings the requests of a transactional producer to their brokers; a part of the Sender."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import TransactionAbortedError
+
+if TYPE_CHECKING:
+    from barnabas.client.producer.record_accumulator import RecordAccumulator
+    from barnabas.client.producer.transactional_manager import TransactionalManager
+    from barnabas.client.producer.transactional_requests import TransactionalRequest
+    from barnabas.network.node import Node
+
+_NEVER = float("inf")
+
+
+class TransactionalRequestSender:
+    """Sends one request at a time; batches go on meanwhile, as far as `TransactionalManager.may_send` lets them."""
+
+    def __init__(
+        self,
+        client: Any,
+        metadata: Any,
+        accumulator: RecordAccumulator,
+        manager: TransactionalManager,
+        request_timeout: float,
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._manager = manager
+        self._request_timeout = request_timeout
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether the transaction follows transaction version 2 (KIP-890)."""
+        return self._manager.is_v2
+
+    def step(self, now: float) -> float:
+        """Send the next request if it may go; returns in how many seconds to look again."""
+        manager = self._manager
+        denied = manager.authorization_failed()
+        if denied is not None:
+            self._accumulator.abort_batches(denied)
+        manager.add_partitions(self._accumulator.undrained_partitions())
+        if manager.is_aborting:
+            self._drop_unsent_batches()
+        if manager.in_flight is not None:
+            return _NEVER
+        request = manager.next_request(self._accumulator.has_incomplete())
+        if request is None:
+            return _NEVER
+        if now < request.retry_at:
+            return request.retry_at - now
+        node = self._node_for(request, now)
+        return 0.0 if node is None else self._send_to(node, request, now)
+
+    def _drop_unsent_batches(self) -> None:
+        if self._accumulator.has_undrained():
+            reason = self._manager.last_error or TransactionAbortedError()
+            self._accumulator.abort_batches(reason, lambda batch: not batch.has_sequence)
+
+    def _node_for(self, request: TransactionalRequest, now: float) -> Node | None:
+        """The broker for the request; None when another request, or the next turn, has to find it."""
+        if request.COORDINATOR is not None:
+            node = self._manager.coordinator(request)
+            if node is None:
+                self._manager.look_up_coordinator(request)
+            return node
+        found: Node | None = self._client.least_loaded_node(now)
+        if found is None:
+            self._metadata.request_update()
+            self._put_off(request, now)
+        return found
+
+    def _put_off(self, request: TransactionalRequest, now: float) -> None:
+        self._manager.take(request)
+        self._manager.in_flight = None
+        self._manager.retry(request, now)
+
+    def _send_to(self, node: Node, request: TransactionalRequest, now: float) -> float:
+        client = self._client
+        if not client.ready(node, now):
+            error = client.authentication_error(node)
+            if error is not None:
+                self._manager.transition_to_fatal_error(error)
+            elif client.connection_failed(node):
+                if request.COORDINATOR is not None:
+                    self._manager.look_up_coordinator(request, now)
+                else:
+                    self._put_off(request, now)
+            return float(client.poll_delay(node, now))
+        sent = client.new_client_request(
+            node.id, request.build(), now, timeout=self._request_timeout, callback=request.on_complete
+        )
+        self._manager.take(request)
+        client.send(sent, now)
+        return _NEVER

@@ -1,0 +1,483 @@
+# ruff: noqa: D102  (what overrides a method of TransactionalRequest is documented there)
+"""The requests of a transactional producer: what each says, and what each possible answer means.
+
+The tables say what becomes of an error; what stands in none of them is tried again if it is retriable, and is the
+producer's end if not. They are those of Kafka's TransactionManager 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from barnabas import errors
+from barnabas.client.producer.transaction_state import PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
+from barnabas.errors import KafkaError, for_code
+from barnabas.network.client_request import RequestBuilder
+from barnabas.network.node import Node
+from barnabas.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from barnabas.protocol.messages.end_txn_request import EndTxnRequest
+from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from barnabas.client.producer.transactional_manager import TransactionalManager
+    from barnabas.network.client_request import ClientResponse
+
+GROUP, TRANSACTION = 0, 1
+"""The two kinds of coordinators, by their number in FindCoordinator."""
+
+# In which order requests leave that wait at the same time.
+FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS_OR_OFFSETS, END_TXN, EPOCH_BUMP = range(5)
+
+# The last versions without transaction version 2 (KIP-890), the first ones with two-phase commit (KIP-939), and the
+# last AddPartitionsToTxn for clients.
+LAST_END_TXN_V1 = 4
+LAST_TXN_OFFSET_COMMIT_V1 = 4
+LAST_ADD_PARTITIONS_OF_CLIENTS = 3
+LAST_INIT_PRODUCER_ID_WITHOUT_2PC = 5
+FIRST_FIND_COORDINATOR_OF_SEVERAL = 4
+
+# Seconds before a transaction's first partition is tried again while the last one is still being ended (KAFKA-5482).
+FIRST_PARTITION_BACKOFF = 0.02
+
+
+class Action(Enum):
+    """What the producer does about an error."""
+
+    RETRY = "send again after a while"
+    FIND_COORDINATOR = "look for the coordinator, then send again"
+    ABORT = "only aborting helps"
+    ABORT_AND_BUMP = "only aborting with a new epoch helps"
+    FENCED = "another producer has taken over"
+    FATAL = "the producer cannot go on"
+
+
+_COMMON: dict[type[KafkaError], Action] = {
+    errors.CoordinatorNotAvailableError: Action.FIND_COORDINATOR,
+    errors.NotCoordinatorError: Action.FIND_COORDINATOR,
+    # What older coordinators say instead of PRODUCER_FENCED.
+    errors.InvalidProducerEpochError: Action.FENCED,
+    errors.ProducerFencedError: Action.FENCED,
+    errors.UnknownProducerIdError: Action.ABORT_AND_BUMP,
+    errors.TransactionAbortableError: Action.ABORT,
+    errors.GroupAuthorizationError: Action.ABORT,
+}
+_INIT_PRODUCER_ID = {
+    **_COMMON,
+    errors.UnknownProducerIdError: Action.FATAL,
+    errors.TransactionalIdAuthorizationError: Action.ABORT,
+    errors.ClusterAuthorizationError: Action.ABORT,
+}
+_FIND_COORDINATOR: dict[type[KafkaError], Action] = {
+    errors.GroupAuthorizationError: Action.ABORT,
+    errors.TransactionAbortableError: Action.ABORT,
+}
+_TXN_OFFSET_COMMIT = {
+    **_COMMON,
+    errors.UnknownProducerIdError: Action.FATAL,
+    errors.KafkaTimeoutError: Action.FIND_COORDINATOR,
+    errors.FencedInstanceIdError: Action.ABORT,
+    errors.UnknownMemberIdError: Action.ABORT,
+    errors.IllegalGenerationError: Action.ABORT,
+    errors.StaleMemberEpochError: Action.ABORT,
+}
+# An abort that only aborting helps against would go in circles.
+_END_ABORT = {**_COMMON, errors.TransactionAbortableError: Action.FATAL}
+_NOT_A_MEMBER = (errors.UnknownMemberIdError, errors.IllegalGenerationError, errors.StaleMemberEpochError)
+
+
+class TransactionalRequest:
+    """A request that waits or is on its way; the manager sends one at a time. `result` is what the application awaits.
+
+    Lives under the manager's lock; `build` and `handle` run in the Sender thread.
+    """
+
+    NAME: ClassVar[str]
+    PRIORITY: ClassVar[int] = ADD_PARTITIONS_OR_OFFSETS
+    COORDINATOR: ClassVar[int | None] = TRANSACTION
+    ERRORS: Mapping[type[KafkaError], Action] = _COMMON
+
+    def __init__(self, manager: TransactionalManager, result: TransactionalRequestResult | None = None) -> None:
+        self.manager = manager
+        self.result = result or TransactionalRequestResult(self.NAME)
+        self.priority = self.PRIORITY
+        self.attempts = 0
+        self.retry_at = 0.0
+        self.producer = manager.producer
+
+    @property
+    def coordinator_key(self) -> str:
+        """Whose coordinator it is sent to."""
+        return self.manager.transactional_id
+
+    @property
+    def is_end_txn(self) -> bool:
+        """Whether it ends the transaction, so that all batches must have their results before."""
+        return False
+
+    def build(self) -> RequestBuilder:
+        """The request, for the versions that can say it."""
+        raise NotImplementedError
+
+    def handle(self, message: Any, now: float) -> None:
+        """Act on the answer."""
+        raise NotImplementedError
+
+    def on_complete(self, response: ClientResponse) -> None:
+        """The request's callback in the NetworkClient."""
+        manager = self.manager
+        with manager.lock:
+            manager.in_flight = None
+            if manager.has_fatal_error:
+                self.result.fail(manager.api_error())
+            elif response.message is not None:
+                manager.guard(self.handle, response.message, response.received_at)
+            elif response.version_mismatch:
+                self.fail(Action.FATAL, self.unsupported(response.error))
+            else:
+                if self.COORDINATOR is not None:
+                    manager.look_up_coordinator(self)
+                manager.retry(self, response.received_at)
+
+    def unsupported(self, error: KafkaError | None) -> KafkaError:
+        """The error for a broker that knows no version of the request that will do."""
+        return errors.UnsupportedVersionError(f"{self.NAME}: {error}")
+
+    def act_on(self, error: KafkaError, now: float) -> None:
+        """What the table says about the error."""
+        action = self.action_for(error)
+        if action is Action.FIND_COORDINATOR:
+            self.manager.look_up_coordinator(self)
+        if action in (Action.FIND_COORDINATOR, Action.RETRY):
+            self.manager.retry(self, now)
+        else:
+            self.fail(action, error)
+
+    def action_for(self, error: KafkaError) -> Action:
+        """The table's line, or what holds for errors that stand in none."""
+        return self.ERRORS.get(type(error)) or (Action.RETRY if error.retriable else Action.FATAL)
+
+    def fail(self, action: Action, error: KafkaError) -> None:
+        """End with this error, and take the producer to the state that goes with it."""
+        manager = self.manager
+        if action is Action.FENCED:
+            error = manager.fenced_error()
+        if action is Action.ABORT_AND_BUMP:
+            action = Action.ABORT if manager.can_handle_abortable_error else Action.FATAL
+            manager.note_epoch_bump_needed()
+        if action is Action.ABORT:
+            manager.transition_to_abortable_error(error)
+        else:
+            manager.transition_to_fatal_error(error)
+        self.result.fail(error)
+
+
+class FindCoordinator(TransactionalRequest):
+    """Asks any broker which one coordinates a transactional id, or a consumer group."""
+
+    NAME = "FindCoordinator"
+    PRIORITY = FIND_COORDINATOR
+    COORDINATOR = None
+    ERRORS = _FIND_COORDINATOR
+
+    def __init__(self, manager: TransactionalManager, key_type: int, key: str) -> None:
+        super().__init__(manager)
+        self.key_type = key_type
+        self.key = key
+
+    def build(self) -> RequestBuilder:
+        def build(version: int) -> FindCoordinatorRequest:
+            if version < FIRST_FIND_COORDINATOR_OF_SEVERAL:
+                return FindCoordinatorRequest(key=self.key, key_type=self.key_type)
+            return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=[self.key])
+
+        low, high = FindCoordinatorRequest.VALID_VERSIONS
+        return RequestBuilder(FindCoordinatorRequest.API_KEY, build, max(low, 1), high)
+
+    def handle(self, message: Any, now: float) -> None:
+        found = message.coordinators[0] if message.coordinators else message
+        if found.error_code:
+            what = "group" if self.key_type == GROUP else "transactional.id"
+            error = for_code(found.error_code)
+            self.act_on(type(error)(f"No coordinator for {what} {self.key!r}: {found.error_message or error}"), now)
+            return
+        self.manager.coordinators[self.key_type, self.key] = Node(found.node_id, found.host, found.port)
+        self.result.done()
+
+
+class InitProducerId(TransactionalRequest):
+    """Gets the producer id and a new epoch, which fences older producers of the id and aborts what they left."""
+
+    NAME = "InitProducerId"
+    PRIORITY = INIT_PRODUCER_ID
+    ERRORS = _INIT_PRODUCER_ID
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        operation: str,
+        is_epoch_bump: bool = False,
+        keep_prepared_txn: bool = False,
+    ) -> None:
+        super().__init__(manager, TransactionalRequestResult(operation))
+        self.is_epoch_bump = is_epoch_bump
+        self.keep_prepared_txn = keep_prepared_txn
+        if is_epoch_bump:
+            self.priority = EPOCH_BUMP
+        else:
+            self.producer = ProducerIdAndEpoch(-1, -1)
+
+    def build(self) -> RequestBuilder:
+        manager = self.manager
+        two_phases = manager.two_phase_commit
+        message = InitProducerIdRequest(
+            transactional_id=manager.transactional_id,
+            transaction_timeout_ms=manager.transaction_timeout_ms,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            enable2_pc=two_phases,
+            keep_prepared_txn=self.keep_prepared_txn,
+        )
+        low, high = InitProducerIdRequest.VALID_VERSIONS
+        low, high = (LAST_INIT_PRODUCER_ID_WITHOUT_2PC + 1, high) if two_phases else (low, high - 1)
+        return RequestBuilder(InitProducerIdRequest.API_KEY, lambda _: message, low, high)
+
+    def unsupported(self, error: KafkaError | None) -> KafkaError:
+        if not self.manager.two_phase_commit:
+            return super().unsupported(error)
+        return errors.UnsupportedVersionError(
+            f"The broker offers no two-phase commit (KIP-939; transaction.two.phase.commit.enable): {error}"
+        )
+
+    def handle(self, message: Any, now: float) -> None:
+        if message.error_code:
+            self.act_on(for_code(message.error_code), now)
+            return
+        manager = self.manager
+        kept = PreparedTxnState(message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch)
+        manager.start_epoch(ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
+        if self.keep_prepared_txn and kept.producer_id >= 0:
+            manager.resume_prepared(kept)
+        else:
+            manager.transition_to(State.READY)
+        self.result.done()
+
+
+class AddPartitionsToTxn(TransactionalRequest):
+    """Tells the coordinator to which partitions the transaction will write; not needed in transaction version 2."""
+
+    NAME = "AddPartitionsToTxn"
+
+    def __init__(self, manager: TransactionalManager, partitions: frozenset[TopicPartition]) -> None:
+        super().__init__(manager)
+        self.partitions = partitions
+
+    def build(self) -> RequestBuilder:
+        by_topic: dict[str, list[int]] = {}
+        for tp in sorted(self.partitions):
+            by_topic.setdefault(tp.topic, []).append(tp.partition)
+        message = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.manager.transactional_id,
+            v3_and_below_producer_id=self.producer.producer_id,
+            v3_and_below_producer_epoch=self.producer.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()
+            ],
+        )
+        return RequestBuilder.fixed(message, LAST_ADD_PARTITIONS_OF_CLIENTS)
+
+    def handle(self, message: Any, now: float) -> None:
+        failed = {
+            TopicPartition(topic.name, partition.partition_index): for_code(partition.partition_error_code)
+            for topic in message.results_by_topic_v3_and_below
+            for partition in topic.results_by_partition
+            if partition.partition_error_code
+        }
+        for error in failed.values():
+            if self.is_for_all(error):
+                if isinstance(error, errors.ConcurrentTransactionsError) and not self.manager.has_partitions:
+                    self.manager.retry(self, now, FIRST_PARTITION_BACKOFF)
+                else:
+                    self.act_on(error, now)
+                return
+        if failed:
+            self.fail(Action.ABORT, self._partition_error(failed))
+            return
+        self.manager.partitions_added(self.partitions)
+        self.result.done()
+
+    def is_for_all(self, error: KafkaError) -> bool:
+        """Whether the error says something about the producer or the coordinator, not about one partition."""
+        fatal = (
+            errors.TransactionalIdAuthorizationError,
+            errors.InvalidTxnStateError,
+            errors.InvalidPidMappingError,
+        )
+        return type(error) in self.ERRORS or error.retriable or isinstance(error, fatal)
+
+    def _partition_error(self, failed: dict[TopicPartition, KafkaError]) -> KafkaError:
+        topics = tuple(
+            sorted({tp.topic for tp, error in failed.items() if isinstance(error, errors.TopicAuthorizationError)})
+        )
+        if topics:
+            denied = errors.TopicAuthorizationError(f"This producer may not write to {', '.join(topics)}")
+            denied.resources = topics
+            return denied
+        found = "; ".join(f"{tp}: {error.name}" for tp, error in sorted(failed.items(), key=lambda item: item[0]))
+        return KafkaError(f"Partitions could not be added to the transaction: {found}")
+
+
+class AddOffsetsToTxn(TransactionalRequest):
+    """Tells the coordinator that the transaction will commit a group's offsets; not needed in version 2."""
+
+    NAME = "AddOffsetsToTxn"
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+    ) -> None:
+        super().__init__(manager, TransactionalRequestResult("send_offsets_to_transaction()"))
+        self.offsets = offsets
+        self.group = group
+
+    def build(self) -> RequestBuilder:
+        message = AddOffsetsToTxnRequest(
+            transactional_id=self.manager.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            group_id=self.group.group_id,
+        )
+        return RequestBuilder.fixed(message, AddOffsetsToTxnRequest.VALID_VERSIONS[1])
+
+    def handle(self, message: Any, now: float) -> None:
+        if message.error_code:
+            self.act_on(for_code(message.error_code), now)
+            return
+        self.manager.transaction_started = True
+        # The application waits on: the offsets themselves go to the group's coordinator.
+        self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, self.result))
+
+
+class TxnOffsetCommit(TransactionalRequest):
+    """Gives the group's coordinator the offsets; they count once the transaction is committed."""
+
+    NAME = "TxnOffsetCommit"
+    COORDINATOR = GROUP
+    ERRORS = _TXN_OFFSET_COMMIT
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        result: TransactionalRequestResult | None = None,
+    ) -> None:
+        super().__init__(manager, result or TransactionalRequestResult("send_offsets_to_transaction()"))
+        self.waiting = dict(offsets)
+        self.group = group
+        self.is_v2 = manager.is_v2
+
+    @property
+    def coordinator_key(self) -> str:
+        return self.group.group_id
+
+    def build(self) -> RequestBuilder:
+        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for tp, offset in self.waiting.items():
+            by_topic.setdefault(tp.topic, []).append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        message = TxnOffsetCommitRequest(
+            transactional_id=self.manager.transactional_id,
+            group_id=self.group.group_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            generation_id=self.group.generation_id,
+            member_id=self.group.member_id,
+            group_instance_id=self.group.group_instance_id,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=found) for topic, found in by_topic.items()],
+        )
+        high = TxnOffsetCommitRequest.VALID_VERSIONS[1] if self.is_v2 else LAST_TXN_OFFSET_COMMIT_V1
+        return RequestBuilder.fixed(message, high)
+
+    def handle(self, message: Any, now: float) -> None:
+        retry_with: KafkaError | None = None
+        for topic in message.topics:
+            for partition in topic.partitions:
+                if not partition.error_code:
+                    self.waiting.pop(TopicPartition(topic.name, partition.partition_index), None)
+                    continue
+                error = for_code(partition.error_code)
+                action = self.action_for(error)
+                if action not in (Action.RETRY, Action.FIND_COORDINATOR):
+                    self.fail(action, self._described(error))
+                    return
+                if retry_with is None or action is Action.FIND_COORDINATOR:
+                    retry_with = error
+        if self.waiting:
+            self.act_on(retry_with or errors.NetworkError("The coordinator left partitions out"), now)
+        else:
+            self.result.done()
+
+    def _described(self, error: KafkaError) -> KafkaError:
+        if isinstance(error, _NOT_A_MEMBER):
+            return errors.CommitFailedError(
+                f"The offsets of group {self.group.group_id!r} cannot be committed by {self.group}: {error} Take "
+                "group_metadata() of the consumer anew in each transaction"
+            )
+        return error
+
+
+class EndTxn(TransactionalRequest):
+    """Commits or aborts; in transaction version 2 the answer brings the epoch of the next transaction."""
+
+    NAME = "EndTxn"
+    PRIORITY = END_TXN
+
+    def __init__(self, manager: TransactionalManager, committed: bool) -> None:
+        super().__init__(
+            manager, TransactionalRequestResult("commit_transaction()" if committed else "abort_transaction()")
+        )
+        self.committed = committed
+        self.is_v2 = manager.is_v2
+        self.ERRORS = _COMMON if committed else _END_ABORT
+
+    @property
+    def is_end_txn(self) -> bool:
+        return True
+
+    def build(self) -> RequestBuilder:
+        message = EndTxnRequest(
+            transactional_id=self.manager.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            committed=self.committed,
+        )
+        return RequestBuilder.fixed(message, EndTxnRequest.VALID_VERSIONS[1] if self.is_v2 else LAST_END_TXN_V1)
+
+    def handle(self, message: Any, now: float) -> None:
+        if message.error_code:
+            self.act_on(for_code(message.error_code), now)
+            return
+        if self.is_v2 and message.producer_id >= 0:
+            self.manager.start_epoch(ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
+        self.manager.reset_transaction_state()
+        self.result.done()
