@@ -11,11 +11,16 @@ from barnabas.broker.purgatory import Purgatory
 if TYPE_CHECKING:
     import random
 
+    from barnabas.broker.client_quotas import ClientQuotas
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.config_admin import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
+    from barnabas.broker.loggers import Loggers
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
+    from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from barnabas.broker.transactions.verification import TransactionVerification
 
 
 class BrokerState:
@@ -24,21 +29,32 @@ class BrokerState:
     - `config`: the settings, `config["num.partitions"]`;
     - `metadata`: topics, their ids and configs, the cluster's id; changes to them;
     - `topic_admin`: makes topics, by the controller's rules;
+    - `config_admin`: changes settings while the broker runs;
+    - `client_quotas`: who may use how much;
+    - `loggers`: what is logged;
     - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
+    - `transaction_coordinator`: transactional ids and their transactions;
     - `purgatory`: requests that wait;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients.
     """
 
     __slots__ = (
+        "_config_admin",
         "_group_coordinator",
         "_producer_ids",
+        "_transaction_coordinator",
+        "_transaction_verification",
         "advertised",
+        "client_quotas",
         "config",
         "fetch_sessions",
+        "loggers",
+        "make_config_admin",
         "make_group_coordinator",
+        "make_transaction_coordinator",
         "metadata",
         "node_id",
         "purgatory",
@@ -52,7 +68,11 @@ class BrokerState:
     metadata: ClusterMetadata
     replica_manager: ReplicaManager
     topic_admin: TopicAdmin
+    client_quotas: ClientQuotas
+    loggers: Loggers
+    make_config_admin: Callable[[], ConfigAdmin]
     make_group_coordinator: Callable[[], GroupCoordinator]
+    make_transaction_coordinator: Callable[[], TransactionCoordinator]
     node_id: int
 
     def __init__(self, config: BrokerConfig, random: random.Random):
@@ -62,9 +82,19 @@ class BrokerState:
         self.rack: str | None = config["broker.rack"]
         self.purgatory = Purgatory()
         self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
+        self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None
+        self._transaction_coordinator: TransactionCoordinator | None = None
+        self._transaction_verification: TransactionVerification | None = None
         self._producer_ids: Iterator[int] = iter(())
         self.advertised: dict[str, tuple[str, int]] = {}
+
+    @property
+    def config_admin(self) -> ConfigAdmin:
+        """What changes settings, made when it is first asked for."""
+        if self._config_admin is None:
+            self._config_admin = self.make_config_admin()
+        return self._config_admin
 
     @property
     def group_coordinator(self) -> GroupCoordinator:
@@ -72,6 +102,24 @@ class BrokerState:
         if self._group_coordinator is None:
             self._group_coordinator = self.make_group_coordinator()
         return self._group_coordinator
+
+    @property
+    def transaction_coordinator(self) -> TransactionCoordinator:
+        """The transaction coordinator, made when it is first asked for."""
+        if self._transaction_coordinator is None:
+            self._transaction_coordinator = self.make_transaction_coordinator()
+        return self._transaction_coordinator
+
+    @property
+    def transaction_verification(self) -> TransactionVerification:
+        """What transactional records have to pass on their way to a partition."""
+        if self._transaction_verification is None:
+            from barnabas.broker.transactions.verification import TransactionVerification
+
+            self._transaction_verification = TransactionVerification(
+                self.transaction_coordinator, enabled=self.config["transaction.partition.verification.enable"]
+            )
+        return self._transaction_verification
 
     @property
     def cluster_id(self) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.broker.dynamic_config import DYNAMIC
+from barnabas.broker.group_configs import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
 from barnabas.config.definitions import ConfigKey, definitions
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
@@ -17,11 +20,33 @@ class ConfigSource:
     """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
 
     TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = range(1, 6)
+    DYNAMIC_BROKER_LOGGER, CLIENT_METRICS, GROUP = range(6, 9)
+
+
+class ConfigResourceType:
+    """The codes of ConfigResource.Type."""
+
+    TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 _TYPES = {
     "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9
 }  # fmt: skip
+_UNKNOWN_TYPE = 0
+
+#: Broker settings that stand for one another, in the order in which they are asked.
+_FAMILIES: tuple[tuple[str, ...], ...] = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+_FAMILY_OF = {name: family for family in _FAMILIES for name in family}
+#: A flush interval has a second name, but that one has not the first.
+_FAMILY_OF["log.flush.scheduler.interval.ms"] = ("log.flush.scheduler.interval.ms",)
+
+#: Client metrics setting → (its type, its default), KIP-714.
+CLIENT_METRICS_SETTINGS = {"interval.ms": ("int", "300000"), "match": ("list", ""), "metrics": ("list", "")}
 
 
 class Synonym(NamedTuple):
@@ -33,7 +58,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting; `type` is Kafka's code of its type; the first synonym is the one that holds."""
+    """One setting; `type` is Kafka's code of its type; the first synonym, if any, is the one that holds."""
 
     name: str
     value: str | None
@@ -41,7 +66,8 @@ class ConfigEntry(NamedTuple):
     type: int
     sensitive: bool
     read_only: bool
-    synonyms: tuple[Synonym, ...]
+    synonyms: Sequence[Synonym]
+    documentation: str | None = None
 
 
 def topic_entries(config: BrokerConfig, topic: TopicMetadata) -> list[ConfigEntry]:
@@ -53,37 +79,118 @@ def topic_entries(config: BrokerConfig, topic: TopicMetadata) -> list[ConfigEntr
 
 def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     """All settings of a broker, by name."""
-    keys = definitions("broker").keys
+    return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic})]
+
+
+def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigEntry]:
+    """What is stored for all brokers."""
     entries = []
-    for name in sorted(keys):
-        key = keys[name]
-        synonyms = _broker_synonyms(config, key)
+    for name in sorted(stored):
+        entry = _broker_entry(config, name)
+        value = None if entry.sensitive else stored[name]
+        synonym = Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        entries.append(entry._replace(value=value, source=synonym.source, synonyms=(synonym,)))
+    return entries
+
+
+def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a group, by name."""
+    entries = []
+    for name, setting in sorted(GROUP_SETTINGS.items()):
+        synonyms: list[Synonym] = []
+        if setting.broker_name is not None:
+            synonyms += broker_synonyms(config, setting.broker_name)
+        else:
+            synonyms.append(Synonym(name, setting.default, ConfigSource.DEFAULT))
+        if name in stored:
+            synonyms.insert(0, Synonym(name, stored[name], ConfigSource.GROUP))
+        first = synonyms[0]
+        documentation = setting.documentation
         entries.append(
-            ConfigEntry(name, synonyms[0].value, synonyms[0].source, _TYPES[key.type], key.is_secret, True, synonyms)
+            ConfigEntry(
+                name, first.value, first.source, _TYPES[setting.type], False, False, tuple(synonyms), documentation
+            )
         )
     return entries
 
 
+def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a client metrics subscription, by name."""
+    entries = []
+    for name, (type, default) in sorted(CLIENT_METRICS_SETTINGS.items()):
+        own = [Synonym(name, stored[name], ConfigSource.CLIENT_METRICS)] if name in stored else []
+        source = ConfigSource.CLIENT_METRICS if own else ConfigSource.DEFAULT
+        documentation = f"{type}, default {default!r}; a setting of client metrics subscriptions (KIP-714)."
+        entries.append(
+            ConfigEntry(name, stored.get(name, default), source, _TYPES[type], False, False, own, documentation)
+        )
+    return entries
+
+
+def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
+    """The levels of a broker's loggers, by name."""
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER
+    return [ConfigEntry(name, levels[name], source, _UNKNOWN_TYPE, False, False, ()) for name in sorted(levels)]
+
+
+def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
+    """What could give a broker setting its value, the one that does first."""
+    keys = definitions("broker").keys
+    family = [keys[member] for member in _FAMILY_OF.get(name, (name,)) if member in keys]
+    found: list[Synonym] = []
+    for key in family:
+        if key.name in config.dynamic:
+            found.append(_shown(key, config.dynamic[key.name], ConfigSource.DYNAMIC_BROKER))
+    for key in family:
+        if key.name in config.dynamic_default:
+            found.append(_shown(key, config.dynamic_default[key.name], ConfigSource.DYNAMIC_DEFAULT_BROKER))
+    for key in family:
+        if config.is_given(key.name):
+            found.append(_shown(key, text_of(config.given[key.name]), ConfigSource.STATIC_BROKER))
+    for key in family:
+        if key.default is not None:
+            found.append(_shown(key, text_of(key.default), ConfigSource.DEFAULT))
+    # Kafka leaves out the other members of a family that come before the first one of this name.
+    while found and found[0].name != name:
+        found.pop(0)
+    return found
+
+
+def documentation_of(key: ConfigKey, section: str) -> str:
+    """A line on a setting, for those who ask DescribeConfigs for documentation."""
+    default = "none" if key.default is None else repr(text_of(key.default))
+    allowed = f", allowed {key.valid}" if key.valid else ""
+    return f"{key.type}, default {default}{allowed}. https://kafka.apache.org/documentation/#{section}s_{key.name}"
+
+
+def _shown(key: ConfigKey, value: str | None, source: int) -> Synonym:
+    return Synonym(key.name, None if key.is_secret else value, source)
+
+
 def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, default: Any) -> ConfigEntry:
-    synonyms: list[Synonym] = []
-    value, source = text_of(default), ConfigSource.DEFAULT
+    synonyms = [
+        synonym
+        for name, _ in TOPIC_SYNONYMS.get(key.name, ())[:1]
+        for synonym in broker_synonyms(config, name)
+        if synonym.value is not None
+    ]
+    value, source = text_of(default), synonyms[0].source if synonyms else ConfigSource.DEFAULT
     if key.name in topic.configs:
         value, source = topic.configs[key.name], ConfigSource.TOPIC
-        synonyms.append(Synonym(key.name, value, source))
-    broker_keys = definitions("broker").keys
-    for name, _ in TOPIC_SYNONYMS.get(key.name, ()):
-        for synonym in _broker_synonyms(config, broker_keys[name]):
-            if synonym.value is not None:
-                synonyms.append(synonym)
-    if source == ConfigSource.DEFAULT and synonyms:
-        source = synonyms[0].source
-    return ConfigEntry(key.name, value, source, _TYPES[key.type], key.is_secret, False, tuple(synonyms))
+        synonyms.insert(0, Synonym(key.name, value, source))
+    documentation = documentation_of(key, "topicconfig")
+    return ConfigEntry(key.name, value, source, _TYPES[key.type], key.is_secret, False, tuple(synonyms), documentation)
 
 
-def _broker_synonyms(config: BrokerConfig, key: ConfigKey) -> tuple[Synonym, ...]:
-    found = []
-    if config.is_given(key.name):
-        shown = None if key.is_secret else text_of(config[key.name])
-        found.append(Synonym(key.name, shown, ConfigSource.STATIC_BROKER))
-    found.append(Synonym(key.name, None if key.is_secret else text_of(key.default), ConfigSource.DEFAULT))
-    return tuple(found)
+def _broker_entry(config: BrokerConfig, name: str) -> ConfigEntry:
+    key = definitions("broker").keys.get(name)
+    if key is None:
+        # Kafka keeps settings that it does not know, for plugins that might, and shows none of their values.
+        source = ConfigSource.DYNAMIC_BROKER if name in config.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER
+        return ConfigEntry(name, None, source, _UNKNOWN_TYPE, True, True, (Synonym(name, None, source),))
+    synonyms = broker_synonyms(config, name)
+    value = None if key.is_secret else text_of(config[name])
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    read_only = name not in DYNAMIC
+    documentation = documentation_of(key, "brokerconfig")
+    return ConfigEntry(name, value, source, _TYPES[key.type], key.is_secret, read_only, tuple(synonyms), documentation)

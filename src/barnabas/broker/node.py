@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.broker.broker_core import BrokerCore
 from barnabas.broker.broker_state import BrokerState
+from barnabas.broker.client_quotas import ClientQuotas
+from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
 from barnabas.broker.purgatory import INFINITY
@@ -18,15 +21,18 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.config_admin import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.metadata.metadata_store import MetadataStore
+    from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
 BACKGROUND_INTERVAL = 1.0
-#: When groups from before are loaded, in seconds after the start.
-GROUPS_DELAY = 0.5
+#: When groups and transactions from before are loaded, in seconds after the start.
+COORDINATORS_DELAY = 0.5
+_TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 
 class BrokerNode:
@@ -47,11 +53,15 @@ class BrokerNode:
         self.config = config
         self.metadata = ClusterMetadata(store)
         self.state = BrokerState(config, random)
+        self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
+        # Before anybody reads the settings.
+        self.dynamic_config.reload()
         self.logs = LogManager(data_directory, filesystem, config.log_settings, random_bytes=random.randbytes)
         self.core = BrokerCore(self.state, warn)
         self._store = store
         self._warn = warn
-        self._groups: LazyGroups | None = None
+        self._groups: LazyCoordinator[GroupCoordinator] | None = None
+        self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
 
     def start(self, now: float, now_ms: int) -> None:
         """Open the logs (recovering what a crash left) and load the groups.
@@ -61,14 +71,26 @@ class BrokerNode:
         state, metadata, config = self.state, self.metadata, self.config
         self.logs.start(self._topic_settings, now_ms, self._identify)
         state.metadata = metadata
+        state.loggers = Loggers()
+        state.client_quotas = ClientQuotas(metadata, config)
+        state.make_config_admin = self._make_config_admin
+        metadata.on_quotas_changed = state.client_quotas.changed
+        metadata.on_configs_changed = self.dynamic_config.configs_changed
+        self.dynamic_config.on_change.append(self._defaults_changed)
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
         state.replica_manager.drop_deleted(self._warn)
-        has_groups = metadata.topic(GROUP_METADATA_TOPIC) is not None
-        groups = self._groups = LazyGroups(self._make_groups, now + GROUPS_DELAY if has_groups else INFINITY)
+        groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, now))
         state.make_group_coordinator = groups.make
+        transactions = LazyCoordinator(self._make_transactions, self._load_at(_TRANSACTION_STATE_TOPIC, now))
+        self._transactions = transactions
+        state.make_transaction_coordinator = transactions.make
         self.core.services.append(groups)
+        self.core.services.append(transactions)
         self.core.services.append(LogMaintenance(self.logs, now))
+
+    def _load_at(self, topic: str, now: float) -> float:
+        return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else INFINITY
 
     def _make_groups(self) -> GroupCoordinator:
         from barnabas.broker.groups.group_coordinator import GroupCoordinator
@@ -84,13 +106,37 @@ class BrokerNode:
         coordinator.startup(self.core.now, self.core.now_ms)
         return coordinator
 
+    def _make_transactions(self) -> TransactionCoordinator:
+        from barnabas.broker.transactions.partition_markers import PartitionMarkers
+        from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+        from barnabas.broker.transactions.transactions_topic import TransactionsTopic
+
+        state, config = self.state, self.config
+        existing = state.metadata.topic(_TRANSACTION_STATE_TOPIC)
+        partitions = existing.partitions if existing else config.get_int("transaction.state.log.num.partitions")
+        topic = TransactionsTopic(state.replica_manager, state.topic_admin, partitions)
+        markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
+        coordinator = TransactionCoordinator(config, topic, markers, state.next_producer_id, self._warn)
+        coordinator.startup(self.core.now, self.core.now_ms)
+        return coordinator
+
     def close(self, now_ms: int) -> None:
         """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
+        if self._transactions is not None:
+            self._transactions.close(now_ms)
         if self._groups is not None:
             self._groups.close(now_ms)
         self.logs.close()
         self.metadata.close()
         self._store.close()
+
+    def _make_config_admin(self) -> ConfigAdmin:
+        from barnabas.broker.config_admin import ConfigAdmin
+
+        return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers)
+
+    def _defaults_changed(self) -> None:
+        self.logs.update_defaults(self.config.log_settings, self._topic_settings)
 
     def _identify(self, cluster_id: str | None) -> tuple[str, int]:
         return self.metadata.ensure_cluster_id(self.state.random, cluster_id), self.config.node_id
@@ -100,21 +146,38 @@ class BrokerNode:
         return dict(found.configs) if found is not None else {}
 
 
-class LazyGroups:
-    """The group coordinator as a service of the core, made when a request first needs it.
+class Coordinator(Protocol):
+    """A service of the core that ends with the broker."""
 
-    Loading its code takes as long as starting the rest of the broker, and many brokers never see a group. Where there
-    are groups from before, it is made a moment after the start, so that they are loaded before anybody asks.
+    def tick(self, now: float, now_ms: int) -> None:
+        """Do what is due."""
+
+    def next_deadline(self) -> float:
+        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
+
+    def close(self, now_ms: int) -> None:
+        """Answer who waits."""
+
+
+AnyCoordinator = TypeVar("AnyCoordinator", bound=Coordinator)
+
+
+class LazyCoordinator(Generic[AnyCoordinator]):
+    """A coordinator as a service of the core, made when a request first needs it.
+
+    Loading its code takes as long as starting the rest of the broker, and many brokers never see a group or a
+    transaction. Where there are some from before, it is made a moment after the start, so that they are loaded before
+    anybody asks.
     """
 
     __slots__ = ("_coordinator", "_factory", "_start_at")
 
-    def __init__(self, factory: Callable[[], GroupCoordinator], start_at: float):
+    def __init__(self, factory: Callable[[], AnyCoordinator], start_at: float):
         self._factory = factory
         self._start_at = start_at
-        self._coordinator: GroupCoordinator | None = None
+        self._coordinator: AnyCoordinator | None = None
 
-    def make(self) -> GroupCoordinator:
+    def make(self) -> AnyCoordinator:
         """The coordinator."""
         if self._coordinator is None:
             self._coordinator = self._factory()
@@ -129,7 +192,7 @@ class LazyGroups:
         self.make().tick(now, now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Answer the members that wait."""
+        """Let the coordinator answer who waits."""
         if self._coordinator is not None:
             self._coordinator.close(now_ms)
 

@@ -48,7 +48,8 @@ class TopicAdmin:
         else:
             self._check_replication_factor(replication_factor)
             partitions = self._check_partitions(partitions)
-        return TopicMetadata(name, random_uuid(self._random), partitions, checked_topic_configs(configs), now_ms)
+        checked = check_topic_configs(configs, self._config.topic_defaults)
+        return TopicMetadata(name, random_uuid(self._random), partitions, checked, now_ms)
 
     def create(self, topics: Iterable[TopicMetadata]) -> None:
         """Store planned topics, all or none."""
@@ -163,7 +164,7 @@ def check_topic_name(name: str) -> None:
     raise errors.InvalidTopicError(f"Topic name {name!r} is not valid: {problem}.")
 
 
-def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def check_topic_configs(configs: Mapping[str, str | None], defaults: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a topic, as they are stored. Raises InvalidConfigurationError."""
     if not configs:
         return {}
@@ -171,12 +172,19 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 
     for name, value in configs.items():
         if value is None:
-            raise errors.InvalidConfigurationError(f"The topic setting {name} has no value (null).")
+            raise errors.InvalidConfigurationError(f"Null value not supported for topic configs: {name}")
     try:
         checked = Config("topic", configs)
     except errors.ConfigError as problem:
         raise errors.InvalidConfigurationError(str(problem)) from problem
-    return {name: text_of(value) or "" for name, value in checked.given.items()}
+    given = checked.given
+    least = given.get("min.compaction.lag.ms", defaults["min.compaction.lag.ms"])
+    most = given.get("max.compaction.lag.ms", defaults["max.compaction.lag.ms"])
+    if least > most:
+        raise errors.InvalidConfigurationError(
+            f"min.compaction.lag.ms={least} may not be larger than max.compaction.lag.ms={most}"
+        )
+    return {name: text_of(value) or "" for name, value in given.items()}
 
 
 def text_of(value: Any) -> str | None:
@@ -187,6 +195,9 @@ def text_of(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return ",".join(str(item) for item in value)
+    if isinstance(value, float):
+        # As Java writes large numbers.
+        return str(value).replace("e+", "E").replace("e", "E")
     return str(value)
 
 
@@ -207,5 +218,14 @@ def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str
                 "compression.type": "producer",
                 "segment.bytes": str(config["offsets.topic.segment.bytes"]),
             },
-        )
+        ),
+        "__transaction_state": (
+            config.get_int("transaction.state.log.num.partitions"),
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+            },
+        ),
     }

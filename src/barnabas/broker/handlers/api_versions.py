@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.features import FEATURES, finalized
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -25,8 +26,6 @@ VERSIONS = (0, 4)
 OPERATION = AclOperation.ANY
 RESOURCE = ResourceType.CLUSTER
 
-#: What Kafka's clusters can switch on, and here always is: 1 of group.version is the consumer protocol (KIP-848).
-_FEATURES = {"group.version": 1}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -45,12 +44,17 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
         api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (_, low, high) in SERVED.items()],
         supported_features=[
             # Versions before 4 cannot say that a feature can be off.
-            SupportedFeatureKey(name=name, min_version=0 if context.api_version >= 4 else 1, max_version=level)
-            for name, level in _FEATURES.items()
+            SupportedFeatureKey(
+                name=name,
+                min_version=feature.lowest if context.api_version >= 4 else max(1, feature.lowest),
+                max_version=feature.highest,
+            )
+            for name, feature in FEATURES.items()
         ],
         finalized_features_epoch=broker.metadata.version,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in _FEATURES.items()
+            for name, level in finalized(broker.metadata).items()
+            if level > 0
         ],
     )

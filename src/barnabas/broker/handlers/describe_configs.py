@@ -1,12 +1,15 @@
-"""DescribeConfigs: the settings of topics and of the broker (KIP-133, KIP-226, KIP-569)."""
+"""DescribeConfigs: settings of topics, brokers, groups, loggers and client metrics (KIP-133, KIP-226, KIP-569)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker import config_entries
 from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.config_entries import ConfigEntry, broker_entries, topic_entries
+from barnabas.broker.config_entries import ConfigEntry, ConfigResourceType
+from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
+from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -22,11 +25,7 @@ if TYPE_CHECKING:
 API = 32
 VERSIONS = (1, 4)
 OPERATION = AclOperation.DESCRIBE_CONFIGS
-RESOURCE = ResourceType.TOPIC
-
-#: The codes of ConfigResource.Type.
-_TOPIC = 2
-_BROKER = 4
+RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -37,37 +36,57 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeConfig
 def _describe(
     broker: BrokerState, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
     try:
-        entries = _entries(broker, resource)
+        entries = _entries(broker, resource.resource_type, resource.resource_name)
     except errors.KafkaError as problem:
         result.error_code, result.error_message = problem.code, str(problem)
         return result
     wanted = resource.configuration_keys
-    result.configs = [
-        _shown(entry, request.include_synonyms) for entry in entries if not wanted or entry.name in wanted
-    ]
+    result.configs = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return result
 
 
-def _entries(broker: BrokerState, resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    if resource.resource_type == _TOPIC:
-        topic = broker.metadata.topic(resource.resource_name)
+def _entries(broker: BrokerState, kind: int, name: str) -> list[ConfigEntry]:
+    if kind == ConfigResourceType.TOPIC:
+        check_topic_name(name)
+        topic = broker.metadata.topic(name)
         if topic is None:
-            raise errors.UnknownTopicOrPartitionError(f"There is no topic {resource.resource_name!r}.")
-        return topic_entries(broker.config, topic)
-    if resource.resource_type == _BROKER:
-        if resource.resource_name not in ("", str(broker.node_id)):
-            raise errors.InvalidRequestError(
-                f"Broker {resource.resource_name!r} was asked for, but this is broker {broker.node_id}."
-            )
-        # "" stands for what holds for all brokers because it was set while they ran, and nothing was.
-        return broker_entries(broker.config) if resource.resource_name else []
-    raise errors.InvalidRequestError(f"Settings of resources of type {resource.resource_type} are not kept here.")
+            raise errors.UnknownTopicOrPartitionError(f"There is no topic {name!r}.")
+        return config_entries.topic_entries(broker.config, topic)
+    if kind == ConfigResourceType.BROKER:
+        if not name:
+            stored = broker.metadata.configs(BROKERS, "")
+            return config_entries.broker_default_entries(broker.config, stored)
+        _check_broker_id(broker, name, " or empty string,")
+        return config_entries.broker_entries(broker.config)
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        if not name:
+            raise errors.InvalidRequestError("Broker id must not be empty")
+        _check_broker_id(broker, name, "")
+        return config_entries.logger_entries(broker.loggers.levels())
+    if kind == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            raise errors.InvalidRequestError("Client metrics subscription name must not be empty")
+        return config_entries.client_metrics_entries(broker.metadata.configs(CLIENT_METRICS, name))
+    if kind == ConfigResourceType.GROUP:
+        if not name:
+            raise errors.InvalidRequestError("Group name must not be empty")
+        return config_entries.group_entries(broker.config, broker.metadata.group_configs(name))
+    raise errors.InvalidRequestError(f"Unexpected resource type {kind} for resource {name}")
 
 
-def _shown(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceResult:
-    synonyms = entry.synonyms if with_synonyms else ()
+def _check_broker_id(broker: BrokerState, name: str, also: str) -> None:
+    if not name.isascii() or not name.lstrip("+-").isdigit():
+        raise errors.InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
+    if int(name) != broker.node_id:
+        raise errors.InvalidRequestError(f"Unexpected broker id, expected {broker.node_id}{also} but received {name}")
+
+
+def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
@@ -76,4 +95,5 @@ def _shown(entry: ConfigEntry, with_synonyms: bool) -> DescribeConfigsResourceRe
         is_sensitive=entry.sensitive,
         synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
         config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
@@ -20,7 +21,15 @@ _CLUSTER = "cluster"
 _PRODUCER_IDS = "producer_ids"
 _TOPICS = "topics/"
 _DELETED_TOPICS = "deleted_topics/"
-_BROKER_CONFIGS = "configs/brokers/"
+_CONFIGS = "configs/"
+_CLIENT_QUOTAS = "client_quotas/"
+_FEATURES = "features"
+
+#: Kinds of resources whose settings are stored here; those of topics stand in the topics' own records.
+BROKERS, GROUPS, CLIENT_METRICS = "brokers", "groups", "client-metrics"
+
+#: Entity type → name, None for the default of that type: `{"user": "alice", "client-id": None}`.
+QuotaEntity = frozenset[tuple[str, str | None]]
 
 
 class TopicMetadata:
@@ -61,7 +70,8 @@ class ClusterMetadata:
     """An image of the store, kept current by its subscription, and the changes that a broker makes.
 
     `on_topics_changed(deleted)` is called after topics appeared, changed or went, with those that went (or whose name
-    now belongs to another id).
+    now belongs to another id), `on_topic_configured(topic)` after the settings of a topic changed,
+    `on_configs_changed(kind, name)` after those of another resource, `on_quotas_changed()` after any client quota.
     """
 
     def __init__(self, store: MetadataStore):
@@ -72,7 +82,11 @@ class ClusterMetadata:
         self._versions: dict[str, int] = {}
         self._values: dict[str, Value] = {}
         self.version = 0
+        self._client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.on_topics_changed: Callable[[list[TopicMetadata]], None] = lambda deleted: None
+        self.on_topic_configured: Callable[[TopicMetadata], None] = lambda topic: None
+        self.on_configs_changed: Callable[[str, str], None] = lambda kind, name: None
+        self.on_quotas_changed: Callable[[], None] = lambda: None
         self._take(store.read())
         self._unsubscribe = store.subscribe(self._take)
 
@@ -104,9 +118,45 @@ class ClusterMetadata:
         """All topics, by name."""
         return iter([self._topics[name] for name in sorted(self._topics)])
 
-    def broker_configs(self, node_id: int) -> dict[str, str]:
-        """The settings stored for a broker, beside those of its configuration file."""
-        return dict(self._values.get(f"{_BROKER_CONFIGS}{node_id}", {}))
+    def configs(self, kind: str, name: str) -> dict[str, str]:
+        """The settings stored for a resource of `BROKERS` ("" is what holds for all), `GROUPS`, `CLIENT_METRICS`."""
+        return dict(self._values.get(f"{_CONFIGS}{kind}/{name}", {}))
+
+    def group_configs(self, group: str) -> dict[str, str]:
+        """What is set for one group (KIP-848), such as `consumer.session.timeout.ms`; mostly empty."""
+        return self.configs(GROUPS, group)
+
+    def configured(self, kind: str) -> list[str]:
+        """The resources of a kind that have settings."""
+        prefix = f"{_CONFIGS}{kind}/"
+        return sorted(key[len(prefix) :] for key in self._values if key.startswith(prefix))
+
+    def put_configs(self, kind: str, name: str, configs: dict[str, str]) -> None:
+        """Store all settings of a resource; none at all deletes its record."""
+        self._put(f"{_CONFIGS}{kind}/{name}", configs or None)
+
+    @property
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """The quotas of every entity that has any; not to be changed."""
+        return self._client_quotas
+
+    def put_client_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Store all quotas of some entities, in one commit; an entity without any loses its record."""
+        operations = []
+        for entity, values in quotas.items():
+            named = sorted(entity)
+            value = {"entity": named, "quotas": dict(values)} if values else None
+            operations.append(Operation(_CLIENT_QUOTAS + json.dumps(named), value))
+        self._store.apply(operations)
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The finalized level of every feature that was ever set; the others are at their default."""
+        return dict(self._values.get(_FEATURES, {}))
+
+    def put_features(self, levels: dict[str, int]) -> None:
+        """Store the finalized levels."""
+        self._put(_FEATURES, levels)
 
     def put_topics(self, topics: Iterable[TopicMetadata]) -> None:
         """Store topics, new or changed. Raises VersionConflictError if another writer was faster."""
@@ -149,11 +199,12 @@ class ClusterMetadata:
         """Stop following the store; the store stays open."""
         self._unsubscribe()
 
-    def _put(self, key: str, value: Value) -> None:
+    def _put(self, key: str, value: Value | None) -> None:
         self._store.apply([Operation(key, value)], {key: self._versions.get(key, 0)})
 
     def _take(self, changes: Changes) -> None:
         gone: list[TopicMetadata] = []
+        configured: list[TopicMetadata] = []
         topics_changed = False
         for key, value, version in changes.changes:
             if value is None:
@@ -163,25 +214,56 @@ class ClusterMetadata:
                 self._versions[key] = version
             if key.startswith(_TOPICS):
                 topics_changed = True
-                gone += self._take_topic(key[len(_TOPICS) :], value, version)
+                self._take_topic(key[len(_TOPICS) :], value, version, gone, configured)
             elif value is not None:
                 self._values[key] = value
+            if key.startswith(_CLIENT_QUOTAS):
+                self._take_quotas(key, value)
         self.version = changes.version
         if topics_changed:
             self.on_topics_changed(gone)
+        for topic in configured:
+            self.on_topic_configured(topic)
+        self._tell_others(changes)
 
-    def _take_topic(self, name: str, value: Value | None, version: int) -> list[TopicMetadata]:
+    def _tell_others(self, changes: Changes) -> None:
+        for key, _, _ in changes.changes:
+            if key.startswith(_CONFIGS):
+                kind, _, name = key[len(_CONFIGS) :].partition("/")
+                self.on_configs_changed(kind, name)
+        if any(key.startswith(_CLIENT_QUOTAS) for key, _, _ in changes.changes):
+            self.on_quotas_changed()
+
+    def _take_quotas(self, key: str, value: Value | None) -> None:
+        entity = frozenset((kind, name) for kind, name in json.loads(key[len(_CLIENT_QUOTAS) :]))
+        if value is None:
+            self._client_quotas.pop(entity, None)
+        else:
+            self._client_quotas[entity] = value["quotas"]
+
+    def _take_topic(
+        self,
+        name: str,
+        value: Value | None,
+        version: int,
+        gone: list[TopicMetadata],
+        configured: list[TopicMetadata],
+    ) -> None:
         old = self._topics.pop(name, None)
         if old is not None:
             del self._topics_by_id[old.id], self._folded_names[folded(name)]
+        topic = None
         if value is not None:
             topic = TopicMetadata.from_value(name, value, version)
             self._topics[name] = topic
             self._folded_names[folded(name)] = name
             self._topics_by_id[topic.id] = topic
-            if old is not None and old.id == topic.id:
-                return []
-        return [old] if old is not None else []
+        if old is None:
+            return
+        if topic is None or topic.id != old.id:
+            gone.append(old)
+        elif topic.configs != old.configs:
+            configured.append(topic)
 
 
 def folded(name: str) -> str:

@@ -1,0 +1,199 @@
+"""Changing settings of topics, brokers, groups and loggers while the broker runs (KIP-226, KIP-339, KIP-412)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS, ConfigResourceType
+from barnabas.broker.dynamic_config import DynamicBrokerConfig
+from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
+from barnabas.broker.loggers import Loggers
+from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS, TopicMetadata
+from barnabas.broker.topic_admin import check_topic_configs, check_topic_name, text_of
+from barnabas.config.definitions import definitions
+
+if TYPE_CHECKING:
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Change(NamedTuple):
+    """What is to happen to one setting."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class ConfigAdmin:
+    """Checks what is asked for and writes it to the metadata; it comes into force from there."""
+
+    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, dynamic: DynamicBrokerConfig, loggers: Loggers):
+        self._config = config
+        self._metadata = metadata
+        self._dynamic = dynamic
+        self._loggers = loggers
+
+    def alter(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+        """Change some settings of one resource, all or none. Raises KafkaError."""
+        _check_changes(changes)
+        if kind == ConfigResourceType.BROKER_LOGGER:
+            self._alter_loggers(name, changes, validate_only)
+            return
+        configs = dict(self._stored(kind, name))
+        for change in changes:
+            self._apply(kind, configs, change)
+        self._store(kind, name, configs, validate_only)
+
+    def replace(self, kind: int, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
+        """Give one resource these settings and no others (AlterConfigs). Raises KafkaError."""
+        self._stored(kind, name)
+        self._store(kind, name, dict(configs), validate_only)
+
+    def _stored(self, kind: int, name: str) -> Mapping[str, str]:
+        if kind == ConfigResourceType.TOPIC:
+            return self._topic(name).configs
+        if kind == ConfigResourceType.BROKER:
+            if name:
+                check_broker_id(name, self._config.node_id)
+            return self._metadata.configs(BROKERS, str(int(name)) if name else "")
+        if kind == ConfigResourceType.GROUP:
+            if not name:
+                raise errors.InvalidRequestError("Default group resources are not allowed.")
+            return self._metadata.configs(GROUPS, name)
+        if kind == ConfigResourceType.CLIENT_METRICS:
+            if not name:
+                raise errors.InvalidRequestError("Subscription name can't be empty")
+            return self._metadata.configs(CLIENT_METRICS, name)
+        raise errors.InvalidRequestError(f"Unknown resource type {kind}")
+
+    def _topic(self, name: str) -> TopicMetadata:
+        if not name:
+            raise errors.InvalidRequestError("Default topic resources are not allowed.")
+        check_topic_name(name)
+        topic = self._metadata.topic(name)
+        if topic is None:
+            raise errors.UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
+        return topic
+
+    def _store(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
+        if kind == ConfigResourceType.TOPIC:
+            topic = self._topic(name)
+            checked = check_topic_configs(configs, self._config.topic_defaults)
+            if not validate_only and checked != topic.configs:
+                changed = TopicMetadata(topic.name, topic.id, topic.partitions, checked, topic.created_ms)
+                self._metadata.put_topics([changed])
+            return
+        stored_kind, stored_name = GROUPS, name
+        if kind == ConfigResourceType.BROKER:
+            stored_kind, stored_name = BROKERS, str(int(name)) if name else ""
+            self._dynamic.validate(configs, per_broker=bool(name))
+        elif kind == ConfigResourceType.GROUP:
+            check_group_configs(self._config, configs)
+        else:
+            stored_kind = CLIENT_METRICS
+            _check_client_metrics(configs)
+        if not validate_only and configs != self._metadata.configs(stored_kind, stored_name):
+            self._metadata.put_configs(stored_kind, stored_name, configs)
+
+    def _apply(self, kind: int, configs: dict[str, str], change: Change) -> None:
+        name, operation, value = change
+        if operation == DELETE:
+            configs.pop(name, None)
+            return
+        assert value is not None  # `_check_changes` has seen to it
+        if operation == SET:
+            configs[name] = value
+            return
+        type, default = self._list_of(kind, name)
+        if type != "list":
+            verb = "APPEND" if operation == APPEND else "SUBTRACT"
+            raise errors.InvalidConfigurationError(f"Can't {verb} to key {name} because its type is not LIST.")
+        current = [item for item in configs.get(name, default).split(",") if item]
+        items = [item.strip() for item in value.split(",")]
+        if operation == APPEND:
+            current += [item for item in items if item not in current]
+        else:
+            current = [item for item in current if item not in items]
+        configs[name] = ",".join(current)
+
+    def _list_of(self, kind: int, name: str) -> tuple[str, str]:
+        if kind in (ConfigResourceType.TOPIC, ConfigResourceType.BROKER):
+            key = definitions("topic" if kind == ConfigResourceType.TOPIC else "broker").keys.get(name)
+            if key is not None:
+                return key.type, text_of(key.default) or ""
+        elif kind == ConfigResourceType.GROUP and name in GROUP_SETTINGS:
+            return GROUP_SETTINGS[name].type, ""
+        elif kind == ConfigResourceType.CLIENT_METRICS and name in CLIENT_METRICS_SETTINGS:
+            return CLIENT_METRICS_SETTINGS[name]
+        raise errors.InvalidConfigurationError(f"Unknown config name: {name}")
+
+    def _alter_loggers(self, name: str, changes: Sequence[Change], validate_only: bool) -> None:
+        check_broker_id(name, self._config.node_id)
+        for change in changes:
+            if change.operation not in (SET, DELETE):
+                verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
+                raise errors.InvalidRequestError(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
+            self._loggers.check(change.name, None if change.operation == DELETE else change.value)
+        if validate_only:
+            return
+        for change in changes:
+            self._loggers.set(change.name, None if change.operation == DELETE else change.value)
+
+
+def check_broker_id(name: str, node_id: int) -> None:
+    """Raises InvalidRequestError unless `name` is this broker's id."""
+    if not name.lstrip("+-").isdigit() or not name.isascii():
+        raise errors.InvalidRequestError(f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise errors.InvalidRequestError(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    twice = [name for name, count in Counter(change.name for change in changes).items() if count > 1]
+    if twice:
+        raise errors.InvalidRequestError(f"Error due to duplicate config keys: {', '.join(twice)}")
+    without = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    if without:
+        raise errors.InvalidRequestError(f"Null value not supported for : {', '.join(without)}")
+    for change in changes:
+        if not SET <= change.operation <= SUBTRACT:
+            raise errors.InvalidRequestError(f"Unknown operations type {change.operation}")
+
+
+def _check_client_metrics(configs: Mapping[str, str]) -> None:
+    # The rules of ClientMetricsConfigs; no client is ever asked for metrics here (see docs/apis.md).
+    for name, text in configs.items():
+        if name not in CLIENT_METRICS_SETTINGS:
+            raise errors.InvalidRequestError(f"Unknown client metrics configuration: {name}")
+        if name == "interval.ms" and not (text.strip().isdecimal() and 100 <= int(text) <= 3_600_000):
+            raise errors.InvalidRequestError(
+                f"Invalid value {text} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+            )
+        if name == "match":
+            _check_patterns(text)
+
+
+_MATCHABLE = frozenset(
+    ("client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
+     "client_source_port")
+)  # fmt: skip
+
+
+def _check_patterns(text: str) -> None:
+    import re
+
+    for pattern in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, expression = pattern.partition("=")
+        try:
+            re.compile(expression.strip())
+            legal = bool(equals) and name.strip() in _MATCHABLE
+        except re.error:
+            legal = False
+        if not legal:
+            raise errors.InvalidConfigurationError(f"Illegal client matching pattern: {pattern}")

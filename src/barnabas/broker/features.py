@@ -1,0 +1,91 @@
+"""Features: what a cluster can do beyond the versions of its APIs, at which level (KIP-584, KIP-1022).
+
+Clients go by the finalized levels in ApiVersions: the consumer protocol of KIP-848 needs `group.version` 1, a producer
+uses the transactions of KIP-890 from `transaction.version` 2 on. Who builds a feature adds its row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+
+if TYPE_CHECKING:
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+
+METADATA_VERSION = "metadata.version"
+GROUP_VERSION = "group.version"
+
+
+class Feature(NamedTuple):
+    """The levels that this broker can be at, and the one that a new cluster is at (0: not finalized)."""
+
+    lowest: int
+    highest: int
+    default: int
+
+
+#: Apache Kafka 4.3 is at metadata.version 30 (4.3-IV0).
+FEATURES: dict[str, Feature] = {
+    METADATA_VERSION: Feature(7, 30, 30),
+    GROUP_VERSION: Feature(0, 1, 1),
+}
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+class FeatureUpdate(NamedTuple):
+    """A level that a feature shall be finalized at, and in which direction (`UPGRADE`, ...)."""
+
+    name: str
+    level: int
+    kind: int
+
+
+def finalized(metadata: ClusterMetadata) -> dict[str, int]:
+    """Every feature's finalized level; 0 where it is not in use."""
+    stored = metadata.features
+    return {name: stored.get(name, feature.default) for name, feature in FEATURES.items()}
+
+
+def updated(current: Mapping[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:
+    """The levels after the updates. Raises InvalidUpdateVersionError for the first one that cannot be."""
+    levels = dict(current)
+    for update in updates:
+        _check(levels, update)
+        levels[update.name] = update.level
+    return levels
+
+
+def _check(levels: Mapping[str, int], update: FeatureUpdate) -> None:
+    name, level, kind = update
+    problem = _problem(levels, update)
+    if problem:
+        raise errors.InvalidUpdateVersionError(f"Invalid update version {level} for feature {name}. {problem}")
+    if name == METADATA_VERSION and level != levels[name]:
+        direction = "Unsafe" if kind == UNSAFE_DOWNGRADE else "Safe"
+        raise errors.InvalidUpdateVersionError(
+            f"{direction} metadata.version downgrade from {levels[name]} to {level} is not supported."
+        )
+
+
+def _problem(levels: Mapping[str, int], update: FeatureUpdate) -> str | None:
+    name, level, kind = update
+    feature = FEATURES.get(name)
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if feature is None:
+        return "This broker does not support this feature."
+    if not feature.lowest <= level <= feature.highest:
+        return f"This broker only supports versions {feature.lowest}-{feature.highest}."
+    if level < levels[name] and kind == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if level > levels[name] and kind != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None

@@ -1,0 +1,25 @@
+"""ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455): none, with one broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+
+API = 46
+VERSIONS = (0, 0)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.CLUSTER
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Partitions that are not under way are left out, also those that do not exist, as in Apache Kafka."""
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,0 +1,48 @@
+"""UpdateFeatures: finalized levels of features (KIP-584, KIP-1022)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.features import FeatureUpdate, finalized, updated
+from barnabas.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.update_features_request import UpdateFeaturesRequest
+
+API = 57
+VERSIONS = (0, 2)
+OPERATION = AclOperation.ALTER
+RESOURCE = ResourceType.CLUSTER
+
+_NO_RESULTS_FROM = 2
+_UPGRADE_TYPE_FROM = 1
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+
+
+def handle(broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """All updates or none."""
+    updates = []
+    for asked in request.feature_updates:
+        kind = asked.upgrade_type
+        if context.api_version < _UPGRADE_TYPE_FROM:
+            kind = _SAFE_DOWNGRADE if asked.allow_downgrade else _UPGRADE
+        updates.append(FeatureUpdate(asked.feature, asked.max_version_level, kind))
+    current = finalized(broker.metadata)
+    try:
+        levels = updated(current, updates)
+    except errors.KafkaError as problem:
+        return UpdateFeaturesResponse(
+            error_code=problem.code,
+            error_message=f"The update failed for all features since the following feature had an error: {problem}",
+        )
+    if levels != current and not request.validate_only:
+        broker.metadata.put_features(levels)
+    results = []
+    if context.api_version < _NO_RESULTS_FROM:
+        results = [UpdatableFeatureResult(feature=update.name, error_message=None) for update in updates]
+    return UpdateFeaturesResponse(error_message=None, results=results)
