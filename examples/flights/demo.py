@@ -290,15 +290,20 @@ def report(run: Run, tables: Tables, console: Console) -> bool:
 
 def explore(broker: Broker, data: Path, topics: Topics, console: Console) -> None:
     """Leave the broker running and say how to look around; returns on Ctrl-C."""
+    at = f"-b {broker.bootstrap_servers}"
     console.print(
-        f"\nThe broker still runs at [bold]{broker.bootstrap_servers}[/], its data is in {data}. In another terminal:\n"
-        f"  .venv/bin/python -c \"from barnabas import Consumer; c = Consumer('{topics.delays}', group_id='me',\n"
-        f"    auto_offset_reset='earliest', bootstrap_servers='{broker.bootstrap_servers}'); "
-        '[print(r.key, r.value) for r in c.poll(5)]"\n'
+        f"\nThe broker still runs at {broker.bootstrap_servers}, its data is in {data}. Look around in another terminal:\n"
+        f"  ./run barnabas topic list {at}\n"
+        f"  ./run barnabas consume {topics.delays} -n 5 {at}\n"
+        f"  ./run barnabas consume {topics.dead_letters} -n 6 -o json {at}\n"
+        f"  ./run barnabas group list {at}\n"
         f"Ctrl-C stops it; ./run barnabas up --data {data} starts it again on the same data.",
-        highlight=False,
-    )
-    signal.pause()
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        console.print("stopped")
 
 
 def main() -> int:
