@@ -114,9 +114,10 @@ def _position(args: argparse.Namespace) -> Position | None:
 
 
 def _check_without_members(admin: AdminClient, group: str) -> None:
-    description = admin.describe_groups([group], raise_errors=False).get(group)
-    if description is not None and description.members:
-        raise GroupNotEmptyError(f"group {group!r} has {len(description.members)} members, who would not notice")
+    found = admin.describe_groups([group], raise_errors=False)
+    members = found[group].members if group in found else []
+    if members:
+        raise GroupNotEmptyError(f"group {group!r} has {len(members)} members, who would not notice")
 
 
 def _moves(admin: AdminClient, args: argparse.Namespace, position: Position | None) -> list[Move]:

@@ -307,6 +307,8 @@ def test_results_give_values_by_key_and_raise_for_keys_that_failed() -> None:
     results: Results[str, int] = Results({"a": 1}, {"b": GroupNotEmptyError("b: it has members")})
     assert dict(results) == {"a": 1}
     assert results["a"] == 1
+    assert "a" in results
+    assert "b" not in results
     with pytest.raises(GroupNotEmptyError, match="b: it has members"):
         results["b"]
     with pytest.raises(KeyError):

@@ -22,6 +22,7 @@ from barnabas.client.admin.configs import (
     IncrementalAlterConfigsHandler,
     as_operations,
 )
+from barnabas.client.admin.consumer_groups import ConsumerGroupDescribeHandler
 from barnabas.client.admin.groups import (
     DeleteGroupsHandler,
     DescribeGroupsHandler,
@@ -50,7 +51,7 @@ from barnabas.client.admin.topics import (
 from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.config.client_config import ClientConfig
-from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaTimeoutError
+from barnabas.errors import GroupIdNotFoundError, IllegalArgumentError, IllegalStateError, KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
@@ -244,10 +245,22 @@ class AdminClient:
     def describe_groups(
         self, groups: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, GroupDescription]:
-        """Groups of the classic protocol with their members and what these are assigned. One without members that
-        nobody knows comes as state "Dead", as in Kafka, or as GroupIdNotFoundError from a newer broker.
+        """Groups with their members and what these are assigned, of the classic protocol and of KIP-848's.
+
+        One that nobody knows is a GroupIdNotFoundError; a broker before 4.0 gives it as state "Dead", as in Kafka.
         """
-        return self._run(DescribeGroupsHandler(), _keys(groups), timeout, raise_errors)
+        asked = _keys(groups)
+        deadline = self._deadline(timeout)
+        classic = self._run(DescribeGroupsHandler(), asked, deadline - time.monotonic(), False)
+        # The classic request knows nothing of the others, so whether they are there is asked a second time.
+        unknown = [group for group in asked if _is_unknown(classic, group)]
+        newer = self._run(ConsumerGroupDescribeHandler(), unknown, max(0.0, deadline - time.monotonic()), False)
+        found = {group: known[group] for group in asked for known in (newer, classic) if group in known}
+        errors = {group: error for group, error in classic.errors.items() if group not in found}
+        results: Results[str, GroupDescription] = Results(found, errors)
+        if raise_errors:
+            results.raise_errors()
+        return results
 
     def delete_groups(
         self, groups: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
@@ -389,6 +402,12 @@ def _keys(keys: Iterable[K]) -> list[K]:
     if isinstance(keys, (str, bytes)):
         raise IllegalArgumentError(f"a list is needed, not {keys!r}: write [{keys!r}]")
     return list(dict.fromkeys(keys))
+
+
+def _is_unknown(classic: Results[str, GroupDescription], group: str) -> bool:
+    if group in classic:
+        return classic[group].state == "Dead"
+    return isinstance(classic.errors.get(group), GroupIdNotFoundError)
 
 
 def _by_name(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:

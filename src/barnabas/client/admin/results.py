@@ -29,6 +29,10 @@ class Results(Mapping[K, V], Generic[K, V]):
             raise error
         return self._values[key]
 
+    def __contains__(self, key: object) -> bool:
+        # The inherited one looks the key up, which raises for those that failed.
+        return key in self._values
+
     def __iter__(self) -> Iterator[K]:
         return iter(self._values)
 

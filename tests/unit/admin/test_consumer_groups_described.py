@@ -1,0 +1,92 @@
+"""AdminClient.describe_groups on groups of both protocols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.errors import GroupIdNotFoundError
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.consumer_group_describe_response import (
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    Member,
+    TopicPartitions,
+)
+from barnabas.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerGroup
+from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from barnabas.protocol.topic_partition import TopicPartition
+
+NOT_FOUND = 69
+
+MEMBER = Member(
+    member_id="m",
+    instance_id="one",
+    client_id="c",
+    client_host="/127.0.0.1",
+    assignment=Assignment(topic_partitions=[TopicPartitions(topic_name="flights", partitions=[2, 0])]),
+)
+
+
+@pytest.fixture
+def groups(admin: Any) -> Any:
+    """A cluster with the classic group `old`, the consumer group `new`, and no other."""
+
+    def coordinator(request: Any) -> FindCoordinatorResponse:
+        coordinators = [Coordinator(key=key, node_id=2, host="two", port=9092) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=coordinators)
+
+    def classic(request: Any) -> DescribeGroupsResponse:
+        known = {"old": DescribedGroup(group_id="old", group_state="Empty", protocol_type="consumer")}
+        unknown = {g: DescribedGroup(group_id=g, group_state="Dead", error_code=NOT_FOUND) for g in request.groups}
+        return DescribeGroupsResponse(groups=[{**unknown, **known}[group] for group in request.groups])
+
+    def consumer(request: Any) -> ConsumerGroupDescribeResponse:
+        known = {"new": ConsumerGroup(group_id="new", group_state="Stable", assignor_name="uniform", members=[MEMBER])}
+        unknown = {g: ConsumerGroup(group_id=g, error_code=NOT_FOUND) for g in request.group_ids}
+        return ConsumerGroupDescribeResponse(groups=[{**unknown, **known}[group] for group in request.group_ids])
+
+    admin.handlers[ApiKey.FIND_COORDINATOR] = coordinator
+    admin.handlers[ApiKey.DESCRIBE_GROUPS] = classic
+    admin.handlers[ApiKey.CONSUMER_GROUP_DESCRIBE] = consumer
+    return admin
+
+
+def test_a_group_of_the_consumer_protocol_is_described_like_a_classic_one(groups: Any) -> None:
+    found = groups.client.describe_groups(["old", "new"])
+
+    assert list(found) == ["old", "new"]
+    new = found["new"]
+    assert (new.group_id, new.protocol_type, new.protocol, new.state) == ("new", "consumer", "uniform", "Stable")
+    (member,) = new.members
+    assert (member.member_id, member.group_instance_id, member.client_id) == ("m", "one", "c")
+    assert member.assignment == [TopicPartition("flights", 2), TopicPartition("flights", 0)]
+
+
+def test_only_groups_that_are_not_classic_are_asked_about_twice(groups: Any) -> None:
+    groups.client.describe_groups(["old"])
+
+    assert groups.requests(ApiKey.CONSUMER_GROUP_DESCRIBE) == []
+
+
+def test_a_group_that_nobody_knows_is_not_found(groups: Any) -> None:
+    found = groups.client.describe_groups(["old", "none"], raise_errors=False)
+
+    assert list(found) == ["old"]
+    assert isinstance(found.errors["none"], GroupIdNotFoundError)
+    with pytest.raises(GroupIdNotFoundError):
+        groups.client.describe_groups(["none"])
+
+
+def test_a_broker_without_the_consumer_protocol_has_the_last_word_on_classic_groups(groups: Any) -> None:
+    def dead(request: Any) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[DescribedGroup(group_id=g, group_state="Dead") for g in request.groups])
+
+    groups.handlers[ApiKey.DESCRIBE_GROUPS] = dead
+    versions = groups.handlers[ApiKey.API_VERSIONS](None)
+    versions.api_keys = [key for key in versions.api_keys if key.api_key != ApiKey.CONSUMER_GROUP_DESCRIBE]
+    groups.handlers[ApiKey.API_VERSIONS] = lambda request: versions
+
+    assert groups.client.describe_groups(["none"])["none"].state == "Dead"
