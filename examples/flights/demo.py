@@ -292,7 +292,8 @@ def explore(broker: Broker, data: Path, topics: Topics, console: Console) -> Non
     """Leave the broker running and say how to look around; returns on Ctrl-C."""
     at = f"-b {broker.bootstrap_servers}"
     console.print(
-        f"\nThe broker still runs at {broker.bootstrap_servers}, its data is in {data}. Look around in another terminal:\n"
+        f"\nThe broker still runs at {broker.bootstrap_servers}, its data is in {data}.\n"
+        f"Look around in another terminal:\n"
         f"  ./run barnabas topic list {at}\n"
         f"  ./run barnabas consume {topics.delays} -n 5 {at}\n"
         f"  ./run barnabas consume {topics.dead_letters} -n 6 -o json {at}\n"
