@@ -224,7 +224,6 @@ def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str
             {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
-                "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
                 "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
             },
         ),

@@ -78,6 +78,9 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles socket.request.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+        transaction.state.log.num.partitions transaction.state.log.segment.bytes transactional.id.expiration.ms
         """
     ),
 }
@@ -123,10 +126,8 @@ IGNORED: dict[str, frozenset[str]] = {
         share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
         socket.receive.buffer.bytes socket.send.buffer.bytes telemetry.max.bytes
-        transaction.abort.timed.out.transaction.cleanup.interval.ms
-        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-        transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
-        transaction.state.log.segment.bytes unclean.leader.election.enable
+        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.replication.factor
+        unclean.leader.election.enable
         """
     ),
 }

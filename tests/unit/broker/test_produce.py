@@ -7,7 +7,7 @@ import pytest
 from barnabas import errors
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
-from barnabas.records import read_batches
+from barnabas.records import RecordBatchBuilder, read_batches
 from tools.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
 
 
@@ -113,14 +113,13 @@ def test_internal_topics_are_written_by_the_broker_only(client: CoreClient) -> N
     assert response.error_code == errors.InvalidTopicError.code
 
 
-def test_transactions_are_refused_and_the_message_says_so(client: CoreClient) -> None:
-    request = produce("t", batch(b"a"))
-    request.transactional_id = "tx"
-    response = client.request(request, 12).responses[0].partition_responses[0]
-    assert response.error_code == errors.UnsupportedVersionError.code
-    assert "Transactions are not supported" in response.error_message
-    init = client.request(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000), 5)
-    assert init.error_code == errors.UnsupportedVersionError.code
+def test_transactional_records_need_a_transactional_id(client: CoreClient) -> None:
+    builder = RecordBatchBuilder(1 << 10)
+    builder.try_append(START_MS, b"key", b"a", [])
+    builder.set_producer_state(1, 0, 0, transactional=True)
+    response = client.request(produce("t", bytes(builder.close())), 12).responses[0].partition_responses[0]
+    assert response.error_code == errors.TransactionalIdAuthorizationError.code
+    assert values(client) == []
 
 
 class TestIdempotence:

@@ -38,7 +38,9 @@ def _coordinator(broker: BrokerState, context: RequestContext, key_type: int, ke
     try:
         if key_type == GROUP:
             broker.group_coordinator.ensure_topic(context.now_ms)
-        elif key_type != TRANSACTION:
+        elif key_type == TRANSACTION:
+            broker.transaction_coordinator.ensure_topic(context.now_ms)
+        else:
             raise errors.InvalidRequestError(f"Coordinators of type {key_type} are not served by this broker.")
     except errors.InvalidRequestError as error:
         return _nobody(key, error.code, str(error))

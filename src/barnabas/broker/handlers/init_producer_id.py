@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer (KIP-98)."""
+"""InitProducerId: a producer's id and epoch; a transactional id's producer before is shut out (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,28 @@ VERSIONS = (0, 5)
 OPERATION = AclOperation.IDEMPOTENT_WRITE
 RESOURCE = ResourceType.CLUSTER
 
+_PRODUCER_FENCED_FROM = 4
+
 
 def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A new id, whatever the producer had before: without transactions there is nothing to go on with."""
-    if request.transactional_id is not None:
-        # Transactions are not built yet; this is the one code that every client reports and none retries.
-        refusal = errors.InvalidRequestError if request.transactional_id == "" else errors.UnsupportedVersionError
+    """Without a transactional id a new producer id, whatever the producer had before."""
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    try:
+        if (producer_id == -1) != (epoch == -1):
+            raise errors.InvalidRequestError
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
+        identity = broker.transaction_coordinator.init_producer_id(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            None if producer_id == -1 else (producer_id, epoch),
+            context.now,
+            context.now_ms,
+        )
+    except errors.ProducerFencedError:
+        fenced = context.api_version >= _PRODUCER_FENCED_FROM
+        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
         return InitProducerIdResponse(error_code=refusal.code, producer_id=-1, producer_epoch=-1)
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        return InitProducerIdResponse(error_code=errors.InvalidRequestError.code, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
+    except errors.KafkaError as error:
+        return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)

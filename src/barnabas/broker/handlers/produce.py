@@ -17,6 +17,7 @@ from barnabas.protocol.messages.produce_response import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.partition import Partition
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -26,6 +27,8 @@ OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TOPIC
 
 _TOPIC_IDS_FROM = 13
+#: From these versions on a client knows TRANSACTION_ABORTABLE, and leaves adding partitions to us (KIP-890).
+_ABORTABLE_FROM, _ADDS_PARTITIONS_FROM = 11, 12
 _ZSTD_FROM = 7
 _ACKS = (-1, 0, 1)
 #: The one client id that may write internal topics (AdminUtils.ADMIN_CLIENT_ID).
@@ -41,12 +44,13 @@ def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest
 
     With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given.
     """
+    refused = _verify_transaction(broker, context, request) if request.transactional_id is not None else {}
     responses = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
             partition_responses=[
-                _append(broker, context, request, topic, partition) for partition in topic.partition_data
+                _append(broker, context, request, topic, partition, refused) for partition in topic.partition_data
             ],
         )
         for topic in request.topic_data
@@ -69,20 +73,21 @@ def _append(
     request: ProduceRequest,
     topic: TopicProduceData,
     data: PartitionProduceData,
+    refused: dict[Partition, errors.KafkaError],
 ) -> PartitionProduceResponse:
     response = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         if request.acks not in _ACKS:
             raise errors.InvalidRequiredAcksError(f"acks={request.acks}; it must be -1 (all), 0 or 1")
-        manager = broker.replica_manager
-        if context.api_version >= _TOPIC_IDS_FROM:
-            partition = manager.partition_by_id(topic.topic_id, data.index)
-        else:
-            partition = manager.partition(topic.name, data.index)
+        partition = _partition(broker, context, topic, data.index)
         if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
             raise errors.InvalidTopicError(f"{partition.topic} is written by the broker only.")
-        records = _one_batch(data, context.api_version, request.transactional_id)
-        info = manager.append(partition, records, context.now_ms)
+        records = _one_batch(data, context.api_version)
+        if records[_ATTRIBUTES_AT] & _TRANSACTIONAL and request.transactional_id is None:
+            raise errors.TransactionalIdAuthorizationError("Transactional records need a transactional id.")
+        if partition in refused:
+            raise refused[partition]
+        info = broker.replica_manager.append(partition, records, context.now_ms)
     except errors.KafkaError as problem:
         response.error_code = problem.code
         response.error_message = str(problem)
@@ -97,7 +102,41 @@ def _append(
     return response
 
 
-def _one_batch(data: PartitionProduceData, version: int, transactional_id: str | None) -> memoryview:
+def _partition(broker: BrokerState, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
+    if context.api_version >= _TOPIC_IDS_FROM:
+        return broker.replica_manager.partition_by_id(topic.topic_id, index)
+    return broker.replica_manager.partition(topic.name, index)
+
+
+def _verify_transaction(
+    broker: BrokerState, context: RequestContext, request: ProduceRequest
+) -> dict[Partition, errors.KafkaError]:
+    """What keeps transactional batches of the request from being appended."""
+    from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+    from barnabas.records.batch_header import read_header
+
+    version = context.api_version
+    batches = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            try:
+                partition = _partition(broker, context, topic, data.index)
+                header = read_header(_one_batch(data, version), 0)
+            except errors.KafkaError:
+                # It is told when it comes to appending.
+                continue
+            if header is not None and header.is_transactional and partition.topic not in INTERNAL_TOPICS:
+                batches.append(
+                    TransactionalBatch(partition, header.producer_id, header.producer_epoch, header.base_sequence)
+                )
+    if not batches or request.transactional_id is None:
+        return {}
+    mode = ADD if version >= _ADDS_PARTITIONS_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
+    verification = broker.transaction_verification
+    return verification.check(request.transactional_id, batches, mode, context.now, context.now_ms)
+
+
+def _one_batch(data: PartitionProduceData, version: int) -> memoryview:
     # ProduceRequest.validateRecords of Apache Kafka; what is inside the batch is the log's to check.
     records = data.records
     if records is None or len(records) < _HEADER_SIZE:
@@ -109,8 +148,6 @@ def _one_batch(data: PartitionProduceData, version: int, transactional_id: str |
         raise errors.UnsupportedCompressionTypeError(f"Produce version {version} cannot carry zstd.")
     if int.from_bytes(records[_SIZE_AT : _SIZE_AT + 4], "big") + 12 != len(records):
         raise errors.InvalidRecordError(f"Produce version {version} must carry exactly one record batch per partition.")
-    if attributes & _TRANSACTIONAL or transactional_id is not None:
-        raise errors.UnsupportedVersionError("Transactions are not supported yet; produce without transactional.id.")
     if attributes & _CONTROL:
         raise errors.InvalidRecordError("Clients cannot write control records.")
     return memoryview(records)

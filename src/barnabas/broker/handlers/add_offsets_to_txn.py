@@ -1,0 +1,46 @@
+"""AddOffsetsToTxn: the transaction is going to commit offsets of a group (KIP-98)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
+from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+
+API = 25
+VERSIONS = (0, 4)
+OPERATION = AclOperation.WRITE
+RESOURCE = ResourceType.TRANSACTIONAL_ID
+
+_PRODUCER_FENCED_FROM = 2
+_FIRST_PROTOCOL = 0
+
+
+def handle(broker: BrokerState, context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Add the partition of `__consumer_offsets` that holds the group."""
+    try:
+        groups = broker.group_coordinator
+        groups.ensure_topic(context.now_ms)
+        broker.transaction_coordinator.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset([(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))]),
+            context.now,
+            context.now_ms,
+            version=_FIRST_PROTOCOL,
+        )
+    except errors.ProducerFencedError:
+        fenced = context.api_version >= _PRODUCER_FENCED_FROM
+        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
+        return AddOffsetsToTxnResponse(error_code=refusal.code)
+    except errors.KafkaError as error:
+        return AddOffsetsToTxnResponse(error_code=error.code)
+    return AddOffsetsToTxnResponse()

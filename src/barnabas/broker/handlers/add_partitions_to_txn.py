@@ -1,0 +1,99 @@
+"""AddPartitionsToTxn: what a transaction writes to; batched, or only asked about, from version 4 on (KIP-890)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
+from barnabas.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+
+API = 24
+VERSIONS = (0, 5)
+OPERATION = AclOperation.WRITE
+RESOURCE = ResourceType.TRANSACTIONAL_ID
+
+_PRODUCER_FENCED_FROM = 2
+_BATCHED_FROM = 4
+_NOT_ATTEMPTED = errors.OperationNotAttemptedError.code
+#: Versions before 4 come from clients of the first protocol, the others from brokers in the name of newer ones.
+_FIRST_PROTOCOL, _SECOND_PROTOCOL = 0, 2
+
+_Codes = dict[tuple[str, int], int]
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """All partitions of a transaction are added, or none."""
+    if context.api_version >= _BATCHED_FROM:
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=_by_topic(_one(broker, context, transaction)),
+            )
+            for transaction in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(_one(broker, context, transaction)))
+
+
+def _one(broker: BrokerState, context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> _Codes:
+    wanted = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    from_client = context.api_version < _BATCHED_FROM
+    problems = {name: code for name in wanted if (code := _problem(broker, name, from_client))}
+    if problems:
+        return {name: problems.get(name, _NOT_ATTEMPTED) for name in wanted}
+    coordinator = broker.transaction_coordinator
+    producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    try:
+        if transaction.verify_only:
+            missing = coordinator.verify_partitions(*producer, frozenset(wanted))
+            return {name: errors.TransactionAbortableError.code if name in missing else 0 for name in wanted}
+        version = _FIRST_PROTOCOL if from_client else _SECOND_PROTOCOL
+        coordinator.add_partitions(*producer, frozenset(wanted), context.now, context.now_ms, version=version)
+    except errors.ProducerFencedError:
+        fenced = context.api_version >= _PRODUCER_FENCED_FROM
+        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
+        return dict.fromkeys(wanted, refusal.code)
+    except errors.KafkaError as error:
+        return dict.fromkeys(wanted, error.code)
+    return dict.fromkeys(wanted, 0)
+
+
+def _problem(broker: BrokerState, name: tuple[str, int], from_client: bool) -> int:
+    topic, index = name
+    if from_client and topic in INTERNAL_TOPICS:
+        return errors.TopicAuthorizationError.code
+    known = broker.metadata.topic(topic)
+    if known is None or not 0 <= index < known.partitions:
+        return errors.UnknownTopicOrPartitionError.code
+    return 0
+
+
+def _by_topic(codes: _Codes) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (topic, index), code in codes.items():
+        result = topics.setdefault(topic, AddPartitionsToTxnTopicResult(name=topic))
+        result.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        )
+    return list(topics.values())

@@ -1,0 +1,50 @@
+"""DescribeTransactions: what is known of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.transactions.transaction_state import NAMES
+from barnabas.protocol.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+
+API = 65
+VERSIONS = (0, 0)
+OPERATION = AclOperation.DESCRIBE
+RESOURCE = ResourceType.TRANSACTIONAL_ID
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    """Each id has its own result."""
+    return DescribeTransactionsResponse(transaction_states=[_one(broker, id) for id in request.transactional_ids])
+
+
+def _one(broker: BrokerState, transactional_id: str) -> TransactionState:
+    try:
+        metadata = broker.transaction_coordinator.describe(transactional_id)
+    except errors.KafkaError as error:
+        return TransactionState(error_code=error.code, transactional_id=transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(metadata.partitions):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=NAMES[metadata.state],
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+    )

@@ -1,0 +1,100 @@
+"""TxnOffsetCommit: offsets of a group that count once the transaction commits (KIP-98, KIP-447, KIP-890)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
+from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
+from barnabas.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+
+API = 28
+VERSIONS = (0, 5)
+OPERATION = AclOperation.READ
+RESOURCE = ResourceType.GROUP
+
+_NO_SEQUENCE = -1
+_LOADING_FROM = 2
+_ABORTABLE_FROM, _ADDS_PARTITION_FROM = 4, 5
+_UNKNOWN = errors.UnknownTopicOrPartitionError.code
+
+
+def handle(broker: BrokerState, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Answered when the offsets are in the log; partitions that do not exist are refused one by one."""
+    codes = {
+        (topic.name, partition.partition_index): 0
+        if _exists(broker, topic.name, partition.partition_index)
+        else _UNKNOWN
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    known = [_known_part(topic, codes) for topic in request.topics]
+    asked, request.topics = request.topics, [topic for topic in known if topic.partitions]
+    if request.topics:
+        try:
+            _verify(broker, context, request)
+            answered = broker.group_coordinator.commit_transactional_offsets(context, request)
+        except errors.KafkaError as error:
+            code = _told(error, context.api_version)
+            codes = {name: known_code or code for name, known_code in codes.items()}
+        else:
+            for topic in answered.topics:
+                codes.update({(topic.name, part.partition_index): part.error_code for part in topic.partitions})
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(part.partition_index, codes[topic.name, part.partition_index])
+                    for part in topic.partitions
+                ],
+            )
+            for topic in asked
+        ]
+    )
+
+
+def _verify(broker: BrokerState, context: RequestContext, request: TxnOffsetCommitRequest) -> None:
+    """See to it that the group's partition is in the transaction. Raises KafkaError."""
+    version = context.api_version
+    groups = broker.group_coordinator
+    groups.ensure_topic(context.now_ms)
+    partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
+    batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, _NO_SEQUENCE)
+    mode = ADD if version >= _ADDS_PARTITION_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
+    refused = broker.transaction_verification.check(
+        request.transactional_id, [batch], mode, context.now, context.now_ms
+    )
+    if partition in refused:
+        raise refused[partition]
+
+
+def _told(error: errors.KafkaError, version: int) -> int:
+    code = coordinator_error_code(error)
+    if code == errors.CoordinatorLoadInProgressError.code and version < _LOADING_FROM:
+        # Clients of that time cannot take the other error.
+        return errors.CoordinatorNotAvailableError.code
+    return code
+
+
+def _exists(broker: BrokerState, topic: str, index: int) -> bool:
+    known = broker.metadata.topic(topic)
+    return known is not None and 0 <= index < known.partitions
+
+
+def _known_part(topic: TxnOffsetCommitRequestTopic, codes: dict[tuple[str, int], int]) -> TxnOffsetCommitRequestTopic:
+    partitions = [part for part in topic.partitions if not codes[topic.name, part.partition_index]]
+    return TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions)

@@ -1,0 +1,281 @@
+"""The transaction coordinator: what handlers and the broker's loop see of transactional ids.
+
+It reads no clock and touches no disk or socket: the time comes with each call, records go through the storage port,
+markers through the marker writer. Whoever drives it calls `startup` once, and `tick` whenever `next_deadline` has come.
+Every transition is in the log before anybody sees it; a request is answered in the same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.groups.storage import ProducerIdentity
+from barnabas.broker.transactions.completion import MarkerWriter, TransactionCompletion
+from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
+from barnabas.broker.transactions.expiration import TransactionalIdExpiration
+from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
+from barnabas.broker.transactions.settings import TransactionSettings
+from barnabas.broker.transactions.transaction_metadata import (
+    NO_PRODUCER_ID,
+    TV_2,
+    TopicIndex,
+    TransactionMetadata,
+    is_epoch_exhausted,
+)
+from barnabas.broker.transactions.transaction_state import ONGOING, PREPARED
+from barnabas.broker.transactions.transaction_store import TransactionStore
+
+if TYPE_CHECKING:
+    from barnabas.broker.transactions.transactions_topic import TransactionStorage
+    from barnabas.config.config import Config
+
+INFINITY = float("inf")
+_AT_ONCE = -INFINITY
+#: Records loaded, markers written or ids swept in one tick: a few milliseconds.
+_RECORDS_PER_TICK = 2000
+_MARKERS_PER_TICK = 100
+
+
+def _say_nothing(warning: str) -> None:
+    pass
+
+
+class TransactionCoordinator:
+    """All transactional ids of one broker.
+
+    `next_producer_id` gives an id that was never given before; `warn` is told what went wrong without a client to tell
+    it to.
+    """
+
+    __slots__ = (
+        "_abort_at",
+        "_closed",
+        "_completion",
+        "_expiration",
+        "_next_producer_id",
+        "_settings",
+        "_store",
+        "_warn",
+    )
+
+    def __init__(
+        self,
+        config: Config,
+        storage: TransactionStorage,
+        markers: MarkerWriter,
+        next_producer_id: Callable[[], int],
+        warn: Callable[[str], None] = _say_nothing,
+    ):
+        self._settings = TransactionSettings(config)
+        self._store = TransactionStore(storage, warn)
+        self._completion = TransactionCompletion(self._store, markers, warn)
+        self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)
+        self._next_producer_id = next_producer_id
+        self._warn = warn
+        self._abort_at = INFINITY
+        self._closed = False
+
+    # --- driven by the broker
+
+    def startup(self, now: float, now_ms: int) -> None:
+        """Line up what is to be loaded. Until a partition is, its ids answer COORDINATOR_LOAD_IN_PROGRESS."""
+        self._store.start_loading()
+        self._expiration.schedule(now)
+
+    def next_deadline(self) -> float:
+        """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
+        if self._closed:
+            return INFINITY
+        if self._store.loading or self._expiration.sweeping:
+            return _AT_ONCE
+        return min(self._abort_at, self._completion.next_deadline(), self._expiration.next_deadline())
+
+    def tick(self, now: float, now_ms: int) -> None:
+        """Do what is due: load, write markers, abort what has timed out, forget ids that have expired."""
+        if self._store.loading:
+            for metadata in self._store.load(_RECORDS_PER_TICK):
+                if metadata.state in PREPARED:
+                    self._completion.add(metadata.transactional_id)
+            self._watch_timeouts(now)
+            return
+        self._completion.step(_MARKERS_PER_TICK, now, now_ms)
+        if self._abort_at <= now:
+            self._abort_at = INFINITY
+            self._abort_timed_out(now, now_ms)
+            self._watch_timeouts(now)
+        self._expiration.step(_RECORDS_PER_TICK, now, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """After this every request is answered with NOT_COORDINATOR."""
+        self._closed = True
+
+    @property
+    def loading(self) -> bool:
+        """Whether some ids are not known yet."""
+        return self._store.loading
+
+    def ensure_topic(self, now_ms: int) -> None:
+        """Create `__transaction_state` if it does not exist. Raises KafkaError."""
+        self._store.ensure_topic(now_ms)
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state` that holds the id."""
+        return self._store.partition_of(transactional_id)
+
+    # --- requests
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Identity | None,
+        now: float,
+        now_ms: int,
+        *,
+        two_phase: bool = False,
+    ) -> ProducerIdentity:
+        """The id and epoch for a producer that begins; the one before is shut out, its open transaction aborted.
+
+        Raises ConcurrentTransactionsError as long as that abort, or another completion, is under way, and
+        InvalidTxnTimeoutError, ProducerFencedError, or what `_find` and the log raise.
+        """
+        self._check_id(transactional_id)
+        timeout_ms = self._settings.checked_timeout(timeout_ms, two_phase)
+        metadata = self._store.find(transactional_id)
+        if metadata is None:
+            metadata = TransactionMetadata(transactional_id, self._next_producer_id(), timeout_ms, now_ms)
+        check_identity(metadata, expected)
+        if metadata.state in PREPARED:
+            raise errors.ConcurrentTransactionsError
+        if metadata.state == ONGOING:
+            self._abort(metadata, now, now_ms)
+            raise errors.ConcurrentTransactionsError
+        following = next_identity(metadata, expected, timeout_ms, self._next_producer_id, now_ms)
+        self._store.write(following, now_ms)
+        return ProducerIdentity(following.producer_id, following.producer_epoch)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicIndex],
+        now: float,
+        now_ms: int,
+        *,
+        version: int,
+    ) -> None:
+        """Take partitions into the transaction, which begins with the first; `version` is the client's.
+
+        Raises InvalidPidMappingError, ProducerFencedError, ConcurrentTransactionsError, and as `_find`.
+        """
+        metadata = self._current(transactional_id, producer_id, epoch)
+        if metadata.state == ONGOING and partitions <= metadata.partitions:
+            return
+        self._store.write(metadata.with_partitions(partitions, version, now_ms), now_ms)
+        self._watch_timeouts(now)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicIndex]
+    ) -> frozenset[TopicIndex]:
+        """Those of the partitions that are not in the open transaction. Raises as `add_partitions`."""
+        return partitions - self._current(transactional_id, producer_id, epoch).partitions
+
+    def end_transaction(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        commit: bool,
+        now: float,
+        now_ms: int,
+        *,
+        version: int,
+    ) -> ProducerIdentity:
+        """Decide the open transaction, and what the producer goes on with.
+
+        The decision is in the log when this returns; the markers follow. Raises as `may_end`, and as `_find`.
+        """
+        metadata = self._known(transactional_id)
+        bumps = version >= TV_2
+        check = may_end_and_bump if bumps else may_end
+        if check(metadata, producer_id, epoch, commit) == DONE:
+            return ProducerIdentity(metadata.client_producer_id, metadata.client_producer_epoch)
+        new_id = self._next_producer_id() if bumps and is_epoch_exhausted(metadata.producer_epoch) else NO_PRODUCER_ID
+        prepared = metadata.prepared(commit, version, new_id, now_ms)
+        self._decide(prepared, now, now_ms)
+        following = prepared.completed(now_ms)
+        return ProducerIdentity(following.producer_id, following.producer_epoch)
+
+    def all(self) -> list[TransactionMetadata]:
+        """Every id's metadata. Raises CoordinatorLoadInProgressError until all are known."""
+        if self._closed:
+            raise errors.CoordinatorNotAvailableError
+        if self._store.loading:
+            raise errors.CoordinatorLoadInProgressError
+        return list(self._store.by_id.values())
+
+    def describe(self, transactional_id: str) -> TransactionMetadata:
+        """One id's metadata. Raises TransactionalIdNotFoundError, and as `_find`."""
+        metadata = self._find(transactional_id)
+        if metadata is None:
+            raise errors.TransactionalIdNotFoundError
+        return metadata
+
+    # --- inside
+
+    def _check_id(self, transactional_id: str) -> None:
+        if self._closed:
+            raise errors.NotCoordinatorError("This broker is shutting down.")
+        if not transactional_id:
+            raise errors.InvalidRequestError("The transactional id is empty.")
+
+    def _find(self, transactional_id: str) -> TransactionMetadata | None:
+        """Raises InvalidRequestError, NotCoordinatorError, CoordinatorLoadInProgressError."""
+        self._check_id(transactional_id)
+        return self._store.find(transactional_id)
+
+    def _known(self, transactional_id: str) -> TransactionMetadata:
+        metadata = self._find(transactional_id)
+        if metadata is None:
+            raise errors.InvalidPidMappingError(f"The transactional id {transactional_id!r} is not known.")
+        return metadata
+
+    def _current(self, transactional_id: str, producer_id: int, epoch: int) -> TransactionMetadata:
+        metadata = self._known(transactional_id)
+        if metadata.client_producer_id != producer_id:
+            raise errors.InvalidPidMappingError(
+                f"{transactional_id!r} belongs to producer id {metadata.client_producer_id}, not {producer_id}"
+            )
+        if metadata.client_producer_epoch != epoch:
+            raise errors.ProducerFencedError(
+                f"epoch {epoch} of {transactional_id!r} is not the current one, {metadata.client_producer_epoch}"
+            )
+        if metadata.state in PREPARED:
+            raise errors.ConcurrentTransactionsError
+        return metadata
+
+    def _decide(self, prepared: TransactionMetadata, now: float, now_ms: int) -> None:
+        self._store.write(prepared, now_ms)
+        self._completion.add(prepared.transactional_id)
+        # Most transactions are small: then the next one need not wait for a turn of the loop.
+        self._completion.step(_MARKERS_PER_TICK, now, now_ms)
+
+    def _abort(self, metadata: TransactionMetadata, now: float, now_ms: int) -> None:
+        self._decide(metadata.fenced().prepared(False, TV_2, NO_PRODUCER_ID, now_ms), now, now_ms)
+
+    # --- time-outs
+
+    def _watch_timeouts(self, now: float) -> None:
+        if self._store.ongoing and self._abort_at == INFINITY:
+            self._abort_at = now + self._settings.abort_interval_ms / 1000
+
+    def _abort_timed_out(self, now: float, now_ms: int) -> None:
+        timed_out = [id for id in self._store.ongoing if self._store.by_id[id].has_timed_out(now_ms)]
+        for transactional_id in timed_out:
+            try:
+                self._abort(self._store.by_id[transactional_id], now, now_ms)
+            except errors.KafkaError as error:
+                self._warn(f"The transaction of {transactional_id!r} has timed out and cannot be aborted yet: {error}")
