@@ -70,11 +70,11 @@ def run(args: Namespace) -> int:
     parse = _parser(args)
     defaults = {"compression.type": args.compression, "acks": args.acks}
     report = Report(quiet=args.quiet)
-    lines = Lines(sys.stdin.fileno())
     with producer(args, {name: value for name, value in defaults.items() if value is not None}) as client:
         count = _partition_count(client, args)
         if sys.stdin.isatty():
             report.note("one record a line; Ctrl-D ends")
+        lines = Lines(sys.stdin.fileno())
         with StopSignals(lines.stop) as signals:
             try:
                 _send(client, args.topic, count, lines, parse, report)
