@@ -119,6 +119,11 @@ class ProducerTransactions:
         else:
             self.abort_transaction(timeout)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a transactional producer can only be closed, as another one has taken over, for instance."""
+        return self._transactions is not None and self._transactions.has_fatal_error
+
     def _manager(self, operation: str) -> TransactionalManager:
         lifetime.check(self)
         if self._transactions is None:
@@ -160,6 +165,8 @@ class Transaction:
             raise
 
     def _abort(self, reason: BaseException) -> None:
+        if self._producer.has_failed:
+            return
         try:
             self._producer.abort_transaction()
         except KafkaError as problem:
