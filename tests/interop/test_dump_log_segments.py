@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,50 @@ def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_cla
     assert "producerId: 5 producerEpoch: 0" in printed
     sane = dump(dump_class_path, [path for path in files if path.suffix == ".index"], "--index-sanity-check")
     assert sane.count("passed sanity check") == len([path for path in files if path.suffix == ".index"])
+
+
+def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_path: str) -> None:
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.bytes": 20_000,
+        "index.interval.bytes": 500,
+        "min.cleanable.dirty.ratio": 0,
+        "log.cleaner.backoff.ms": 0,
+    }
+    manager = LogManager(str(tmp_path), config=settings)
+    manager.start()
+    log = manager.create_log(TopicPartition("t", 0), bytes(range(16)))
+    for at in range(600):
+        builder = RecordBatchBuilder(1 << 20, ("none", "gzip", "lz4", "snappy", "zstd")[at % 5])
+        for number in range(5):
+            key = b"key-%d" % ((at * 7 + number * 31) % 400)
+            builder.try_append(NOW + at, key, None if (at + number) % 9 == 0 else bytes(40))
+        builder.set_producer_state(at % 3, 0, at // 3 * 5)
+        log.append(builder.close(), now_ms=NOW)
+    send(log, 0, 3, transaction_of=6)
+    marker = build_end_txn_marker(EndTxnMarker(ABORT, 1), producer_id=6, producer_epoch=0, timestamp_ms=NOW)
+    log.append(marker, now_ms=NOW, origin=COORDINATOR)
+    log.roll()
+    deadline = time.monotonic() + 30
+    while not manager.cleaner.cleanings and time.monotonic() < deadline:
+        manager.step(64, NOW)
+    kept = []
+    offset = 0
+    while data := log.read(offset, 1 << 24).records:
+        batches = list(read_batches(data))
+        kept += [record.offset for batch in batches for record in batch]
+        offset = batches[-1].next_offset
+    manager.close()
+
+    files = sorted(path for path in (tmp_path / "t-0").iterdir() if path.name[0] == "0" and path.suffix != ".partition")
+    files = [path for path in files if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")]
+    printed = dump(dump_class_path, files, "--deep-iteration", "--print-data-log")
+    for complaint in ("mismatch", "Mismatch", "not found", "corrupt", "out of order", "is invalid", "Exception"):
+        assert complaint not in printed
+    assert "isvalid: false" not in printed
+    assert "deleteHorizonMs: OptionalLong[" in printed
+    assert 400 <= len(kept) < 500
+    assert sorted(map(int, re.findall(r"^\| offset: (\d+)", printed, re.MULTILINE))) == kept
 
 
 def test_a_directory_of_apache_kafka_is_opened(tmp_path: Path) -> None:
