@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
 
 
 class Feature(NamedTuple):
@@ -30,6 +31,7 @@ class Feature(NamedTuple):
 FEATURES: dict[str, Feature] = {
     METADATA_VERSION: Feature(7, 30, 30),
     GROUP_VERSION: Feature(0, 1, 1),
+    TRANSACTION_VERSION: Feature(0, 2, 2),
 }
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
