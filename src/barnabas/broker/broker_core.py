@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.client_connection import Buffers, ClientConnection
+from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for
 from barnabas.broker.purgatory import INFINITY, DelayedOperation
 from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
@@ -36,31 +38,52 @@ class Service(Protocol):
         """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
 
 
-class _ServedApi(NamedTuple):
-    """How requests of one API and version are read and answered."""
+class RequestObserver(Protocol):
+    """Who is told of every answered request: the metrics, the request log."""
 
-    handle: Handler
-    plan: Plan | None
-    empty_request: Message | None
-    response_version: int
+    def completed(
+        self, api: ServedApi, context: RequestContext, request: Message | None, response: Message | None, now: float
+    ) -> None:
+        """A request was answered at `now`; `response` is None where the client expects none."""
+
+
+class ServedApi:
+    """How requests of one API and version are read and answered, and how many there were."""
+
+    __slots__ = ("empty_request", "handle", "key", "name", "plan", "requests", "response_version", "version")
+
+    def __init__(self, key: int, version: int, handle: Handler, plan: Plan | None, response_version: int):
+        self.key = key
+        self.name = request_class(key).NAME.removesuffix("Request")
+        self.version = version
+        self.handle = handle
+        self.plan = plan
+        self.empty_request = None if plan is not None else request_class(key)()
+        self.response_version = response_version
+        self.requests = 0
 
 
 class BrokerCore:
     """Takes requests to their handlers and responses back to their connections.
 
-    `warn` gets one line for each thing that an operator should know.
+    `warn` gets one line for each thing that an operator should know. `timer` tells how long handlers take, in seconds;
+    it is asked only while somebody wants to know: `observers`, or a quota for the time of requests.
     """
 
     def __init__(self, state: BrokerState, warn: Callable[[str], None]):
         self.state = state
         self.warn = warn
         self.services: list[Service] = []
+        self.observers: list[RequestObserver] = []
+        self.timer: Callable[[], float] = _no_time
         self._resting: dict[Service, float] = {}
+        self._muted: list[tuple[float, int, ClientConnection]] = []
+        self._mutings = 0
         self.connections: dict[int, ClientConnection] = {}
         self.now = 0.0
         self.now_ms = 0
         self._next_connection_id = 0
-        self._apis: dict[tuple[int, int], _ServedApi] = {}
+        self.apis: dict[tuple[int, int], ServedApi] = {}
         self._max_request_size = state.config.get_int("socket.request.max.bytes")
         self._max_idle = state.config["connections.max.idle.ms"] / 1000
         self._next_idle_check = INFINITY
@@ -73,10 +96,11 @@ class BrokerCore:
         write: Callable[[Buffers], None],
         close: Callable[[], None],
         resume_reading: Callable[[], None],
+        port: int = 0,
     ) -> ClientConnection:
         """A new connection from `host`; the functions act on its socket (see ClientConnection)."""
         self._next_connection_id += 1
-        info = Connection(self._next_connection_id, host, listener)
+        info = Connection(self._next_connection_id, host, listener, client_port=port)
         connection = ClientConnection(self, info, write, close, resume_reading, self._max_request_size, now)
         self.connections[info.id] = connection
         if self._next_idle_check == INFINITY and self._max_idle >= 0:
@@ -95,6 +119,8 @@ class BrokerCore:
             if self._due(service) <= now:
                 self._run(service)
         self.state.purgatory.tick(now)
+        while self._muted and self._muted[0][0] <= now:
+            heapq.heappop(self._muted)[-1].unmute()
         if self._next_idle_check <= now:
             self._close_idle(now)
         self.settle(now, now_ms)
@@ -112,6 +138,8 @@ class BrokerCore:
     def next_deadline(self) -> float:
         """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
         deadline = min(self.state.purgatory.next_deadline(), self._next_idle_check)
+        if self._muted:
+            deadline = min(deadline, self._muted[0][0])
         for service in self.services:
             deadline = min(deadline, self._due(service))
         return deadline
@@ -135,7 +163,7 @@ class BrokerCore:
         try:
             header, offset = decode_request_header(frame)
             version = header.request_api_version
-            api = self._apis.get((header.request_api_key, version)) or self._load(header.request_api_key, version)
+            api = self.apis.get((header.request_api_key, version)) or self._load(header.request_api_key, version)
             # What follows the message is not looked at, like in Apache Kafka: librdkafka 2.11 sends three bytes more
             # than Metadata version 13 has.
             request = Decoder(frame, offset, -1).message(api.plan) if api.plan is not None else api.empty_request
@@ -150,49 +178,81 @@ class BrokerCore:
             connection.info,
             self.now,
             self.now_ms,
+            len(frame),
         )
+        api.requests += 1
+        measuring = self.observers or self.state.client_quotas.enabled
         try:
-            response = api.handle(self.state, context, request)
+            if measuring:
+                started = self.timer()
+                response = api.handle(self.state, context, request)
+                context.handler_seconds = self.timer() - started
+            else:
+                response = api.handle(self.state, context, request)
         except CloseConnection as reason:
             self.refuse(connection, str(reason))
             return
         except Exception as problem:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._report_fault(connection, request_class(header.request_api_key).NAME, problem)
             return
-        if response is None:
-            return
         if isinstance(response, DelayedOperation):
-            connection.park(response, api.response_version, header.correlation_id)
+            connection.park(response, api, context, request if self.observers else None)
         else:
-            self.send(connection, response, api.response_version, header.correlation_id)
+            self.respond(connection, api, context, request, response)
 
-    def send(self, connection: ClientConnection, message: Message, api_version: int, correlation_id: int) -> None:
-        """Give a response to a connection's socket."""
-        try:
-            buffers = encode_response(message, api_version, correlation_id)
-        except KafkaError as problem:
-            self._report_fault(connection, type(message).NAME, problem)
+    def respond(
+        self,
+        connection: ClientConnection,
+        api: ServedApi,
+        context: RequestContext,
+        request: Message | None,
+        message: Message | None,
+    ) -> None:
+        """Give a response to a connection's socket, and let the client wait if it has used too much."""
+        if self.state.client_quotas.enabled:
+            self._throttle(connection, context, message)
+        if message is not None:
+            try:
+                buffers = encode_response(message, api.response_version, context.correlation_id)
+            except KafkaError as problem:
+                self._report_fault(connection, type(message).NAME, problem)
+                return
+            connection.put(buffers)
+        for observer in self.observers:
+            observer.completed(api, context, request, message, self.now)
+
+    def _throttle(self, connection: ClientConnection, context: RequestContext, message: Message | None) -> None:
+        """KIP-219: the answer goes at once and says how long to wait; a client that does not is not listened to."""
+        quotas = self.state.client_quotas
+        wait = quotas.use(context, REQUEST, context.handler_seconds * 100, self.now)
+        wait = max(context.throttle, min(wait, quotas.window_seconds))
+        if wait <= 0:
             return
-        connection.put(buffers)
+        milliseconds = int(wait * 1000 + 0.5)
+        if message is not None and hasattr(message, "throttle_time_ms"):
+            message.throttle_time_ms = milliseconds
+        connection.mute()
+        self._mutings += 1
+        heapq.heappush(self._muted, (self.now + milliseconds / 1000, self._mutings, connection))
 
     def refuse(self, connection: ClientConnection, reason: str) -> None:
         """End a connection, for a reason that the operator should know."""
         self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
         connection.end()
 
-    def _load(self, api_key: int, version: int) -> _ServedApi:
+    def _load(self, api_key: int, version: int) -> ServedApi:
         served = SERVED.get(api_key)
         name = request_class(api_key).NAME
         if served is None:
             raise InvalidRequestError(f"{name} is not served")
         if served[1] <= version <= served[2]:
-            api = _ServedApi(handler_for(api_key), plan_of(request_class(api_key), version), None, version)
+            api = ServedApi(api_key, version, handler_for(api_key), plan_of(request_class(api_key), version), version)
         elif api_key == _API_VERSIONS:
             # A client that is newer than we gets an answer in version 0, from which it learns what to ask (KIP-511).
-            return _ServedApi(handler_for(api_key), None, request_class(api_key)(), 0)
+            return ServedApi(api_key, version, handler_for(api_key), None, 0)
         else:
             raise InvalidRequestError(f"version {version} of {name} is not served")
-        self._apis[api_key, version] = api
+        self.apis[api_key, version] = api
         return api
 
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
@@ -203,6 +263,10 @@ class BrokerCore:
             if connection.is_idle and now - connection.last_used > self._max_idle:
                 connection.end()
         self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY
+
+
+def _no_time() -> float:
+    return 0.0
 
 
 def _trace(problem: Exception) -> str:

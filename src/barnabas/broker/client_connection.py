@@ -9,9 +9,9 @@ from barnabas.broker.request_buffer import RequestBuffer
 from barnabas.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_core import BrokerCore
+    from barnabas.broker.broker_core import BrokerCore, ServedApi
     from barnabas.broker.purgatory import DelayedOperation
-    from barnabas.broker.request_context import Connection
+    from barnabas.broker.request_context import Connection, RequestContext
     from barnabas.protocol.message import Message
 
 #: Responses are gathered up to this size while there are more requests to work on.
@@ -32,6 +32,7 @@ class ClientConnection:
     __slots__ = (
         "_busy",
         "_core",
+        "_muted",
         "_output",
         "_output_blocked",
         "_output_size",
@@ -58,6 +59,7 @@ class ClientConnection:
     ):
         self._core = core
         self._busy = False
+        self._muted = 0
         self._output: list[bytes | bytearray | memoryview] = []
         self._output_blocked = False
         self._output_size = 0
@@ -79,7 +81,7 @@ class ClientConnection:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way."""
-        return self._parked is None and not self._output_blocked
+        return self._parked is None and not self._output_blocked and not self._muted
 
     def received(self, count: int, now: float, now_ms: int) -> None:
         """`count` bytes were put into `buffer.space()`."""
@@ -144,7 +146,19 @@ class ClientConnection:
         if parked is not None:
             self._core.state.purgatory.cancel(parked)
 
-    def park(self, operation: DelayedOperation, api_version: int, correlation_id: int) -> None:
+    def mute(self) -> None:
+        """Work on no more requests until `unmute`; each call needs its own (KIP-219)."""
+        self._muted += 1
+
+    def unmute(self) -> None:
+        """A time to wait is over."""
+        self._muted -= 1
+        if self._parked is None and not self._busy:
+            self._work()
+
+    def park(
+        self, operation: DelayedOperation, api: ServedApi, context: RequestContext, request: Message | None
+    ) -> None:
         """Wait for an operation to be answered before the next request is looked at."""
         self._parked = operation
 
@@ -152,7 +166,7 @@ class ClientConnection:
             self._parked = None
             if self.closed:
                 return
-            self._core.send(self, message, api_version, correlation_id)
+            self._core.respond(self, api, context, request, message)
             if not self._busy:
                 self._work()
 
@@ -163,7 +177,7 @@ class ClientConnection:
         buffer = self.buffer
         self._busy = True
         try:
-            while self._parked is None and not self.closed and not self._output_blocked:
+            while self._parked is None and not (self.closed or self._output_blocked or self._muted):
                 frame = buffer.next_frame()
                 if frame is None:
                     break

@@ -40,14 +40,6 @@ _INACTIVE = 3600.0
 _UNLIMITED = float("inf")
 
 
-class MutationQuotaExceededError(errors.ThrottlingQuotaExceededError):
-    """A client has no tokens left for changes of topics; it may ask again after `throttle_time` seconds."""
-
-    def __init__(self, throttle_time: float):
-        super().__init__("The throttling quota has been exceeded.")
-        self.throttle_time = throttle_time
-
-
 class Rate:
     """A sum over the last windows of time, per second (Kafka's Rate)."""
 
@@ -119,12 +111,12 @@ class _Client:
 class ClientQuotas:
     """The quotas of one broker in force. `enabled` is False as long as nobody has one: then nothing is measured."""
 
-    __slots__ = ("_clients", "_measures", "_metadata", "_size", "_swept_at", "_windows", "enabled")
+    __slots__ = ("_clients", "_measures", "_metadata", "_swept_at", "_windows", "enabled", "window_seconds")
 
     def __init__(self, metadata: ClusterMetadata, config: Config):
         self._metadata = metadata
         self._windows = config.get_int("quota.window.num")
-        self._size = float(config.get_int("quota.window.size.seconds"))
+        self.window_seconds = float(config.get_int("quota.window.size.seconds"))
         self._clients: dict[tuple[str, str], _Client] = {}
         self._measures: dict[tuple[str, tuple[str | None, str | None]], Rate | TokenBucket] = {}
         self._swept_at = 0.0
@@ -168,30 +160,34 @@ class ClientQuotas:
     def most_at_once(self, context: RequestContext, quota: str, now: float) -> float:
         """More than this would be throttled even if nothing was used before; infinity without a quota."""
         limit = self._of(context, now).limits.get(quota)
-        return limit[0] * (self._windows - 1) * self._size if limit is not None else _UNLIMITED
+        return limit[0] * (self._windows - 1) * self.window_seconds if limit is not None else _UNLIMITED
 
-    def mutate(self, context: RequestContext, count: float, *, strict: bool) -> float:
-        """Count changes of topics (KIP-599); gives how long the client is to wait, in seconds.
+    def mutate(self, context: RequestContext, count: float, *, strict: bool) -> None:
+        """Count changes of topics (KIP-599); how long the client is to wait goes into `context.throttle`.
 
-        `strict` (of clients that know the error): raises MutationQuotaExceededError when the tokens are used up
+        `strict` (for clients that know the error): raises ThrottlingQuotaExceededError when the tokens are used up
         already; what is asked for is not to be done then.
         """
+        if not self.enabled:
+            return
         now = context.now
         client = self._of(context, now)
         limit = client.limits.get(MUTATION)
         if limit is None:
-            return 0.0
+            return
         bucket = client.measures.get(MUTATION)
         if bucket is None:
             key = _measure_key(context, MUTATION, limit[1])
-            bucket = self._measures.setdefault(key, TokenBucket(self._windows * self._size, limit[0], now))
+            bucket = self._measures.setdefault(key, TokenBucket(self._windows * self.window_seconds, limit[0], now))
             client.measures[MUTATION] = bucket
         assert isinstance(bucket, TokenBucket)
         wait = bucket.throttle(limit[0], now)
         if strict and wait > 0:
-            raise MutationQuotaExceededError(wait)
+            context.throttle = max(context.throttle, wait)
+            raise errors.ThrottlingQuotaExceededError("The throttling quota has been exceeded.")
         bucket.take(count)
-        return 0.0 if strict else bucket.throttle(limit[0], now)
+        if not strict:
+            context.throttle = max(context.throttle, bucket.throttle(limit[0], now))
 
     def _of(self, context: RequestContext, now: float) -> _Client:
         return self._client(user_of(context), context.client_id or "", now)
@@ -208,7 +204,7 @@ class ClientQuotas:
         rate = client.measures.get(quota)
         if rate is None:
             key = _measure_key(context, quota, client.limits[quota][1])
-            rate = client.measures[quota] = self._measures.setdefault(key, Rate(self._windows, self._size))
+            rate = client.measures[quota] = self._measures.setdefault(key, Rate(self._windows, self.window_seconds))
         assert isinstance(rate, Rate)
         return rate
 

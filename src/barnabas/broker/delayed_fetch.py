@@ -133,7 +133,7 @@ class DelayedFetch(DelayedOperation):
         limits: FetchLimits,
         available: int,
         deadline: float,
-        finish: Callable[[Fetched], FetchResponse],
+        finish: Callable[[Fetched, float], FetchResponse],
     ):
         seen = {target.partition: target.partition.appended for target in targets if target.partition is not None}
         super().__init__(deadline, tuple(seen))
@@ -164,4 +164,4 @@ class DelayedFetch(DelayedOperation):
 
     def on_expiration(self, now: float) -> FetchResponse:
         """Whatever there is now."""
-        return self._finish(read_targets(self._manager, self._targets, self._limits))
+        return self._finish(read_targets(self._manager, self._targets, self._limits), now)

@@ -16,10 +16,11 @@ LEADER_EPOCH = 0
 class Partition:
     """A partition with its log. Parked fetches wait under it as their key.
 
-    `appended` counts the bytes appended since the broker started; `deleted` tells that the topic is gone.
+    `appended`, `messages_in` and `bytes_out` count bytes and records since the broker started; `deleted` tells that
+    the topic is gone.
     """
 
-    __slots__ = ("appended", "deleted", "index", "log", "topic", "topic_id")
+    __slots__ = ("appended", "bytes_out", "deleted", "index", "log", "messages_in", "topic", "topic_id")
 
     def __init__(self, topic: str, topic_id: bytes, index: int, log: UnifiedLog):
         self.topic = topic
@@ -27,6 +28,8 @@ class Partition:
         self.index = index
         self.log = log
         self.appended = 0
+        self.messages_in = 0
+        self.bytes_out = 0
         self.deleted = False
 
     def check_leader_epoch(self, epoch: int) -> None:

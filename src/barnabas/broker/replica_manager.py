@@ -57,6 +57,7 @@ class ReplicaManager:
         info = partition.log.append(records, now_ms=now_ms, origin=origin)
         if not info.duplicate:
             partition.appended += len(records)
+            partition.messages_in += info.record_count
             self._purgatory.mark(partition)
         return info
 

@@ -10,11 +10,27 @@ class CloseConnection(Exception):  # noqa: N818 - not an error of the program bu
 class Connection:
     """The peer a request came from: facts that stay the same for all its requests."""
 
-    __slots__ = ("client_host", "client_software_name", "client_software_version", "id", "listener", "principal")
+    __slots__ = (
+        "client_host",
+        "client_port",
+        "client_software_name",
+        "client_software_version",
+        "id",
+        "listener",
+        "principal",
+    )
 
-    def __init__(self, id: int, client_host: str, listener: str = "PLAINTEXT", principal: str = "User:ANONYMOUS"):
+    def __init__(
+        self,
+        id: int,
+        client_host: str,
+        listener: str = "PLAINTEXT",
+        principal: str = "User:ANONYMOUS",
+        client_port: int = 0,
+    ):
         self.id = id
         self.client_host = client_host
+        self.client_port = client_port
         self.listener = listener
         self.principal = principal
         self.client_software_name = "unknown"
@@ -24,10 +40,23 @@ class Connection:
 class RequestContext:
     """One request's header, its connection and the time it was taken up.
 
-    `now` is monotonic seconds, `now_ms` epoch milliseconds: handlers read no clock of their own.
+    `now` is monotonic seconds, `now_ms` epoch milliseconds: handlers read no clock of their own. `size` is the bytes of
+    the request. A handler that finds a quota exceeded sets `throttle`, the seconds that the client has to wait;
+    `handler_seconds` is what handling took, where anybody wants to know.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now", "now_ms")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "handler_seconds",
+        "now",
+        "now_ms",
+        "size",
+        "throttle",
+    )
 
     def __init__(
         self,
@@ -38,6 +67,7 @@ class RequestContext:
         connection: Connection,
         now: float,
         now_ms: int,
+        size: int = 0,
     ):
         self.api_key = api_key
         self.api_version = api_version
@@ -46,3 +76,6 @@ class RequestContext:
         self.connection = connection
         self.now = now
         self.now_ms = now_ms
+        self.size = size
+        self.throttle = 0.0
+        self.handler_seconds = 0.0

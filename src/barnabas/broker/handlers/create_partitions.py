@@ -24,6 +24,10 @@ OPERATION = AclOperation.ALTER
 RESOURCE = ResourceType.TOPIC
 
 
+#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_QUOTA_FROM = 3
+
+
 def handle(broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Enlarge what can be enlarged, all of it in one commit; each topic has its own result."""
     names = Counter(topic.name for topic in request.topics)
@@ -35,7 +39,11 @@ def handle(broker: BrokerState, context: RequestContext, request: CreatePartitio
             if names[topic.name] > 1:
                 raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
             assignments = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
-            planned.append(broker.topic_admin.enlarge(topic.name, topic.count, assignments))
+            plan = broker.topic_admin.enlarge(topic.name, topic.count, assignments)
+            before = broker.metadata.topic(topic.name)
+            added = plan.partitions - (before.partitions if before is not None else 0)
+            broker.client_quotas.mutate(context, added, strict=context.api_version >= _STRICT_QUOTA_FROM)
+            planned.append(plan)
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
         results.append(result)

@@ -26,6 +26,10 @@ OPERATION = AclOperation.CREATE
 RESOURCE = ResourceType.CLUSTER
 
 
+#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_QUOTA_FROM = 6
+
+
 def handle(broker: BrokerState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created, all of it in one commit; each topic has its own result."""
     names = Counter(topic.name for topic in request.topics)
@@ -37,7 +41,9 @@ def handle(broker: BrokerState, context: RequestContext, request: CreateTopicsRe
                 raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
             if folded(topic.name) in planned:
                 raise errors.InvalidTopicError(f"Topic {topic.name!r} collides with another one of this request.")
-            plan = planned[folded(topic.name)] = _plan(broker, context, topic)
+            plan = _plan(broker, context, topic)
+            broker.client_quotas.mutate(context, plan.partitions, strict=context.api_version >= _STRICT_QUOTA_FROM)
+            planned[folded(topic.name)] = plan
             results[topic.name] = _result(broker, plan)
         except errors.KafkaError as problem:
             results[topic.name] = CreatableTopicResult(

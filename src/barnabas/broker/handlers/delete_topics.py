@@ -21,6 +21,8 @@ OPERATION = AclOperation.DELETE
 RESOURCE = ResourceType.TOPIC
 
 _NO_ID = bytes(16)
+#: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+_STRICT_QUOTA_FROM = 5
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
@@ -36,6 +38,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRe
             topic = _find(broker, context, state)
             if topic.name in doomed:
                 raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
+            broker.client_quotas.mutate(context, topic.partitions, strict=context.api_version >= _STRICT_QUOTA_FROM)
             doomed[topic.name] = topic
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
         except errors.KafkaError as problem:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.client_quotas import FETCH
 from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, PartitionRead, read_targets
 from barnabas.broker.fetch_session import (
     FINAL_EPOCH,
@@ -36,6 +37,8 @@ OPERATION = AclOperation.READ
 RESOURCE = ResourceType.TOPIC
 
 _SESSIONS_FROM = 7
+#: About what a partition takes in a response beside its records, in bytes.
+_PARTITION_OVERHEAD = 50
 _TOPIC_IDS_FROM = 13
 
 
@@ -49,10 +52,17 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
 
     is_full = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or context.api_version < _SESSIONS_FROM
 
-    def finish(fetched: Fetched) -> FetchResponse:
+    def finish(fetched: Fetched, now: float) -> FetchResponse:
+        if broker.client_quotas.enabled and _is_throttled(broker, context, fetched, now):
+            return FetchResponse(session_id=NO_SESSION if is_full or session is None else session.id)
+        for read in fetched.reads:
+            if read.target.partition is not None:
+                read.target.partition.bytes_out += len(read.records)
         return _full_response(session, fetched) if is_full or session is None else _changes(session, fetched)
 
     max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
+    if broker.client_quotas.enabled:
+        max_bytes = int(min(max_bytes, broker.client_quotas.most_at_once(context, FETCH, now)))
     limits = FetchLimits(
         min(request.min_bytes, max_bytes),
         max_bytes,
@@ -60,9 +70,20 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     )
     fetched = read_targets(broker.replica_manager, targets.values(), limits)
     if fetched.size >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
-        return finish(fetched)
+        return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000
     return DelayedFetch(broker.replica_manager, list(targets.values()), limits, fetched.size, deadline, finish)
+
+
+def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched, now: float) -> bool:
+    """Count what is about to be sent; what would be too much is not sent, nor counted, until the client has waited."""
+    quotas = broker.client_quotas
+    size = fetched.size + _PARTITION_OVERHEAD * len(fetched.reads)
+    context.throttle = quotas.use(context, FETCH, size, now)
+    if context.throttle <= 0:
+        return False
+    quotas.give_back(context, FETCH, size, now)
+    return True
 
 
 def _take_up(

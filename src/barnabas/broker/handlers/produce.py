@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.client_quotas import PRODUCE
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.messages.produce_response import (
@@ -55,6 +56,8 @@ def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest
         )
         for topic in request.topic_data
     ]
+    if broker.client_quotas.enabled:
+        context.throttle = broker.client_quotas.use(context, PRODUCE, context.size, context.now)
     if request.acks != 0:
         return ProduceResponse(responses=responses)
     for topic in responses:
