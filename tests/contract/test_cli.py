@@ -146,9 +146,12 @@ def test_a_range_by_time_has_the_records_of_that_time(barnabas: CommandLine, new
     range_text = ("--from", "2013-06-01T07:30", "--to", "2013-06-01T10:00Z")
     morning = barnabas.run("consume", topic, *range_text, "-o", "raw")
     (offsets,) = barnabas.json("topic", "offsets", topic, "--at", "2013-06-01T22:00")
+    (trimmed,) = barnabas.json("topic", "trim", topic, "--before", "2013-06-01T22:00")
+    rest = barnabas.run("consume", topic, "-e", "-o", "raw")
 
     assert morning.split() == ["8", "9"]
     assert (offsets["endOffset"], offsets["offsetAt"]) == (24, 22)
+    assert (trimmed["beginningOffset"], rest.split()) == (22, ["22", "23"])
 
 
 def test_lines_that_cannot_be_sent_are_named_and_the_others_are_sent(
@@ -282,6 +285,19 @@ def test_settings_are_shown_with_their_sources(barnabas: CommandLine, new_name: 
     assert "did you mean 'retention.ms'?" in barnabas.fails("config", "get", "topic", topic, "retention.m", code=2)
 
 
+def test_a_setting_is_changed_and_unset(barnabas: CommandLine, new_name: Callable[[str], str]) -> None:
+    topic = new_name("changed")
+    barnabas.run("topic", "create", topic)
+
+    barnabas.run("config", "set", "topic", topic, "retention.ms=60000", "max.message.bytes=2000")
+    barnabas.run("config", "unset", "topic", topic, "max.message.bytes")
+
+    (described,) = barnabas.json("topic", "describe", topic)
+    assert described["settings"] == {"retention.ms": "60000"}
+    refused = barnabas.fails("topic", "config", topic, "--set", "retention.ms=soon")
+    assert "soon" in refused
+
+
 def test_the_broker_may_be_named_by_option_setting_and_file(
     bootstrap_servers: str, tmp_path: Any, new_name: Callable[[str], str]
 ) -> None:
@@ -300,3 +316,28 @@ def test_the_broker_may_be_named_by_option_setting_and_file(
     finally:
         wrong.close()
     assert "127.0.0.1:1 (Connection refused)" in refused
+
+
+def test_what_the_command_line_says_holds_against_the_file(
+    barnabas: CommandLine, tmp_path: Any, new_name: Callable[[str], str]
+) -> None:
+    topic, group = new_name("file"), new_name("chosen")
+    file = tmp_path / "client.properties"
+    file.write_text("enable.auto.commit=true\ngroup.id=another\n")
+    barnabas.run("topic", "create", topic, "-p", "1")
+
+    barnabas.run("produce", topic, "--config", str(file), "-H", "a= b =c", stdin="one\ntwo")
+    shown = barnabas.run("consume", topic, "--config", str(file), "-g", group, "-n", "1", "-f", "%s [%h]")
+
+    (described,) = barnabas.json("group", "describe", group)
+    assert shown == "one [a= b =c]"
+    assert described["lag"] == 1
+
+
+def test_topics_and_groups_that_are_there_complete(barnabas: CommandLine, new_name: Callable[[str], str]) -> None:
+    topic, group = new_name("tab"), new_name("tabbed")
+    barnabas.run("topic", "create", topic)
+    barnabas.run("consume", topic, "-g", group, "-e")
+
+    assert barnabas.run("completion", "--words", "--", "topic", "describe", topic[:-1]).split() == [topic]
+    assert group in barnabas.run("completion", "--words", "--", "group", "describe", "").split()

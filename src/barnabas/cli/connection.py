@@ -80,12 +80,12 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
     return _checked(args, settings, client, client.close)
 
 
-def producer(args: Namespace, defaults: Mapping[str, Any]) -> Producer[bytes, bytes]:
-    """A producer. Raises UnreachableError, ConfigError."""
+def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, bytes]:
+    """A producer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
     from barnabas.client.producer.producer import Producer
 
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
-    settings = client_settings(args, "producer", {**base, **defaults})
+    settings = {**client_settings(args, "producer", base), **forced}
     client: Producer[bytes, bytes] = Producer(settings)
     return _checked(args, settings, client, lambda: client.close(0))
 

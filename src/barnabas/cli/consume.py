@@ -56,15 +56,15 @@ def run(args: Namespace) -> int:
 
     start, stop = _places(args)
     write = _formatter(args)
-    defaults: dict[str, Any] = {"max.poll.records": 5000, "auto.offset.reset": "earliest"}
+    defaults = {"max.poll.records": 5000, "auto.offset.reset": "latest" if start.kind == END else "earliest"}
+    # Committed is what was printed, and only this command knows that; so it commits itself.
+    forced: dict[str, Any] = {"enable.auto.commit": False}
     commits = False
     if args.group:
-        edge = "latest" if start.kind == END else "earliest"
-        defaults.update({"group.id": args.group, "auto.offset.reset": edge})
+        forced["group.id"] = args.group
         given = client_settings(args, "consumer").get("enable.auto.commit", "true")
         commits = str(given).lower() == "true"
-    # Committed is what was printed, and only this command knows that; so it commits itself.
-    with consumer(args, defaults, {"enable.auto.commit": False}) as client:
+    with consumer(args, defaults, forced) as client:
         reader = Reader(client, write, Stdout(), count=args.count, commits=commits, quiet=args.quiet)
         if args.group:
             return reader.read_group(args.topics, ends=args.exit)

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, named_values, not_negative, unescaped
+from barnabas.cli.arguments import add_command, add_connection, not_negative, unescaped
 from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
 from barnabas.cli.positions import parse_time
@@ -68,9 +68,9 @@ def run(args: Namespace) -> int:
     from barnabas.cli.produce_report import Report
 
     parse = _parser(args)
-    defaults = {"compression.type": args.compression, "acks": args.acks}
+    chosen = {"compression.type": args.compression, "acks": args.acks}
     report = Report(quiet=args.quiet)
-    with producer(args, {name: value for name, value in defaults.items() if value is not None}) as client:
+    with producer(args, {name: value for name, value in chosen.items() if value is not None}) as client:
         count = _partition_count(client, args)
         if sys.stdin.isatty():
             report.note("one record a line; Ctrl-D ends")
@@ -96,7 +96,7 @@ def _parser(args: Namespace) -> Parse:
         timestamp = parse_time(args.timestamp, int(time.time() * 1000))
         if timestamp is None:
             raise IllegalArgumentError(f"--timestamp {args.timestamp}: write 2013-06-01T12:00, -5m or @1370088000000")
-    headers = [(name, value.encode()) for name, value in (_header(text) for text in args.header)]
+    headers = [_header(text) for text in args.header]
     common = {"partition": args.partition, "timestamp": timestamp, "headers": headers, "tombstone": args.tombstone}
     if args.format == "json":
         if args.key_delimiter is not None:
@@ -106,8 +106,11 @@ def _parser(args: Namespace) -> Parse:
     return line_parser(delimiter, args.key_as, args.value_as, **common)
 
 
-def _header(text: str) -> tuple[str, str]:
-    return next(iter(named_values([text], "-H").items()))
+def _header(text: str) -> tuple[str, bytes]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise IllegalArgumentError(f"-H {text}: it must be NAME=VALUE")
+    return name, value.encode()
 
 
 def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
