@@ -107,7 +107,7 @@ def settle(members: list[ClassicConsumer], *consumers: Consumer) -> None:
 def check_shared(members: list[Any]) -> None:
     """Each of the four partitions belongs to one member."""
     shares = [sorted(member.owned.get("t", set())) for member in members]
-    assert sorted(sum(shares, [])) == [0, 1, 2, 3], shares
+    assert sorted(partition for share in shares for partition in share) == [0, 1, 2, 3], shares
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
