@@ -10,11 +10,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.server import BrokerServer, bind, epoch_ms
 from barnabas.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log_manager import LoadProgress
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -27,6 +31,31 @@ def say(line: str) -> None:
     """One line for the operator, on standard error."""
     sys.stderr.write(f"barnabas: {line}\n")
     sys.stderr.flush()
+
+
+class ProgressReport:
+    """Says how far the opening of the logs is, when it takes long: after a crash all that was not flushed is read."""
+
+    FIRST_AFTER = 2.0
+    EVERY = 5.0
+
+    def __init__(self, warn: Callable[[str], None], clock: Callable[[], float]):
+        self._warn = warn
+        self._clock = clock
+        self._started = clock()
+        self._due = self._started + self.FIRST_AFTER
+
+    def opened(self, progress: LoadProgress) -> None:
+        """Take note of a step."""
+        now = self._clock()
+        if now < self._due:
+            return
+        self._due = now + self.EVERY
+        self._warn(
+            f"opening the logs since {now - self._started:.0f} s: {progress.opened} of {progress.logs} are open, "
+            f"{progress.bytes_read >> 20} MB were read to recover what the last broker did not close, now "
+            f"{progress.current}; clients wait until all are open"
+        )
 
 
 class BrokerRunner:
@@ -70,9 +99,6 @@ class BrokerRunner:
             return
 
     async def _serve(self) -> None:
-        if self._signals:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._loop.add_signal_handler(number, self._stopped.set)
         if self._stop_on_eof is not None:
             self._loop.add_reader(self._stop_on_eof, self._stopped.set)
         sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
@@ -82,6 +108,10 @@ class BrokerRunner:
             for _, listening in sockets:
                 listening.close()
             raise
+        # Not before: a recovery may take long, and whoever wants it to end shall not have to wait for it.
+        if self._signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._loop.add_signal_handler(number, self._stopped.set)
         try:
             await self._answer(node, sockets)
         finally:
@@ -115,6 +145,7 @@ class BrokerRunner:
                 "choose another with --data, or see to it that this user may write there"
             ) from problem
         node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), self._warn)
+        node.logs.on_progress = ProgressReport(self._warn, time.monotonic).opened
         try:
             node.start(time.monotonic(), epoch_ms())
         except KafkaError as problem:

@@ -78,7 +78,8 @@ class Cleaner:
         self._target = target
         self._log: UnifiedLog = target.log
         self._now_ms = now_ms
-        self._unit = max(config.io_buffer_size // 2, 1)
+        # Apache Kafka fills half of the buffer at once; here requests wait meanwhile.
+        self._unit = max(config.io_buffer_size // 8, 1)
         records = target.first_uncleanable_offset - target.first_dirty_offset
         self._map = SkimpyOffsetMap(config.dedupe_buffer_size, records, salt, config.io_buffer_load_factor)
         self._unfinished: LogSegment | None = None

@@ -20,8 +20,8 @@ _SECOND_MS = 1000
 class LogCleaner:
     """Cleans the logs whose cleanup policy is `compact`, the dirtiest first.
 
-    Apache Kafka has threads for this; here `step` does a piece of about half of `log.cleaner.io.buffer.size`. Its code
-    is loaded with the first log that is due.
+    Apache Kafka has threads for this; here `step` does a piece of about an eighth of `log.cleaner.io.buffer.size`. Its
+    code is loaded with the first log that is due.
     """
 
     __slots__ = (

@@ -10,6 +10,7 @@ gets `CorruptRecordError`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoints import (
@@ -62,7 +63,8 @@ def _logger() -> logging.Logger:
 class LogLoader:
     """Makes a `UnifiedLog` of a directory.
 
-    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. Raises `OSError`.
+    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. `on_read` is called during a
+    recovery, with the bytes that were just read. Raises `OSError`.
     """
 
     __slots__ = (
@@ -73,6 +75,7 @@ class LogLoader:
         "_files",
         "_filesystem",
         "_log_start_offset",
+        "_on_read",
         "_producers",
         "_recovery_point",
         "_segments",
@@ -90,8 +93,10 @@ class LogLoader:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         producer_id_expiration_ms: int = 86_400_000,
+        on_read: Callable[[int], None] = lambda _size: None,
     ) -> None:
         self._filesystem = filesystem
+        self._on_read = on_read
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
@@ -242,6 +247,8 @@ class LogLoader:
         problem = None
         try:
             for header, chunk in segment.records.batches(0, check=True):
+                if header.position == 0:
+                    self._on_read(len(chunk))
                 self._check_offsets(segment, header, position, next_offset)
                 self._take_in(segment, header, chunk, position)
                 position += header.size_in_bytes

@@ -54,6 +54,18 @@ def _logger() -> logging.Logger:
     return logging.getLogger(__name__)
 
 
+class LoadProgress:
+    """How far the opening of all logs is: `opened` of `logs`, `current` at work, `bytes_read` to recover."""
+
+    __slots__ = ("bytes_read", "current", "logs", "opened")
+
+    def __init__(self, logs: int) -> None:
+        self.logs = logs
+        self.opened = 0
+        self.current = ""
+        self.bytes_read = 0
+
+
 class LogManager:
     """The logs in one data directory, which no other broker may use meanwhile.
 
@@ -73,6 +85,8 @@ class LogManager:
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
         self.config = dict(config or {})
         self.had_clean_shutdown = False
+        self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
+        """Called while `start` opens logs, after each one and for every few megabytes that a recovery reads."""
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         self._random_bytes = random_bytes
         self._lock: DirectoryLock | None = None
@@ -157,12 +171,15 @@ class LogManager:
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_start_offsets = self._read_checkpoint(self._log_start_offsets)
         configs: dict[str, LogConfig] = {}
-        for entry in self.filesystem.list_directory(self.directory):
-            if not entry.is_directory:
-                continue
-            topic_partition = self._partition_of(entry.name)
-            if topic_partition is None:
-                continue
+        entries = [entry for entry in self.filesystem.list_directory(self.directory) if entry.is_directory]
+        found = [(entry, topic_partition) for entry in entries if (topic_partition := self._partition_of(entry.name))]
+        progress = LoadProgress(len(found))
+
+        def on_read(size: int) -> None:
+            progress.bytes_read += size
+            self.on_progress(progress)
+
+        for entry, topic_partition in found:
             topic = topic_partition.topic
             if topic not in configs:
                 configs[topic] = self._log_config(topic_settings(topic))
@@ -174,8 +191,12 @@ class LogManager:
                 clean=self.had_clean_shutdown,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_start_offsets.get(topic_partition, 0),
+                on_read=on_read,
             )
+            progress.current = str(topic_partition)
             self._add(loader.load(now_ms))
+            progress.opened += 1
+            self.on_progress(progress)
 
     def _read_checkpoint(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
         try:
