@@ -23,6 +23,7 @@ except ImportError:
 # timestamp delta and offset delta.
 BATCH_OVERHEAD = cython.declare(cython.int, 61)
 RECORD_OVERHEAD = cython.declare(cython.int, 21)
+CALLBACK_FIELDS = cython.declare(cython.int, 4)
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
 SEED = cython.declare(cython.uint, 0x9747B28C)
@@ -221,20 +222,9 @@ class FutureRecordMetadata:
     def _metadata(self, place: tuple[Any, int, int]) -> RecordMetadata:
         topic_partition, offset, log_append_time = place
         timestamp = log_append_time if log_append_time != -1 else self._timestamp
-        return self._metadata_at(topic_partition.topic, topic_partition.partition, offset, timestamp)
-
-    @cython.cfunc
-    def _metadata_at(
-        self, topic: Any, partition: cython.int, offset: cython.longlong, timestamp: Any
-    ) -> RecordMetadata:
-        metadata: RecordMetadata = RecordMetadata.__new__(RecordMetadata)
-        metadata.topic = topic
-        metadata.partition = partition
-        metadata.offset = offset
-        metadata.timestamp = timestamp
-        metadata.serialized_key_size = self._key_size
-        metadata.serialized_value_size = self._value_size
-        return metadata
+        return _metadata_at(
+            topic_partition.topic, topic_partition.partition, offset, timestamp, self._key_size, self._value_size
+        )
 
     def __await__(self) -> Any:
         from barnabas.client.producer.record_metadata import wait_in_loop
@@ -263,33 +253,57 @@ def _new_future(
     return future
 
 
-def run_delivery_callbacks(callbacks: list[Any], result: Any, on_error: Callable[..., object]) -> None:
-    """Call each record's `on_delivery`; `callbacks` holds futures and callbacks in turn, `result` is their batch's.
+@cython.cfunc
+def _metadata_at(
+    topic: Any,
+    partition: cython.int,
+    offset: cython.longlong,
+    timestamp: Any,
+    key_size: cython.int,
+    value_size: cython.int,
+) -> RecordMetadata:
+    metadata: RecordMetadata = RecordMetadata.__new__(RecordMetadata)
+    metadata.topic = topic
+    metadata.partition = partition
+    metadata.offset = offset
+    metadata.timestamp = timestamp
+    metadata.serialized_key_size = key_size
+    metadata.serialized_value_size = value_size
+    return metadata
 
-    What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is called.
+
+def run_delivery_callbacks(callbacks: list[Any], first: int, result: Any, on_error: Callable[..., object]) -> None:
+    """Call each record's `on_delivery`; `callbacks` are those of a batch from its record `first` on.
+
+    `result` is the batch's. What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is
+    called.
     """
     topic: Any = result.topic_partition.topic
     partition: cython.int = result.topic_partition.partition
     base_offset: cython.longlong = result.base_offset
-    stamped: cython.bint = result.log_append_time != -1
-    succeeded: cython.bint = result.error is None and base_offset >= 0
-    metadata: RecordMetadata
-    error: Any
-    future: FutureRecordMetadata
+    log_append_time: Any = result.log_append_time
+    stamped: cython.bint = log_append_time != -1
+    known: cython.bint = result.error is None and base_offset >= 0
+    failed: cython.bint = result.error is not None
+    index: cython.longlong = first
     at: cython.Py_ssize_t
-    for at in range(0, len(callbacks), 2):
-        future = callbacks[at]
-        if succeeded and future.request_result is result:
-            timestamp: Any = result.log_append_time if stamped else future._timestamp
-            metadata = future._metadata_at(topic, partition, base_offset + future.relative_offset, timestamp)
-            error = None
-        else:
-            # A failed record, or one that came here from a batch that was split.
-            metadata, error = future.metadata_and_error()
-        try:
-            callbacks[at + 1](metadata, error)
-        except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
-            on_error(result.topic_partition, callbacks[at + 1])
+    for at in range(0, len(callbacks), CALLBACK_FIELDS):
+        callback: Any = callbacks[at]
+        if callback is not None:
+            metadata: RecordMetadata = _metadata_at(
+                topic,
+                partition,
+                base_offset + index if known else -1,
+                log_append_time if stamped else callbacks[at + 1],
+                callbacks[at + 2],
+                callbacks[at + 3],
+            )
+            error: Any = result.outcome(index)[1] if failed else None
+            try:
+                callback(metadata, error)
+            except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
+                on_error(result.topic_partition, callback)
+        index += 1
 
 
 def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value: bytes | None) -> FutureRecordMetadata:
@@ -303,7 +317,9 @@ class AppendableBatch:
 
     builder: Any = cython.declare(object, visibility="public")
     request_result: Any = cython.declare(object, visibility="public")
+    # CALLBACK_FIELDS entries for each record from `first_callback` on: callback or None, timestamp, sizes.
     callbacks = cython.declare(list, visibility="public")
+    first_callback = cython.declare(cython.int, visibility="public")
     record_count = cython.declare(cython.int, visibility="public")
     max_record_size = cython.declare(cython.Py_ssize_t, visibility="public")
     is_open = cython.declare(cython.bint, visibility="public")
@@ -313,6 +329,7 @@ class AppendableBatch:
         self.builder = builder
         self.request_result = request_result
         self.callbacks = []
+        self.first_callback = -1
         self.record_count = 0
         self.max_record_size = 0
         self.is_open = True
@@ -335,11 +352,15 @@ class AppendableBatch:
             self.max_record_size = size
         future: FutureRecordMetadata = _new_future(self.request_result, index, timestamp, key, value)
         self.record_count = index + 1
-        if on_delivery is not None:
-            # Kept so that the callback sees the record's own place, also after the batch was split.
-            # One flat list: a tuple for each record would be work for the garbage collector.
-            self.callbacks.append(future)
+        if on_delivery is not None or self.first_callback >= 0:
+            # All that the callback's metadata needs besides the batch's result. The future is not kept: a long list
+            # of objects that live until the broker answers costs more than all else here, in memory and in time.
+            if self.first_callback < 0:
+                self.first_callback = index
             self.callbacks.append(on_delivery)
+            self.callbacks.append(timestamp)
+            self.callbacks.append(future._key_size)
+            self.callbacks.append(future._value_size)
         return future
 
     def try_append(
@@ -492,6 +513,8 @@ class SendPath:
     _buffer_memory: cython.Py_ssize_t
     _custom: cython.bint
     _ignore_keys: cython.bint
+    _last_milliseconds: cython.longlong
+    _last_timestamp: Any
 
     def __init__(
         self,
@@ -515,6 +538,8 @@ class SendPath:
         self._buffer_memory = buffer_memory
         self._custom = has_custom_partitioner
         self._ignore_keys = ignore_keys
+        self._last_milliseconds = -1
+        self._last_timestamp = -1
 
     def do_send(
         self,
@@ -558,7 +583,12 @@ class SendPath:
         timestamp: Any = timestamp_ms
         if timestamp is None:
             now: cython.double = time()
-            timestamp = int(now * 1000)
+            milliseconds: cython.longlong = int(now * 1000)
+            if milliseconds != self._last_milliseconds:
+                self._last_milliseconds = milliseconds
+                self._last_timestamp = milliseconds
+            # The same object for all records of a millisecond: the callbacks' list keeps it.
+            timestamp = self._last_timestamp
         future: FutureRecordMetadata | None = None
         if not self._custom or chosen >= 0:
             future = self.accumulator._append_to_last(

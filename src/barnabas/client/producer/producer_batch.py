@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from enum import Enum
 from typing import Any
 
@@ -13,6 +12,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
 
 NO_SEQUENCE = -1
+# Entries of `AppendableBatch.callbacks` for one record.
+CALLBACK_FIELDS = 4
 MAX_SEQUENCE = 2**31 - 1
 
 
@@ -184,7 +185,7 @@ class ProducerBatch(AppendableBatch):
         self.final_state = state
         self.request_result.set(base_offset, log_append_time, error, record_errors)
         callbacks, self.callbacks = self.callbacks, []
-        run_delivery_callbacks(callbacks, self.request_result, log_callback_error)
+        run_delivery_callbacks(callbacks, self.first_callback, self.request_result, log_callback_error)
         self.request_result.complete()
         return True
 
@@ -212,13 +213,21 @@ class ProducerBatch(AppendableBatch):
             if self.has_sequence:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence = increment_sequence(sequence, part.record_count)
-        callbacks, self.callbacks = self.callbacks, []
-        for future, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
-            parts[bisect_right(firsts, future.relative_offset) - 1].callbacks += (future, callback)
+        self._hand_callbacks_on(parts, firsts)
         self.final_state = FinalState.FAILED
         self.request_result.error = RecordBatchTooLargeError("The batch was split into smaller ones")
         self.request_result.split([(first, part.request_result) for first, part in zip(firsts, parts, strict=True)])
         return parts
+
+    def _hand_callbacks_on(self, parts: list[ProducerBatch], firsts: list[int]) -> None:
+        callbacks, self.callbacks = self.callbacks, []
+        if not callbacks:
+            return
+        for first, part in zip(firsts, parts, strict=True):
+            part.first_callback = max(0, self.first_callback - first)
+            begin = first + part.first_callback - self.first_callback
+            count = max(0, part.record_count - part.first_callback)
+            part.callbacks = callbacks[CALLBACK_FIELDS * begin : CALLBACK_FIELDS * (begin + count)]
 
     def __repr__(self) -> str:
         return f"ProducerBatch(topicPartition={self.topic_partition}, recordCount={self.record_count})"
