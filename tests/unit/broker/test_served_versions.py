@@ -140,7 +140,9 @@ class TestApiVersions:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
         response = client.request(request, 4)
         assert {k.api_key: (k.min_version, k.max_version) for k in response.api_keys} == {
-            key: (low, high) for key, (_, low, high) in SERVED.items()
+            # Older librdkafka does not compress unless it finds version 0 here (KAFKA-18659).
+            key: (0 if key == 0 else low, high)
+            for key, (_, low, high) in SERVED.items()
         }
         assert client.connection.info.client_software_name == "test"
 

@@ -26,6 +26,9 @@ VERSIONS = (0, 4)
 OPERATION = AclOperation.ANY
 RESOURCE = ResourceType.CLUSTER
 
+#: Older librdkafka does not compress where it finds no Produce of version 0, which it never sends (KAFKA-18659).
+_LOWEST_SAID = {0: 0}
+
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -41,7 +44,10 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
         context.connection.client_software_name = name
         context.connection.client_software_version = version
     return ApiVersionsResponse(
-        api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high) for key, (_, low, high) in SERVED.items()],
+        api_keys=[
+            ApiVersion(api_key=key, min_version=_LOWEST_SAID.get(key, low), max_version=high)
+            for key, (_, low, high) in SERVED.items()
+        ],
         supported_features=[
             # Versions before 4 cannot say that a feature can be off.
             SupportedFeatureKey(
