@@ -1,4 +1,4 @@
-"""Builds the small Go and Node programs of tests/interop in the user's cache; only the first build needs a network."""
+"""Builds the Go, Node and Java programs of tests/interop in the user's cache; only the first build needs a network."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+
+from tools import apache_kafka
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / "interop"
 SOURCES = Path(__file__).parent.parent / "tests" / "interop"
@@ -52,12 +54,28 @@ def node_packages() -> Path:
     return folder
 
 
+def java_class_path() -> str:
+    """Apache Kafka's jars and the programs of tests/interop/java. Raises `CannotBuildError`."""
+    missing = apache_kafka.why_not()
+    if missing or shutil.which("javac") is None:
+        raise CannotBuildError(missing or "javac is missing (apt-get install openjdk-17-jdk-headless)")
+    classes = CACHE / f"java-{_digest(SOURCES / 'java', '**/*.java')}"
+    if not classes.exists():
+        unfinished = classes.with_suffix(f".{os.getpid()}")
+        sources = [str(path) for path in (SOURCES / "java").rglob("*.java")]
+        built = _run(["javac", "-cp", apache_kafka.classpath(), "-d", str(unfinished), *sources], SOURCES)
+        if built.returncode:
+            raise RuntimeError(f"tests/interop/java does not compile: {built.stderr[-2000:]}")
+        unfinished.rename(classes)
+    return f"{apache_kafka.classpath()}:{classes}"
+
+
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 def _digest(folder: Path, pattern: str = "*") -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.glob(pattern)):
+    for path in sorted(path for path in folder.glob(pattern) if path.is_file()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
