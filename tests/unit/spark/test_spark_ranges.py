@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.offsets import from_json, to_json
 from barnabas.spark.ranges import OffsetRange, divided
-from barnabas.spark.rate_limit import limited
+from barnabas.spark.rate_limit import TriggerDelay, limited
 
 PARTITIONS = [TopicPartition("t", number) for number in range(5)]
 
@@ -75,3 +75,22 @@ def test_offsets_have_the_json_form_of_sparks_checkpoints() -> None:
 
     assert to_json(offsets) == {"a": {"2": 5, "10": 3}, "b": {"1": 7}}
     assert from_json(to_json(offsets)) == offsets
+
+
+def test_max_records_per_partition_cuts_every_range_above_it_and_min_partitions_then_cuts_on() -> None:
+    ranges = [OffsetRange(PARTITIONS[0], 0, 900), OffsetRange(PARTITIONS[1], 0, 100)]
+
+    assert [part.size for part in divided(ranges, None, 300)] == [300, 300, 300, 100]
+    assert [part.size for part in divided(ranges, 3, 300)] == [300, 300, 300, 100]
+    assert len(divided(ranges, 10, 300)) == 10
+
+
+def test_a_micro_batch_waits_for_enough_records_or_for_long_enough_but_the_first_never() -> None:
+    delay = TriggerDelay()
+
+    held = [
+        delay.holds_back(waiting, least=100, longest_ms=1000, now_ms=now)
+        for waiting, now in [(1, 0), (1, 10), (99, 999), (100, 999), (5, 1998), (5, 1999)]
+    ]
+
+    assert held == [False, True, True, False, True, False]

@@ -1,0 +1,151 @@
+"""Spark: rows/s and CPU per row read to `noop`, barnabas and the built-in connector in turn on the same broker.
+
+`python -m benchmarks.spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES]`
+`--apache` reads from Apache Kafka 4.3.1 instead of barnabas' broker (each a process of its own). One Spark, two cores,
+6 partitions; CPU is that of the JVM and the Python workers. Every figure is the median of the rounds; ratios compare
+the medians. `--streaming` runs availableNow queries instead of batch ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from barnabas import AdminClient, Broker, NewTopic, Producer
+from tools import spark_kafka_connector
+from tools.apache_kafka import ApacheKafka
+
+PARTITIONS = 6
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def fill(servers: str, topic: str, records: int, size: int, compression: str) -> None:
+    """Write a topic whose records take `size` bytes of value, with keys of 8 bytes."""
+    import pyarrow as pa
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
+    value = (b"%012d" % 7 * (size // 12 + 1))[:size]
+    rows = 100_000
+    with Producer(bootstrap_servers=servers, compression_type=compression) as producer:
+        for start in range(0, records, rows):
+            numbers = range(start, min(start + rows, records))
+            table = pa.table({"key": [b"%08d" % number for number in numbers], "value": [value] * len(numbers)})
+            producer.send_table(topic, table).result()
+
+
+def session(folder: Path) -> Any:
+    """A Spark on two cores with both formats."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import barnabas.spark
+
+    builder = SparkSession.builder.master("local[2]").appName("spark_read")
+    settings = {
+        "spark.jars": spark_kafka_connector.jars(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.sql.warehouse.dir": str(folder),
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    barnabas.spark.register(spark)
+    return spark
+
+
+def cpu_seconds(root: int) -> float:
+    """User and system time of a process and all its descendants, ended ones included."""
+    parents, used = {}, {}
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.isdigit():
+                fields = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+                parents[int(entry)], used[int(entry)] = int(fields[1]), sum(map(int, fields[11:15]))
+    wanted = {root}
+    for _ in range(4):
+        wanted |= {process for process, parent in parents.items() if parent in wanted}
+    return sum(used.get(process, 0) for process in wanted) / TICKS
+
+
+def batch(spark: Any, format_name: str, options: dict[str, str]) -> None:
+    """Read a topic once."""
+    spark.read.format(format_name).options(**options).load().write.format("noop").mode("overwrite").save()
+
+
+def available_now(spark: Any, format_name: str, options: dict[str, str]) -> None:
+    """Read a topic once by a streaming query."""
+    checkpoint = tempfile.mkdtemp(prefix="spark-read-")
+    frame = spark.readStream.format(format_name).options(**options, startingOffsets="earliest").load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def measure(run: Callable[[], None], jvm: int) -> tuple[float, float]:
+    """Seconds passed and seconds of CPU."""
+    used, started = cpu_seconds(jvm), time.perf_counter()
+    run()
+    return time.perf_counter() - started, cpu_seconds(jvm) - used
+
+
+def main() -> None:
+    """Take turns and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--compression", default="none")
+    parser.add_argument("--columns", default="", help="also measure barnabas with this option columns")
+    parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--only", default="", help="only formats whose name begins so; no ratios")
+    arguments = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(ApacheKafka() if arguments.apache else Broker())
+        fill(broker.bootstrap_servers, "rows", arguments.records, arguments.size, arguments.compression)
+        spark = session(folder)
+        stack.callback(spark.stop)
+        options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "rows"}
+        formats = {"kafka": ("kafka", options), "barnabas": ("barnabas", options)}
+        if arguments.columns:
+            formats[f"barnabas columns={arguments.columns}"] = ("barnabas", {**options, "columns": arguments.columns})
+        formats = {name: found for name, found in formats.items() if name.startswith(arguments.only)}
+        compare(spark, formats, arguments)
+
+
+def compare(spark: Any, formats: dict[str, tuple[str, dict[str, str]]], arguments: argparse.Namespace) -> None:
+    """Warm up, alternate, print."""
+    read = available_now if arguments.streaming else batch
+    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in formats}
+    for number in range(arguments.rounds + 1):
+        for name, (format_name, options) in formats.items():
+            result = measure(lambda: read(spark, format_name, options), jvm)  # noqa: B023 - called at once
+            if number:
+                found[name].append(result)
+    medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
+    base = medians.get("kafka")
+    for name, (seconds, used) in medians.items():
+        rate, each = arguments.records / seconds, used / arguments.records * 1e6
+        ratio = "" if base is None else f"  {base[0] / seconds:5.2f} x the rows/s, {used / base[1]:4.2f} x the CPU"
+        print(f"{name:40} {rate:12,.0f} rows/s {each:6.2f} us CPU/row{ratio}")
+
+
+if __name__ == "__main__":
+    main()
