@@ -41,6 +41,10 @@ class ReplicaManager:
         found = self._partitions.get((topic, index))
         return found if found is not None else self._open(self._metadata.topic(topic), index)
 
+    def partitions(self) -> list[Partition]:
+        """The partitions that were used since the broker started."""
+        return list(self._partitions.values())
+
     def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
         """The partition of the topic with that id. Raises UnknownTopicIdError, UnknownTopicOrPartitionError."""
         topic = self._metadata.topic_by_id(topic_id)
@@ -130,13 +134,29 @@ class ReplicaManager:
         return found
 
     def drop_deleted(self, warn: Callable[[str], None]) -> None:
-        """Delete the logs of deleted topics that a crash has left; say which logs belong to no topic at all."""
+        """Delete the logs of deleted topics that a crash has left, and say which logs belong to no topic at all.
+
+        Those are closed, so that no retention touches them; a topic that is made under their name takes them over.
+        A log of another topic of the same name is renamed, for it must be neither served nor deleted.
+        """
         deleted = self._metadata.deleted_topic_ids()
         for name, log in list(self._logs.logs.items()):
+            topic = self._metadata.topic(name.topic)
             if log.topic_id in deleted:
                 self._logs.delete_log(name)
-            elif self._metadata.topic(name.topic) is None:
-                warn(f"{log.directory} belongs to no topic that is known here; it is left as it is and not served")
+            elif topic is None or name.partition >= topic.partitions:
+                self._logs.set_aside(name)
+                warn(
+                    f"{log.directory} belongs to no topic that is known here; it is left as it is and not served. "
+                    f"Create the topic {name.topic} with at least {name.partition + 1} partition(s) to take it over"
+                )
+            elif log.topic_id not in (None, topic.id):
+                directory = log.directory
+                warn(
+                    f"{directory} was written for another topic of that name; it is kept as "
+                    f"{self._logs.mark_stray(name)} and not served. To import it, delete its partition.metadata and "
+                    "give it its old name while the broker is stopped"
+                )
         self._metadata.forget_deleted_topics()
 
     def _topic_configured(self, topic: TopicMetadata) -> None:

@@ -29,6 +29,7 @@ from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_file_utils import (
     DELETE_DIR_SUFFIX,
     MARKED_DIR_SUFFIXES,
+    STRAY_DIR_SUFFIX,
     log_directory_name,
     marked_directory_name,
     parse_directory_name,
@@ -188,7 +189,8 @@ class LogManager:
                 self._path(entry.name),
                 topic_partition,
                 configs[topic],
-                clean=self.had_clean_shutdown,
+                # A log that the last broker did not know was put here by somebody: who knows in what state.
+                clean=self.had_clean_shutdown and topic_partition in recovery_points,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=log_start_offsets.get(topic_partition, 0),
                 on_read=on_read,
@@ -233,7 +235,10 @@ class LogManager:
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes | None = None, config: Settings | None = None
     ) -> UnifiedLog:
-        """Make the log of a new partition. Raises `IllegalStateError` if there is one, and `KafkaStorageError`."""
+        """Make the log of a new partition, or take over files that lie there from before.
+
+        Raises `IllegalStateError` if there is one already, and `KafkaStorageError`.
+        """
         if self._lock is None:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs:
@@ -247,6 +252,11 @@ class LogManager:
             log = LogLoader(self.filesystem, directory, topic_partition, log_config, clean=True).load()
         except OSError as error:
             raise KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}") from error
+        if log.log_end_offset:
+            _logger().warning(
+                "%s takes over the offsets %d to %d that lay there",
+                topic_partition, log.log_start_offset, log.log_end_offset - 1,
+            )  # fmt: skip
         self._add(log)
         return log
 
@@ -300,6 +310,19 @@ class LogManager:
         name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX)
         log.mark_deleted(self._path(name))
         self._deleted_directories.append(self._path(name))
+
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Close a log and leave its files, which `create_log` takes over. Raises `KafkaStorageError`."""
+        log = self.logs.pop(topic_partition)
+        log.flush()
+        log.close()
+
+    def mark_stray(self, topic_partition: TopicPartition) -> str:
+        """Take a log out of use and rename its directory to one that stays; the new path. `KafkaStorageError`."""
+        log = self.logs.pop(topic_partition)
+        name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), STRAY_DIR_SUFFIX)
+        log.mark_deleted(self._path(name))
+        return self._path(name)
 
     # -- in the background, and the end ------------------------------------------------------------------------------
 
