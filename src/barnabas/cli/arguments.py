@@ -25,7 +25,8 @@ class Help(argparse.RawDescriptionHelpFormatter):
         positionals = [action for action in actions if not action.option_strings]
         # With an empty prefix argparse is only putting the name of a subcommand together.
         if usage is None and prefix != "" and len(positionals) < len(actions):
-            usage = f"%(prog)s [OPTION]... {self._format_actions_usage(positionals, [])}".rstrip()
+            names = [self._format_args(a, self._get_default_metavar_for_positional(a)) for a in positionals]
+            usage = " ".join(["%(prog)s", "[OPTION]...", *names])
         return super()._format_usage(usage, actions, groups, prefix)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:

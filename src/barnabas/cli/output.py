@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from barnabas.errors import KafkaError
@@ -97,15 +98,20 @@ def printable(text: str) -> str:
 
 def time_text(timestamp_ms: int) -> str:
     """A time in epoch milliseconds as people read it, in UTC; `-` for none."""
-    from datetime import UTC, datetime
-
     if timestamp_ms < 0:
         return "-"
     try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+        return f"{_second_text(timestamp_ms // 1000)}.{timestamp_ms % 1000:03}Z"
     except (ValueError, OverflowError, OSError):
+        # Beyond the year 9999.
         return f"@{timestamp_ms}"
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03}Z"
+
+
+@lru_cache(maxsize=256)
+def _second_text(seconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def size_text(size: int) -> str:

@@ -27,6 +27,8 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 _TIMESTAMP_TYPES = {-1: None, 0: "CreateTime", 1: "LogAppendTime"}
 _TOKEN = re.compile(r"%(.?)", re.DOTALL)
 _DUMP_WIDTH = 16
+# json.dumps would make an encoder for each record.
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
@@ -73,7 +75,7 @@ def _json_line(record: ConsumerRecord, key_as: str, value_as: str) -> bytes:
     put_bytes(document, "key", record.key, key_as)
     put_bytes(document, "value", record.value, value_as)
     document["headers"] = [_json_header(name, value) for name, value in record.headers]
-    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+    return _to_json(document).encode() + b"\n"
 
 
 def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
