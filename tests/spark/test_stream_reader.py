@@ -1,0 +1,254 @@
+"""The driver's side of a stream, asked as Spark asks it, on a real broker; no Spark session is needed."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
+from pyspark.sql.types import StructType
+
+from barnabas import AdminClient, NewTopic, Producer, TopicPartition
+from barnabas.spark.data_source import BarnabasDataSource
+from barnabas.spark.errors import DataLossError, OptionError
+from barnabas.spark.offset_reader import OffsetReader
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.stream_reader import KafkaStreamReader
+
+NewTopicName = Callable[[int], str]
+ALL = ReadAllAvailable()
+COMMIT = "barnabas.spark.stream_reader:KafkaStreamReader.commit"
+
+
+def send(servers: str, topic: str, *values: bytes, **fields: Any) -> None:
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in values:
+            producer.send(topic, value, **fields)
+
+
+def options(servers: str, topic: str, **more: str) -> SourceOptions:
+    given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest", **more}
+    return SourceOptions(given, streaming=True)
+
+
+@pytest.fixture
+def reader_of() -> Any:
+    """Makes readers, and stops them at the end."""
+    readers: list[KafkaStreamReader] = []
+
+    def create(servers: str, topic: str, **more: str) -> KafkaStreamReader:
+        readers.append(KafkaStreamReader(options(servers, topic, **more)))
+        return readers[-1]
+
+    yield create
+    for reader in readers:
+        reader.stop()
+
+
+def settle(reader: KafkaStreamReader) -> None:
+    """Let the answers that are reused for 20 ms grow old."""
+    time.sleep(0.03)
+
+
+def rows_of(reader: KafkaStreamReader, start: Any, end: Any) -> list[bytes]:
+    tasks = pickle.loads(pickle.dumps((reader, list(reader.partitions(start, end)))))
+    return sorted(
+        value
+        for partition in tasks[1]
+        for batch in tasks[0].read(partition)
+        for value in batch.column("value").to_pylist()
+    )
+
+
+@pytest.mark.shows("S0.2", breaks="barnabas.spark.options:SourceOptions.__init__")
+@pytest.mark.shows("S0.6", breaks="barnabas.spark.data_source:BarnabasDataSource.streamReader")
+def test_the_data_source_makes_a_stream_reader_of_servers_group_and_topic() -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "kafka.group.id": "test", "subscribe": "topic"}
+
+    reader = BarnabasDataSource(given).streamReader(StructType())
+
+    assert isinstance(reader, DataSourceStreamReader)
+    assert reader.options.client == {"bootstrap.servers": "localhost:9092", "group.id": "test"}
+    assert reader.options.strategy().topics == {"topic"}
+
+
+@pytest.mark.shows("S0.7", breaks="barnabas.spark.stream_reader:KafkaStreamReader.latestOffset")
+@pytest.mark.shows("S0.14", breaks="barnabas.spark.fetch_loop:_fetcher")
+@pytest.mark.shows("S0.18", breaks="barnabas.spark.batch_reader:read_partition")
+@pytest.mark.shows("S0.26", breaks="barnabas.spark.kafka_fetcher:KafkaFetcher.run_fetch_loop")
+def test_each_micro_batch_is_planned_on_the_driver_and_read_by_tasks_until_its_end(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(2)
+    reader = reader_of(servers, topic)
+    start = reader.initialOffset()
+    batches = []
+
+    for values in ([b"1", b"2", b"3"], [b"4"], [b"5", b"6"]):
+        send(servers, topic, *values)
+        settle(reader)
+        end = reader.latestOffset(start, ALL)
+        batches.append(rows_of(reader, start, end))
+        start = end
+
+    assert batches == [[b"1", b"2", b"3"], [b"4"], [b"5", b"6"]]
+
+
+@pytest.mark.shows("S0.12", breaks="barnabas.spark.stream_reader:KafkaStreamReader.partitions")
+def test_a_task_emits_nothing_beyond_the_end_that_spark_has_written_down(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(1)
+    send(servers, topic, b"1", b"2", b"3")
+    reader = reader_of(servers, topic)
+    end = reader.latestOffset(reader.initialOffset(), ALL)  # Spark writes this to its log before any task runs
+
+    send(servers, topic, b"4")
+
+    assert rows_of(reader, {topic: {"0": 1}}, end) == [b"2", b"3"]
+
+
+def test_too_few_records_wait_unless_everything_is_asked_for(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(1)
+    send(servers, topic, b"1")
+    reader = reader_of(servers, topic, minOffsetsPerTrigger="3", maxTriggerDelay="1h")
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(reader.initialOffset(), limit)
+
+    send(servers, topic, b"2")
+    settle(reader)
+    held_back, all_of_it = reader.latestOffset(first, limit), reader.latestOffset(first, ALL)
+    send(servers, topic, b"3", b"4")
+    settle(reader)
+
+    assert limit == ReadMinRows(3)
+    assert (first, held_back, all_of_it) == ({topic: {"0": 1}}, {topic: {"0": 1}}, {topic: {"0": 2}})
+    assert reader.latestOffset(first, limit) == {topic: {"0": 4}}
+
+
+def recreate(servers: str, topic: str) -> None:
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.delete_topics([topic])
+        deadline = time.monotonic() + 20
+        while True:
+            created = admin.create_topics([NewTopic(topic, num_partitions=1)], raise_errors=False)
+            if not created.errors:
+                return
+            assert time.monotonic() < deadline, created.errors
+            time.sleep(0.05)
+
+
+def test_a_topic_that_was_created_again_is_known_by_its_id_even_when_it_has_grown_larger(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(1)
+    send(servers, topic, b"old")
+    strict, lenient = reader_of(servers, topic), reader_of(servers, topic, failOnDataLoss="false")
+    start = strict.latestOffset(strict.initialOffset(), ALL)
+    assert lenient.latestOffset(lenient.initialOffset(), ALL) == start
+
+    recreate(servers, topic)
+    send(servers, topic, b"new-1", b"new-2", b"new-3")
+    settle(strict)
+
+    with pytest.raises(DataLossError, match=r"deleted and created again.*failOnDataLoss=false"):
+        strict.latestOffset(start, ALL)
+    end = lenient.latestOffset(start, ALL)
+    assert end == {topic: {"0": 3}}
+    assert rows_of(lenient, start, end) == [b"new-1", b"new-2", b"new-3"]
+
+
+def test_lost_offsets_are_passed_over_when_data_loss_is_allowed(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(1)
+    send(servers, topic, b"1", b"2", b"3")
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 2})
+    span = ({topic: {"0": 0}}, {topic: {"0": 3}})
+
+    with pytest.raises(DataLossError, match=f"offsets 0 to 2 of {topic}-0 are gone"):
+        rows_of(reader_of(servers, topic), *span)
+
+    assert rows_of(reader_of(servers, topic, failOnDataLoss="false"), *span) == [b"3"]
+    beyond = ({topic: {"0": 7}}, {topic: {"0": 9}})
+    assert rows_of(reader_of(servers, topic, failOnDataLoss="false"), *beyond) == []
+
+
+@pytest.mark.shows("S0.22", breaks=COMMIT)
+@pytest.mark.parametrize(("mode", "committed"), [("disabled", [None, None]), ("onCheckpoint", [1, 2]),
+                                                 ("periodic", [1, 1])])  # fmt: skip
+def test_finished_micro_batches_are_committed_to_the_group_as_the_mode_says(
+    servers: str, new_topic: NewTopicName, reader_of: Any, mode: str, committed: list[int | None]
+) -> None:
+    topic, group = new_topic(1), f"group-{mode}"
+    settings = {"kafka.group.id": group, "offsetCommitMode": mode, "offsetCommitIntervalMs": "60000"}
+    reader = reader_of(servers, topic, **settings)
+    partition = TopicPartition(topic, 0)
+    found = []
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        for offset in (1, 2):
+            reader.commit({topic: {"0": offset}})
+            position = admin.list_consumer_group_offsets(group, [partition]).get(partition)
+            found.append(None if position is None else position.offset)
+
+    assert found == committed
+
+
+def test_a_query_resumes_where_its_group_has_got_to_and_reads_the_rest_from_the_beginning(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(2)
+    for partition in (0, 1):
+        send(servers, topic, b"1", b"2", b"3", partition=partition)
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.alter_consumer_group_offsets(f"group-{topic}", {TopicPartition(topic, 1): 2})
+
+    reader = reader_of(servers, topic, startingOffsets="group", **{"kafka.group.id": f"group-{topic}"})
+
+    assert reader.initialOffset() == {topic: {"0": 0, "1": 2}}
+
+
+@pytest.mark.shows("S0.24", breaks="barnabas.spark.offset_reader:OffsetReader._discover")
+@pytest.mark.shows("S0.25", breaks="barnabas.spark.offset_reader:OffsetReader.partitions")
+@pytest.mark.parametrize(("interval", "seen"), [("-1", 1), ("3600000", 1), ("0", 2)])
+def test_new_partitions_are_looked_for_at_the_interval_or_never(
+    servers: str, new_topic: NewTopicName, interval: str, seen: int
+) -> None:
+    topic = new_topic(1)
+    reader = OffsetReader(options(servers, topic, partitionDiscoveryIntervalMs=interval))
+    reader.latest()
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_partitions({topic: 2})
+    time.sleep(0.03)
+
+    assert len(reader.latest()) == seen
+    reader.close()
+
+
+def test_times_become_offsets_and_a_time_without_records_is_an_error_or_the_end(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(2)
+    for time_ms in (1000, 2000, 3000):
+        send(servers, topic, b"x", partition=0, timestamp_ms=time_ms)
+        send(servers, topic, b"x", partition=1, timestamp_ms=time_ms + 500)
+    each = f'{{"{topic}":{{"0":3000,"1":1000}}}}'
+
+    assert reader_of(servers, topic, startingTimestamp="1600").initialOffset() == {topic: {"0": 1, "1": 1}}
+    assert reader_of(servers, topic, startingOffsetsByTimestamp=each).initialOffset() == {topic: {"0": 2, "1": 0}}
+    with pytest.raises(OptionError, match=rf"startingTimestamp=3200: {topic}-0 has no record"):
+        reader_of(servers, topic, startingTimestamp="3200").initialOffset()
+    lenient = {"startingTimestamp": "3200", "startingOffsetsByTimestampStrategy": "latest"}
+    assert reader_of(servers, topic, **lenient).initialOffset() == {topic: {"0": 3, "1": 2}}
