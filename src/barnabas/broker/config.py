@@ -56,6 +56,7 @@ class BrokerConfig(Config):
         self.dynamic: Mapping[str, str] = {}
         self.dynamic_default: Mapping[str, str] = {}
         self._check_roles()
+        parse_overrides(self.get_str("max.connections.per.ip.overrides"))
 
     def apply_dynamic(self, for_all: Mapping[str, str], for_this_broker: Mapping[str, str]) -> None:
         """From now on these values hold, where they are known settings; the second go before the first."""
@@ -139,6 +140,12 @@ class BrokerConfig(Config):
     def _advertised(self) -> dict[str, Listener]:
         given = self["advertised.listeners"] or []
         found = {listener.name: listener for listener in map(parse_listener, given)}
+        unknown = [name for name in found if name not in {listener.name for listener in self.listeners}]
+        if unknown:
+            raise ConfigError(
+                f"advertised.listeners has {', '.join(unknown)}, which is no listener for clients: "
+                f"they are {', '.join(listener.name for listener in self.listeners)}"
+            )
         for listener in found.values():
             if listener.host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused here, not bound
                 raise ConfigError(
@@ -155,6 +162,19 @@ def parse_listener(text: str) -> Listener:
     if not separator or not name or not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{text!r} is not a listener: it must look like PLAINTEXT://127.0.0.1:9092")
     return Listener(name.upper(), host.strip("[]"), int(port))
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """Address → limit, from `max.connections.per.ip.overrides`: `10.0.0.1:100,[::1]:5`. Raises ConfigError."""
+    found = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, colon, count = item.rpartition(":")
+        if not colon or not address or not count.isascii() or not count.isdigit():
+            raise ConfigError(
+                f"max.connections.per.ip.overrides holds {item!r}; it must be ADDRESS:LIMIT, such as 127.0.0.1:200"
+            )
+        found[address.strip("[]")] = int(count)
+    return found
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.config import parse_overrides
 from barnabas.broker.metadata.cluster_metadata import BROKERS
 from barnabas.config.definitions import definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
@@ -123,6 +124,8 @@ class DynamicBrokerConfig:
         key = definitions("broker").keys[name]
         try:
             value = key.parse(text)
+            if name == "max.connections.per.ip.overrides":
+                parse_overrides(text)
         except errors.ConfigError as problem:
             raise errors.InvalidRequestError(str(problem)) from problem
         if name not in SUPPORTED["broker"] and name not in IGNORED["broker"] and value != key.default:

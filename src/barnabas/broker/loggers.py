@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -18,10 +19,14 @@ _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL"
 
 
 class Loggers:
-    """Levels under Kafka's names. They last as long as the broker runs, as in Kafka."""
+    """Levels under Kafka's names. They last as long as the broker runs, as in Kafka.
 
-    def __init__(self) -> None:
+    `on_request_level(level)` is called when the level of the request log was set.
+    """
+
+    def __init__(self, on_request_level: Callable[[str], None]) -> None:
         self.request_level = "WARN"
+        self._on_request_level = on_request_level
 
     def levels(self) -> dict[str, str]:
         """Every logger that there is, with the level that holds for it."""
@@ -45,6 +50,7 @@ class Loggers:
         """Set a level that `check` has let through."""
         if name == REQUEST_LOGGER:
             self.request_level = level or "WARN"
+            self._on_request_level(self.request_level)
         else:
             _python_loggers()[name].setLevel(_LEVELS[level] if level is not None else 0)
 

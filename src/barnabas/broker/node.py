@@ -15,6 +15,7 @@ from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.request_log import RequestLog
 from barnabas.broker.topic_admin import TopicAdmin
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class BrokerNode:
         self.dynamic_config.reload()
         self.logs = LogManager(data_directory, filesystem, config.log_settings, random_bytes=random.randbytes)
         self.core = BrokerCore(self.state, warn)
+        self.request_log = RequestLog(warn)
         self._store = store
         self._warn = warn
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
@@ -71,7 +73,7 @@ class BrokerNode:
         state, metadata, config = self.state, self.metadata, self.config
         self.logs.start(self._topic_settings, now_ms, self._identify)
         state.metadata = metadata
-        state.loggers = Loggers()
+        state.loggers = Loggers(self._request_level_changed)
         state.client_quotas = ClientQuotas(metadata, config)
         state.make_config_admin = self._make_config_admin
         metadata.on_quotas_changed = state.client_quotas.changed
@@ -134,6 +136,14 @@ class BrokerNode:
         from barnabas.broker.config_admin import ConfigAdmin
 
         return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers)
+
+    def _request_level_changed(self, level: str) -> None:
+        observers = self.core.observers
+        if self.request_log in observers:
+            observers.remove(self.request_log)
+        self.request_log.content = level == "TRACE"
+        if level in ("TRACE", "DEBUG"):
+            observers.append(self.request_log)
 
     def _defaults_changed(self) -> None:
         self.logs.update_defaults(self.config.log_settings, self._topic_settings)

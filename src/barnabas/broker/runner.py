@@ -10,10 +10,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
+from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.node import BrokerNode
+from barnabas.broker.request_log import RequestLog
 from barnabas.broker.server import BrokerServer, bind, epoch_ms
 from barnabas.errors import KafkaError
 
@@ -58,6 +60,14 @@ class ProgressReport:
         )
 
 
+class RequestLogOptions(NamedTuple):
+    """Where the lines of the request log go, for every how many requests there is one, and its level at the start."""
+
+    write: Callable[[str], None]
+    every: int
+    level: str
+
+
 class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
@@ -73,6 +83,8 @@ class BrokerRunner:
         warn: Callable[[str], None] = say,
         signals: bool = True,
         stop_on_eof: int | None = None,
+        metrics: Listener | None = None,
+        request_log: RequestLogOptions | None = None,
     ):
         self._config = config
         self._data_directory = data_directory
@@ -80,6 +92,8 @@ class BrokerRunner:
         self._warn = warn
         self._signals = signals
         self._stop_on_eof = stop_on_eof
+        self._metrics = metrics
+        self._request_log = request_log or RequestLogOptions(say, 1, "WARN")
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
 
@@ -119,17 +133,32 @@ class BrokerRunner:
 
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config
-        server = BrokerServer(node.core, config.get_int("max.connections"), config.get_int("max.connections.per.ip"))
+        server = BrokerServer(node.core)
         bound = []
         for listener, listening in sockets:
             address = Listener(listener.name, listener.host, listening.getsockname()[1])
             bound.append(address)
             node.state.advertised[listener.name] = advertised_address(config, address)
             await server.listen(listener.name, listening)
+        metrics = await self._serve_metrics(node)
         server.keep_time()
         self._on_ready(bound)
         await self._stopped.wait()
+        if metrics is not None:
+            metrics.close()
         await server.close()
+
+    async def _serve_metrics(self, node: BrokerNode) -> asyncio.Server | None:
+        if self._metrics is None:
+            return None
+        from barnabas.broker.metrics import BrokerMetrics
+        from barnabas.broker.metrics_server import MetricsProtocol
+
+        metrics = BrokerMetrics(node.core, node.logs)
+        node.core.observers.append(metrics)
+        return await self._loop.create_server(
+            lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._metrics)
+        )
 
     def _open_node(self) -> BrokerNode:
         import sqlite3
@@ -145,12 +174,14 @@ class BrokerRunner:
                 "choose another with --data, or see to it that this user may write there"
             ) from problem
         node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), self._warn)
+        node.request_log = RequestLog(self._request_log.write, self._request_log.every)
         node.logs.on_progress = ProgressReport(self._warn, time.monotonic).opened
         try:
             node.start(time.monotonic(), epoch_ms())
         except KafkaError as problem:
             store.close()
             raise BrokerStartError(str(problem)) from problem
+        node.state.loggers.set(REQUEST_LOGGER, self._request_log.level)
         return node
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from barnabas.broker.connection_quotas import ConnectionQuotas
 from barnabas.broker.purgatory import INFINITY
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ OUTPUT_HIGH_WATER = 256 * 1024
 _SMALL = 32 * 1024
 #: How long a stopping broker waits for clients to take what was written to them, in seconds.
 DRAIN_SECONDS = 2.0
+#: Refused connections of one kind are reported at most so often, in seconds.
+_SAY_AGAIN = 1.0
 
 
 def epoch_ms() -> int:
@@ -31,12 +34,12 @@ def epoch_ms() -> int:
 class BrokerServer:
     """Listens, moves bytes between sockets and the core, and calls the core's `tick` when it is due."""
 
-    def __init__(self, core: BrokerCore, max_connections: int, max_connections_per_ip: int):
+    def __init__(self, core: BrokerCore):
         self.core = core
+        core.timer = time.perf_counter
         self._loop = asyncio.get_running_loop()
-        self._max_connections = max_connections
-        self._max_connections_per_ip = max_connections_per_ip
-        self._per_ip: dict[str, int] = {}
+        self._quotas = ConnectionQuotas(core.state.config, core.state.client_quotas)
+        self._refused: dict[str, tuple[float, int]] = {}
         self._protocols: set[_ConnectionProtocol] = set()
         self._servers: list[asyncio.Server] = []
         self._settling = False
@@ -81,21 +84,33 @@ class BrokerServer:
 
     def admit(self, protocol: _ConnectionProtocol, host: str) -> bool:
         """Whether one more connection from `host` is allowed; if so it is counted."""
-        here = self._per_ip.get(host, 0)
-        if len(self._protocols) >= self._max_connections or here >= self._max_connections_per_ip:
-            limit = "max.connections" if here < self._max_connections_per_ip else "max.connections.per.ip"
-            self.core.warn(f"refusing a connection from {host}: {limit} is reached")
-            return False
-        self._per_ip[host] = here + 1
-        self._protocols.add(protocol)
-        return True
+        refusal = self._quotas.admit(host, time.monotonic())
+        if refusal is None:
+            self._protocols.add(protocol)
+            return True
+        self._report(host, refusal.reason)
+        if refusal.delay > 0:
+            # Kafka, too, lets such a client wait for the end of its connection.
+            self._loop.call_later(refusal.delay, protocol.abort)
+        else:
+            protocol.abort()
+        return False
 
     def dismiss(self, protocol: _ConnectionProtocol, host: str) -> None:
         """An admitted connection is over."""
         self._protocols.discard(protocol)
-        self._per_ip[host] -= 1
-        if not self._per_ip[host]:
-            del self._per_ip[host]
+        self._quotas.release(host)
+
+    def _report(self, host: str, reason: str) -> None:
+        # A client that tries again and again must not fill the log.
+        said_at, unsaid = self._refused.get(reason, (0.0, 0))
+        now = time.monotonic()
+        if now - said_at < _SAY_AGAIN:
+            self._refused[reason] = said_at, unsaid + 1
+            return
+        self._refused[reason] = now, 0
+        more = f" ({unsaid} more since the last time)" if unsaid else ""
+        self.core.warn(f"refusing a connection from {host}: {reason}{more}")
 
     def _settle(self) -> None:
         self._settling = False
@@ -132,12 +147,18 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
         if not self._server.admit(self, host):
-            transport.abort()
+            transport.pause_reading()
             return
         self._host = host
         transport.set_write_buffer_limits(OUTPUT_HIGH_WATER)
         self._connection = self._server.core.connect(
-            host, self._listener, time.monotonic(), self.write, transport.close, transport.resume_reading
+            host,
+            self._listener,
+            time.monotonic(),
+            self.write,
+            transport.close,
+            transport.resume_reading,
+            peer[1] if peer else 0,
         )
         self._server.keep_time()
 

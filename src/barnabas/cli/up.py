@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from barnabas.broker.config import BrokerConfig, Listener
+    from barnabas.broker.runner import RequestLogOptions
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = "barnabas-data"
@@ -24,7 +25,13 @@ It prints one line when it is ready, `listening on HOST:PORT, data in DIRECTORY`
 """
 
 
-_VALUES = {"--listen": "listen", "--data": "data", "--config": "config"}
+_VALUES = {
+    "--listen": "listen",
+    "--data": "data",
+    "--config": "config",
+    "--metrics": "metrics",
+    "--request-log": "request_log",
+}
 _FLAGS = {"--allow-remote": "allow_remote", "--until-stdin-ends": "until_stdin_ends"}
 
 
@@ -35,6 +42,9 @@ class Options:
         self.listen: str | None = None
         self.data: str | None = None
         self.config: str | None = None
+        self.metrics: str | None = None
+        self.request_log: str | None = None
+        self.request_log_every = 1
         self.set: list[str] = []
         self.allow_remote = False
         self.until_stdin_ends = False
@@ -78,6 +88,13 @@ def add_parser(subparsers: Any) -> None:
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
     )
     parser.add_argument(
+        "--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics"
+    )
+    parser.add_argument("--request-log", metavar="FILE", help="write a line for each request; - is standard error")
+    parser.add_argument(
+        "--request-log-every", metavar="N", type=int, default=1, help="write a line for every N-th request only"
+    )
+    parser.add_argument(
         "--allow-remote", action="store_true", help="let other machines connect, though there is no authentication"
     )
     # For the embedded broker: the parent holds the other end, and when it dies this broker ends too.
@@ -107,8 +124,50 @@ def _run(args: Options | argparse.Namespace) -> int:
         gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
 
-    BrokerRunner(config, data, on_ready, stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None).run()
+    BrokerRunner(
+        config,
+        data,
+        on_ready,
+        stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None,
+        metrics=_metrics_listener(args),
+        request_log=_request_log(args),
+    ).run()
     return 0
+
+
+def _metrics_listener(args: Options | argparse.Namespace) -> Listener | None:
+    if args.metrics is None:
+        return None
+    from barnabas.broker.config import Listener, is_loopback, parse_address
+
+    try:
+        import prometheus_client  # noqa: F401 - only to see whether it is there
+    except ImportError:
+        raise ConfigError("--metrics needs the package prometheus-client: pip install 'barnabas[metrics]'") from None
+    listener = Listener("METRICS", *parse_address(args.metrics))
+    if not args.allow_remote and not is_loopback(listener.host):
+        raise ConfigError(
+            f"--metrics {args.metrics} can be reached from other machines and has no authentication: serve them on "
+            "127.0.0.1, or accept that with --allow-remote"
+        )
+    return listener
+
+
+def _request_log(args: Options | argparse.Namespace) -> RequestLogOptions | None:
+    from barnabas.broker.runner import RequestLogOptions
+
+    if args.request_log_every < 1:
+        raise ConfigError(f"--request-log-every {args.request_log_every}: it must be at least 1")
+    if args.request_log is None:
+        return None
+    try:
+        file = sys.stderr
+        if args.request_log != "-":
+            # Not closed here: it is open for as long as the broker runs.
+            file = open(args.request_log, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
+    except OSError as problem:
+        raise ConfigError(f"--request-log {args.request_log} cannot be written: {problem.strerror}") from problem
+    return RequestLogOptions(lambda line: print(line, file=file), args.request_log_every, "DEBUG")
 
 
 def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:

@@ -28,7 +28,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "producer": _names(
         f"""{_CLIENT}
         acks batch.size buffer.memory compression.gzip.level compression.lz4.level compression.type
-        compression.zstd.level delivery.timeout.ms enable.idempotence key.serializer linger.ms max.block.ms
+        compression.zstd.level delivery.timeout.ms enable.idempotence interceptor.classes key.serializer linger.ms
+        max.block.ms
         max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms
         partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
         partitioner.ignore.keys retries transaction.timeout.ms transaction.two.phase.commit.enable transactional.id
@@ -74,7 +75,10 @@ SUPPORTED: dict[str, frozenset[str]] = {
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
         log.retention.bytes log.retention.check.interval.ms log.retention.hours log.retention.minutes log.retention.ms
         log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms log.segment.bytes
-        log.segment.delete.delay.ms max.connections max.connections.per.ip max.incremental.fetch.session.cache.slots
+        log.segment.delete.delay.ms max.connections max.connections.per.ip
+        max.connections.per.ip.overrides
+        max.incremental.fetch.session.cache.slots max.request.partition.size.limit quota.window.num
+        quota.window.size.seconds
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles socket.request.max.bytes
@@ -108,13 +112,13 @@ IGNORED: dict[str, frozenset[str]] = {
         group.coordinator.cached.buffer.max.bytes group.coordinator.threads initial.broker.registration.timeout.ms
         inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
         leader.imbalance.check.interval.seconds log.cleaner.threads log.dir.failure.timeout.ms log.preallocate
-        max.request.partition.size.limit metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+        metadata.log.dir metadata.log.max.record.bytes.between.snapshots
         metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
         metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
         num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
         offsets.commit.timeout.ms offsets.load.buffer.size producer.purgatory.purge.interval.requests
-        queued.max.request.bytes queued.max.requests quota.window.num quota.window.size.seconds
+        queued.max.request.bytes queued.max.requests
         replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
         replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
         replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num

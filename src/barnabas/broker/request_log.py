@@ -1,0 +1,65 @@
+"""A line for each request, or for every n-th: who asked what, and how long it took (Kafka's kafka.request.logger)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_core import ServedApi
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
+
+#: So much of a request and of a response is shown, in characters.
+_SHOWN = 2000
+
+
+class RequestLog:
+    """Gives `write` a line for every `every`-th request, in JSON under the names that Kafka's has.
+
+    With `content` each line also has the request and the response, cut to a readable size.
+    """
+
+    def __init__(self, write: Callable[[str], None], every: int = 1):
+        self._write = write
+        self._every = every
+        self._seen = 0
+        self.content = False
+
+    def completed(
+        self, api: ServedApi, context: RequestContext, request: Message | None, response: Message | None, now: float
+    ) -> None:
+        """A request was answered at `now`."""
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        connection = context.connection
+        line: dict[str, Any] = {
+            "requestHeader": {
+                "requestApiKey": api.key,
+                "requestApiVersion": api.version,
+                "correlationId": context.correlation_id,
+                "clientId": context.client_id,
+                "requestApiKeyName": api.name,
+            },
+            "connection": f"{connection.client_host}:{connection.client_port}-{connection.id}",
+            "totalTimeMs": _ms(context.handler_seconds + max(0.0, now - context.now)),
+            "localTimeMs": _ms(context.handler_seconds),
+            "throttleTimeMs": getattr(response, "throttle_time_ms", 0),
+            "requestSizeBytes": context.size,
+            "securityProtocol": "PLAINTEXT",
+            "principal": connection.principal,
+            "listener": connection.listener,
+            "clientInformation": {
+                "softwareName": connection.client_software_name,
+                "softwareVersion": connection.client_software_version,
+            },
+        }
+        if self.content:
+            line["request"], line["response"] = repr(request)[:_SHOWN], repr(response)[:_SHOWN]
+        self._write(f"Completed request:{json.dumps(line, separators=(',', ':'))}")
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.client_quotas import ClientQuotas
+from barnabas.broker.config import BrokerConfig, parse_overrides
+from barnabas.broker.connection_quotas import ConnectionQuotas
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.errors import ConfigError
+
+
+class Limits:
+    def __init__(self, settings: dict[str, Any] | None = None, rates: dict[str | None, float] | None = None):
+        config = BrokerConfig(settings)
+        metadata = ClusterMetadata(MemoryStore())
+        for address, rate in (rates or {}).items():
+            metadata.put_client_quotas({frozenset({("ip", address)}): {"connection_creation_rate": rate}})
+        self.config = config
+        self.quotas = ConnectionQuotas(config, ClientQuotas(metadata, config))
+
+    def admitted(self, address: str, times: int, now: float = 0.0) -> int:
+        return sum(self.quotas.admit(address, now) is None for _ in range(times))
+
+
+def test_all_connections_together() -> None:
+    limits = Limits({"max.connections": 3})
+    assert [limits.admitted("a", 2), limits.admitted("b", 2)] == [2, 1]
+    limits.quotas.release("a")
+    assert limits.admitted("b", 2) == 1
+
+
+def test_those_of_one_address_and_exceptions_from_that() -> None:
+    limits = Limits({"max.connections.per.ip": 2, "max.connections.per.ip.overrides": "10.0.0.1:4, 10.0.0.2:0"})
+    assert [limits.admitted(address, 9) for address in ("10.0.0.1", "10.0.0.2", "10.0.0.3")] == [4, 0, 2]
+
+
+def test_limits_that_change_while_the_broker_runs() -> None:
+    limits = Limits({"max.connections.per.ip": 2})
+    assert limits.admitted("a", 9) == 2
+    limits.config.apply_dynamic({"max.connections.per.ip": "3"}, {})
+    assert limits.admitted("a", 9) == 1
+    limits.config.apply_dynamic({"max.connections.per.ip": "3"}, {"max.connections.per.ip.overrides": "a:5"})
+    assert limits.admitted("a", 9) == 2
+
+
+def test_how_fast_one_address_may_come() -> None:
+    limits = Limits(rates={"a": 2, None: 1})
+    # In a window of ten seconds.
+    assert (limits.admitted("a", 50), limits.admitted("b", 50)) == (20, 10)
+    refusal = limits.quotas.admit("a", 0.0)
+    assert refusal is not None
+    assert 0 < refusal.delay <= 1
+    assert limits.admitted("a", 50, now=12.0) == 20
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:-1"])
+def test_overrides_that_make_no_sense(text: str) -> None:
+    with pytest.raises(ConfigError, match="ADDRESS:LIMIT"):
+        parse_overrides(text)
+
+
+def test_overrides_with_addresses_of_both_kinds() -> None:
+    assert parse_overrides("127.0.0.1:1,[::1]:2") == {"127.0.0.1": 1, "::1": 2}
