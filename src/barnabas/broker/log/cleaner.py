@@ -114,10 +114,10 @@ class Cleaner:
             segments = segments[len(group) :]
             yield from self._clean_segments(group, batch_filter, transactions)
 
-    def abandon(self) -> None:
-        """Remove what is half made. Raises `OSError`."""
+    def abandon(self, *, remove: bool) -> None:
+        """Close what is half made, and remove it. Raises `OSError`."""
         if self._unfinished is not None:
-            self._unfinished.delete()
+            self._unfinished.delete() if remove else self._unfinished.abandon()
             self._unfinished = None
 
     # -- the first pass ----------------------------------------------------------------------------------------------
@@ -232,6 +232,8 @@ class Cleaner:
         while not sync.done:
             yield WAITING
         self._log.check_online()
+        for file in files:
+            file.close()
         if sync.error is not None:
             raise sync.error
 

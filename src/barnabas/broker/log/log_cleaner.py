@@ -144,13 +144,12 @@ class LogCleaner:
         cleaner = self._cleaner
         self._delete_replaced(log, now_ms)
         self._end(log)
-        if log.is_offline:
-            # It was deleted, or the disk has failed under it; either has been said.
-            return
-        self.manager.failed(log, error, now_ms)
+        # That a log was deleted or went offline has been said, and its files are not ours any more.
+        if not log.is_offline:
+            self.manager.failed(log, error, now_ms)
         if cleaner is not None:
             try:
-                cleaner.abandon()
+                cleaner.abandon(remove=not log.is_offline)
             except OSError as second:
                 self.manager.failed(log, second, now_ms)
 
