@@ -41,6 +41,12 @@ def eventually(check: Callable[[], bool], timeout: float = 10.0) -> None:
         time.sleep(0.05)
 
 
+def create(admin: AdminClient, topic: NewTopic) -> None:
+    """Apache Kafka's broker knows a topic a moment after its controller has created it."""
+    admin.create_topics([topic])
+    eventually(lambda: topic.name in admin.list_topics())
+
+
 # Topics
 
 
@@ -62,7 +68,7 @@ def test_a_created_topic_is_listed_until_it_is_deleted(admin: AdminClient, new_n
 @pytest.mark.shows("S3.105", breaks="barnabas.client.admin.topics:DescribeTopicsHandler.handle_response")
 def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
-    admin.create_topics([NewTopic(name, num_partitions=2)])
+    create(admin, NewTopic(name, num_partitions=2))
     eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
     description = admin.describe_topics([name])[name]
     nodes = admin.describe_cluster().nodes
@@ -78,6 +84,7 @@ def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: Ne
 def test_a_topic_is_deleted_by_its_id(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
     topic_id = admin.create_topics([NewTopic(name)])[name].topic_id
+    eventually(lambda: name in admin.list_topics())
     assert topic_id is not None
     admin.delete_topics([topic_id])
     eventually(lambda: name not in admin.list_topics())
@@ -100,7 +107,7 @@ def test_describing_a_topic_does_not_create_it(admin: AdminClient, new_name: New
 
 def test_what_cannot_be_created_says_why_and_the_rest_is_created(admin: AdminClient, new_name: NewName) -> None:
     good, existing = new_name("topic"), new_name("topic")
-    admin.create_topics([NewTopic(existing)])
+    create(admin, NewTopic(existing))
     results = admin.create_topics(
         [
             NewTopic(good, 1),
@@ -141,7 +148,7 @@ def test_replicas_can_be_placed(admin: AdminClient, new_name: NewName) -> None:
 @pytest.mark.shows("S3.109", breaks="barnabas.client.admin.topics:CreatePartitionsHandler.build_request")
 def test_partitions_can_be_added_but_not_taken_away(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
-    admin.create_topics([NewTopic(name, 2)])
+    create(admin, NewTopic(name, 2))
     admin.create_partitions({name: 4})
     eventually(lambda: len(admin.describe_topics([name])[name].partitions) == 4)
     with pytest.raises(InvalidPartitionsError):
@@ -190,7 +197,7 @@ def test_the_settings_of_a_topic_say_where_they_come_from(admin: AdminClient, ne
 
 def test_an_empty_partition_begins_and_ends_at_zero(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
-    admin.create_topics([NewTopic(name, 2)])
+    create(admin, NewTopic(name, 2))
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
     offsets = admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.LATEST})
     assert (offsets[first].offset, offsets[second].offset) == (0, 0)
@@ -200,7 +207,7 @@ def test_an_empty_partition_begins_and_ends_at_zero(admin: AdminClient, new_name
 @pytest.mark.shows("S3.106", breaks="barnabas.client.admin.groups:ListGroupsHandler.handle_response")
 def test_a_group_with_offsets_is_listed_described_and_deleted(admin: AdminClient, new_name: NewName) -> None:
     name, group = new_name("topic"), new_name("group")
-    admin.create_topics([NewTopic(name, 2)])
+    create(admin, NewTopic(name, 2))
     partitions = [TopicPartition(name, 0), TopicPartition(name, 1)]
     eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
 
@@ -244,7 +251,7 @@ def test_an_admin_client_is_made_of_settings_and_reads_and_changes_the_cluster(
 ) -> None:
     name = new_name("topic")
     with AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "mine"}) as admin:
-        admin.create_topics([NewTopic(name)])
+        create(admin, NewTopic(name))
         eventually(lambda: name in admin.list_topics())
         admin.delete_topics([name])
         eventually(lambda: name not in admin.list_topics())
