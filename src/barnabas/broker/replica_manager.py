@@ -101,6 +101,7 @@ class ReplicaManager:
         if log.increment_log_start_offset(wanted, "DeleteRecords was asked for"):
             # A fetch that waits before the new start has to be told.
             self._purgatory.mark(partition)
+            self._logs.checkpoint_soon()
         return log.log_start_offset
 
     @property

@@ -172,6 +172,13 @@ class TestDeleteRecords:
         again = CoreBroker(broker.settings, broker.filesystem, broker.store)
         assert earliest(again.connect()) == 2
 
+    def test_the_start_is_there_a_second_later_even_after_a_crash(self, client: CoreClient) -> None:
+        client.request(create("t"), 7)
+        send(client, b"a", b"b", b"c")
+        delete(client, 2)
+        client.broker.advance(1.5)
+        assert earliest(client.broker.crashed().connect()) == 2
+
     @pytest.mark.shows("S3.11", breaks="barnabas.broker.handlers.delete_records:handle")
     def test_deletion_is_the_brokers_and_can_only_be_asked_for_by_an_admin(self, client: CoreClient) -> None:
         client.request(create("t"), 7)

@@ -63,6 +63,10 @@ class BackgroundWork:
         """Delete a file, or a directory of files, when its time has come."""
         heappush(self._deletions, (due_ms, path))
 
+    def checkpoint_soon(self) -> None:
+        """Write the checkpoints with the next step."""
+        self._due["checkpoint"] = 0
+
     def step(self, budget: int, now_ms: int) -> bool:
         """Do up to `budget` units of what is due; whether more is due at once."""
         for _ in range(budget):

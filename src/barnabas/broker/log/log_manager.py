@@ -324,6 +324,10 @@ class LogManager:
         log.mark_deleted(self._path(name))
         return self._path(name)
 
+    def checkpoint_soon(self) -> None:
+        """Bring what only the checkpoints tell, such as where a log starts, into the files with the next step."""
+        self._background.checkpoint_soon()
+
     # -- in the background, and the end ------------------------------------------------------------------------------
 
     def step(self, budget: int, now_ms: int) -> bool:
