@@ -17,6 +17,7 @@ from barnabas.client.producer.append import FutureRecordMetadata, SendPath, Topi
 from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
+from barnabas.client.producer.producer_interceptors import InterceptingSendPath, ProducerInterceptors
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import ProducerTransactions
@@ -98,6 +99,7 @@ class Producer(ProducerTransactions, Generic[K, V]):
         sender = Sender(
             self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics, manager
         )
+        self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given)
         self._send_path = self._make_send_path(settled)
         self._thread = SenderThread(sender, self._accumulator, settled.client_id, self._max_block)
         self._thread.start()
@@ -135,8 +137,8 @@ class Producer(ProducerTransactions, Generic[K, V]):
             compresses=codec != "none",
         )
 
-    def _make_send_path(self, config: ProducerConfig) -> SendPath:
-        return SendPath(
+    def _make_send_path(self, config: ProducerConfig) -> SendPath | InterceptingSendPath:
+        send_path = SendPath(
             self._accumulator,
             self._await_metadata,
             self._append_slowly,
@@ -147,6 +149,7 @@ class Producer(ProducerTransactions, Generic[K, V]):
             self._partitioner is not None,
             config.get_bool("partitioner.ignore.keys"),
         )
+        return InterceptingSendPath(send_path, self._interceptors) if self._interceptors else send_path
 
     # Sending
 
@@ -297,7 +300,8 @@ class Producer(ProducerTransactions, Generic[K, V]):
         Columns: `value`, and optionally `key` (both bytes or text), `headers` (list of structs of key and value),
         `partition` and `timestamp` (Arrow timestamps or epoch milliseconds); others are left alone. Where they are
         missing or null, partition and time are chosen as `send()` does. Rows with the same key or the same given
-        partition keep their order. Serializers and custom partitioners have no part in it. Blocks like `send()`.
+        partition keep their order. Serializers, interceptors and custom partitioners have no part in it. Blocks
+        like `send()`.
 
         Raises `IllegalTypeError`, `IllegalArgumentError` or `RecordTooLargeError` before anything is sent, and
         `IllegalStateError` after `close()`.
@@ -388,6 +392,7 @@ class Producer(ProducerTransactions, Generic[K, V]):
         close_partitioner = getattr(self._partitioner, "close", None)
         if close_partitioner is not None:
             close_partitioner()
+        self._interceptors.close()
 
     def refuse(self, reason: str) -> None:
         """Take no records any more, without touching thread or sockets; for a forked child."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.transaction_state import PreparedTxnState, State
@@ -139,10 +139,27 @@ class ProducerTransactions:
         result.wait(self._max_block if timeout is None else timeout)
 
 
+class Transactional(Protocol):
+    """What a `Transaction` needs of its producer."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the producer can only be closed."""
+
+    def begin_transaction(self) -> None:
+        """Begin."""
+
+    def commit_transaction(self) -> None:
+        """Commit."""
+
+    def abort_transaction(self) -> None:
+        """Abort."""
+
+
 class Transaction:
     """One transaction of a producer, as a context. Made by `Producer.transaction()`."""
 
-    def __init__(self, producer: ProducerTransactions) -> None:
+    def __init__(self, producer: Transactional) -> None:
         self._producer = producer
 
     def __enter__(self) -> Self:

@@ -1,0 +1,138 @@
+"""Interceptors: the application's code that sees every record on its way out and every answer (KIP-42, KIP-1112)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
+from barnabas.client.producer.producer_record import ProducerRecord
+from barnabas.errors import ConfigError, IllegalTypeError
+
+log = logging.getLogger("barnabas.producer")
+
+
+class ProducerInterceptor(Protocol):
+    """What `interceptor.classes` names; `configure(settings)` and `close()` are called where they exist.
+
+    What a method raises is logged, and the record goes on as if it had not been called.
+    """
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Called on the application's thread, before serializing; returns the record to send, the same or another."""
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """Called when the record is stored or has failed, before its own callback; mostly in the Sender thread."""
+
+
+class ProducerInterceptors:
+    """Calls each interceptor in the order of the setting."""
+
+    def __init__(self, setting: Any, settings: Mapping[str, Any]) -> None:
+        given = setting.split(",") if isinstance(setting, str) else setting
+        if not isinstance(given, list | tuple):
+            given = [given]
+        self._interceptors = [_made(one) for one in given if one != ""]
+        for interceptor in self._interceptors:
+            configure = getattr(interceptor, "configure", None)
+            if configure is not None:
+                configure(settings)
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record as the interceptors want it sent."""
+        for interceptor in self._interceptors:
+            try:
+                changed = interceptor.on_send(record)
+                if not isinstance(changed, ProducerRecord):
+                    raise IllegalTypeError(f"on_send returns a ProducerRecord, not {changed!r}")
+                record = changed
+            except Exception:
+                log.warning("The interceptor %r raised an error in on_send for %s", interceptor, record, exc_info=True)
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        """Tell the interceptors what became of a record."""
+        for interceptor in self._interceptors:
+            acknowledge = getattr(interceptor, "on_acknowledgement", None)
+            try:
+                if acknowledge is not None:
+                    acknowledge(metadata, error)
+            except Exception:
+                log.warning("The interceptor %r raised an error in on_acknowledgement", interceptor, exc_info=True)
+
+    def close(self) -> None:
+        """Close the interceptors that can be closed."""
+        for interceptor in self._interceptors:
+            close = getattr(interceptor, "close", None)
+            try:
+                if close is not None:
+                    close()
+            except Exception:
+                log.warning("The interceptor %r raised an error in close", interceptor, exc_info=True)
+
+
+class InterceptingSendPath:
+    """Stands in front of a `SendPath` where there are interceptors, so that without them nothing is checked."""
+
+    def __init__(self, send_path: Any, interceptors: ProducerInterceptors) -> None:
+        self._send_path = send_path
+        self._interceptors = interceptors
+
+    @property
+    def closed_reason(self) -> str | None:
+        """Why no records are taken any more."""
+        reason: str | None = self._send_path.closed_reason
+        return reason
+
+    @closed_reason.setter
+    def closed_reason(self, reason: str | None) -> None:
+        self._send_path.closed_reason = reason
+
+    def do_send(
+        self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
+    ) -> FutureRecordMetadata:
+        """As `SendPath.do_send`, with the record that the interceptors make of it."""
+        if isinstance(headers, Mapping):
+            headers = headers.items()
+        record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        acknowledge = self._interceptors.on_acknowledgement
+
+        def on_done(metadata: RecordMetadata, error: BaseException | None) -> None:
+            acknowledge(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        try:
+            future: FutureRecordMetadata = self._send_path.do_send(
+                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, on_done
+            )
+        except Exception as error:
+            where = -1 if record.partition is None else record.partition
+            acknowledge(RecordMetadata(record.topic, where, -1), error)
+            raise
+        return future
+
+
+def _made(setting: Any) -> Any:
+    if isinstance(setting, str):
+        setting = _load(setting.strip())
+    interceptor = setting() if isinstance(setting, type) else setting
+    if not callable(getattr(interceptor, "on_send", None)):
+        raise ConfigError(f"interceptor.classes: {setting!r} has no method on_send(record)")
+    return interceptor
+
+
+def _load(path: str) -> Any:
+    import importlib
+
+    module, colon, attribute = path.partition(":")
+    if not colon:
+        raise ConfigError(f"interceptor.classes={path!r}: give classes or objects, or their names as 'module:name'")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as problem:
+        raise ConfigError(f"interceptor.classes={path!r} cannot be loaded: {problem}") from problem
