@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
+import pytest
 
-from barnabas import Broker, Producer
+from barnabas import Broker, Producer, TopicPartition
+from barnabas.errors import TransactionAbortableError
+from tools import apache_kafka
 
 
 def test_killing_the_broker_twice_loses_nothing_doubles_nothing_and_keeps_the_order() -> None:
@@ -39,6 +43,57 @@ def test_killing_the_broker_twice_loses_nothing_doubles_nothing_and_keeps_the_or
 
         assert outcomes == [None] * sent
         assert read(broker.bootstrap_servers, sent + 1) == list(range(sent + 1))
+
+
+@pytest.mark.parametrize("peer", ["barnabas", "apache-kafka"])
+def test_killing_the_broker_in_mid_transaction_neither_loses_nor_doubles_what_was_committed(peer: str) -> None:
+    if peer == "barnabas":
+        with Broker() as broker:
+            write_while_the_broker_dies(broker.bootstrap_servers, broker.kill, broker.restart, (3, 7))
+        return
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    with apache_kafka.ApacheKafka(heap="512m") as kafka:
+        write_while_the_broker_dies(kafka.bootstrap_servers, lambda: kafka.stop(kill=True), kafka.start, (5,))
+
+
+def write_while_the_broker_dies(
+    bootstrap_servers: str, kill: Callable[[], object], restart: Callable[[], object], dies_in: tuple[int, ...]
+) -> None:
+    """Each transaction writes the number that its own offset in a group says is next, five times."""
+    settings: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "transactional_id": "writer"}
+    progress, committed = TopicPartition("t", 0), list[int]()
+    with Producer(**settings, max_block_ms=60_000) as producer:
+        producer.init_transactions()
+        for number in range(12):
+            while number not in committed:
+                producer.begin_transaction()
+                for _ in range(5):
+                    producer.send("t", b"%d" % number, partition=0)
+                producer.send_offsets_to_transaction({progress: number + 1}, "progress")
+                if number in dies_in:
+                    dies_in = tuple(other for other in dies_in if other != number)
+                    kill()
+                    threading.Timer(0.5, restart).start()
+                try:
+                    producer.commit_transaction()
+                except TransactionAbortableError:
+                    producer.abort_transaction()
+                else:
+                    committed.append(number)
+
+    assert read(bootstrap_servers, 60) == [number for number in range(12) for _ in range(5)]
+    assert committed_offset(bootstrap_servers) == 12
+
+
+def committed_offset(bootstrap_servers: str) -> int:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "progress"})
+    try:
+        found: int = consumer.committed([confluent_kafka.TopicPartition("t", 0)], timeout=20)[0].offset
+        return found
+    finally:
+        consumer.close()
 
 
 def read(bootstrap_servers: str, count: int) -> list[int]:

@@ -16,6 +16,7 @@ from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult
 from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.transaction_manager import TransactionManager
+from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.api import ApiKey
@@ -76,7 +77,7 @@ class Harness:
             max_in_flight_requests_per_connection=config.get_int(IN_FLIGHT),
         )  # fmt: skip
         self.metrics = ProducerMetrics()
-        self.manager = TransactionManager() if config.idempotent else None
+        self.manager: Any = self._make_manager()
         codec, level = config.compression()
         self.pool = BufferPool(config.get_int("buffer.memory"), lambda: self.now)
         self.accumulator = RecordAccumulator(
@@ -91,11 +92,25 @@ class Harness:
             transaction_manager=self.manager,
             compresses=codec != "none",
         )
+        if isinstance(self.manager, TransactionalManager):
+            self.manager.refuse_records_by(self.accumulator.refuse)
         self.sender = Sender(
             self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics, self.manager
         )
         self.metadata.add(TOPIC, self.now)
         self.metadata.update(self.metadata_answer(), self.now)
+
+    def _make_manager(self) -> Any:
+        config = self.config
+        if config.transactional_id is None:
+            return TransactionManager() if config.idempotent else None
+        return TransactionalManager(
+            config.transactional_id,
+            config.get_int("transaction.timeout.ms"),
+            ExponentialBackoff(0.1, 0.1, self.rng),
+            self.client.api_versions,
+            config.get_bool("transaction.two.phase.commit.enable"),
+        )
 
     def metadata_answer(self) -> Any:
         answer = metadata_response([(n, "h", n) for n in range(1, self.nodes + 1)], {TOPIC: self.partitions})

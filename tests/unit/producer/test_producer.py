@@ -371,7 +371,7 @@ def test_full_memory_blocks_send_until_the_broker_answers(broker: StoringBroker)
 
 def test_full_memory_fails_the_record_after_max_block_ms(broker: StoringBroker) -> None:
     broker.gate.clear()
-    producer = connect(broker, batch_size=1000, buffer_memory=2000, linger_ms=0, max_block_ms=100)
+    producer = connect(broker, batch_size=1000, buffer_memory=2000, linger_ms=0, max_block_ms=500)
     futures = [producer.send("one", b"x" * 900) for _ in range(4)]
     broker.gate.set()
     producer.close()

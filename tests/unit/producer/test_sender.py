@@ -605,3 +605,24 @@ def test_batches_are_compressed_when_they_are_drained(codec: str) -> None:
     assert all(batch.compression == codec for batch in batches)
     assert sum(batch.record_count for batch in batches) == 50
     assert harness.metrics.snapshot()["compression-rate-avg"] < 0.5
+
+
+def test_callbacks_follow_their_records_into_the_parts_of_a_split_batch() -> None:
+    harness, seen = Harness(linger_ms=5), dict[int, Any]()
+    for n in range(20):
+        wanted = n in (3, 4, 11, 19)
+        on_delivery = (lambda metadata, error, n=n: seen.update({n: (metadata, error)})) if wanted else None
+        harness.send(b"x" * n, key=b"k" * (n % 3), on_delivery=on_delivery, timestamp=100 + n)
+    harness.turn(0.005)
+    harness.settle()
+
+    harness.respond(TOO_LARGE)
+    parts, base = 0, 0
+    while len(seen) < 4:
+        harness.turn(0.2, times=3)
+        count = len(harness.sent_values()[0])
+        harness.respond(base_offset=base)
+        parts, base = parts + 1, base + count
+
+    assert parts > 1
+    assert seen == {n: (RecordMetadata(TOPIC, 0, n, 100 + n, n % 3, n), None) for n in (3, 4, 11, 19)}
