@@ -96,7 +96,7 @@ def test_create_topics_in_every_version(client: CoreClient, version: int) -> Non
         assert {c.name: c.value for c in topic.configs}["retention.ms"] == "1000"
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 def test_list_offsets_in_every_version(client: CoreClient, version: int) -> None:
     client.request(create("flights"), 7)
     client.request(produce("flights", batch(b"a", b"b")), 12)

@@ -22,14 +22,21 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 
 API = 2
-VERSIONS = (1, 10)
+VERSIONS = (1, 11)
 OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 _LEADER_EPOCH_FROM = 4
 #: The first version in which a special timestamp may be asked for.
-_FROM_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FROM_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -81,7 +88,7 @@ def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndO
         return log.latest_offset(isolation)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.earliest_offset()
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     end = log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark

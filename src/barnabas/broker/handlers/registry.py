@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SERVED: dict[int, tuple[str, int, int]] = {
     0: ("produce", 3, 13),
     1: ("fetch", 4, 18),
-    2: ("list_offsets", 1, 10),
+    2: ("list_offsets", 1, 11),
     3: ("metadata", 0, 13),
     8: ("offset_commit", 2, 10),
     9: ("offset_fetch", 1, 10),
@@ -47,8 +47,8 @@ SERVED: dict[int, tuple[str, int, int]] = {
     27: ("write_txn_markers", 1, 2),
     28: ("txn_offset_commit", 0, 5),
     32: ("describe_configs", 1, 4),
-    35: ("describe_log_dirs", 1, 5),
     33: ("alter_configs", 0, 2),
+    35: ("describe_log_dirs", 1, 5),
     37: ("create_partitions", 0, 3),
     42: ("delete_groups", 0, 2),
     43: ("elect_leaders", 0, 2),

@@ -1,0 +1,65 @@
+"""The APIs of Kafka that are not served, and why; ApiVersions leaves them out. `docs/apis.md` shows them all."""
+
+from __future__ import annotations
+
+_SINGLE = "needs several brokers; here is one"
+_CONTROLLER = "spoken among brokers and controllers only; here one process is both"
+_RAFT = "part of the controllers' quorum, which one broker does not need"
+_OLD = "removed in Kafka 4.0"
+_SASL = "SASL is not built yet"
+_ACLS = "authorization is not built yet"
+_SHARE = "share groups are not built yet"
+_STREAMS = "streams groups are not built yet"
+_TELEMETRY = "left out as by a Kafka without a receiver for the metrics of clients"
+
+#: API key → the reason.
+NOT_SERVED: dict[int, str] = {
+    4: _OLD,
+    5: _OLD,
+    6: _OLD,
+    7: _OLD,
+    17: _SASL,
+    29: _ACLS,
+    30: _ACLS,
+    31: _ACLS,
+    34: "there is one log directory",
+    36: _SASL,
+    38: _SASL,
+    39: _SASL,
+    40: _SASL,
+    41: _SASL,
+    50: _SASL,
+    51: _SASL,
+    52: _RAFT,
+    53: _RAFT,
+    54: _RAFT,
+    55: _RAFT,
+    56: _CONTROLLER,
+    58: _CONTROLLER,
+    59: _RAFT,
+    62: _CONTROLLER,
+    63: _CONTROLLER,
+    64: _SINGLE,
+    67: _CONTROLLER,
+    70: _CONTROLLER,
+    71: _TELEMETRY,
+    72: _TELEMETRY,
+    73: _CONTROLLER,
+    76: _SHARE,
+    77: _SHARE,
+    78: _SHARE,
+    79: _SHARE,
+    80: _RAFT,
+    81: _RAFT,
+    82: _RAFT,
+    83: _SHARE,
+    84: _SHARE,
+    85: _SHARE,
+    86: _SHARE,
+    87: _SHARE,
+    88: _STREAMS,
+    89: _STREAMS,
+    90: _SHARE,
+    91: _SHARE,
+    92: _SHARE,
+}
