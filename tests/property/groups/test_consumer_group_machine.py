@@ -58,7 +58,8 @@ class ConsumerGroups(RuleBasedStateMachine):
         if member is None:
             return
         if not acknowledges and not full:
-            self.send(number, full=False, **{"topic_partitions": None})
+            self.send(number, topic_partitions=None)
+            member._reported = None  # it will say later what it has
         else:
             self.send(number, full=full)
 

@@ -33,7 +33,7 @@ def test_a_member_from_a_later_epoch_is_fenced() -> None:
     a = Consumer(ConsumerHarness(), "a")
     a.join()
 
-    a.epoch = 2
+    a.epoch = 3
     assert a.error() is errors.FencedMemberEpochError
 
 
@@ -44,10 +44,10 @@ def test_the_answer_with_a_new_epoch_may_get_lost() -> None:
     harness.topic("t", 5)
 
     a.heartbeat()
-    a.epoch, a.owned = 1, dict(ALL)
+    a.epoch, a.owned = 2, dict(ALL)
     a.heartbeat(full=True)
 
-    assert (a.epoch, a.owned) == (2, {"t": {0, 1, 2, 3, 4}})
+    assert (a.epoch, a.owned) == (3, {"t": {0, 1, 2, 3, 4}})
 
 
 def test_from_the_epoch_before_only_what_is_still_assigned_may_be_owned() -> None:
@@ -57,9 +57,9 @@ def test_from_the_epoch_before_only_what_is_still_assigned_may_be_owned() -> Non
     harness.topic("t", 5)
     a.heartbeat()
 
-    a.epoch, a.owned = 1, {"t": {0, 1, 2, 3, 4, 9}}
+    a.epoch, a.owned = 2, {"t": {0, 1, 2, 3, 4, 9}}
     assert a.error(full=True) is errors.FencedMemberEpochError
-    a.epoch = 1
+    a.epoch = 2
     assert a.error() is errors.FencedMemberEpochError, "and it has to say what it owns"
 
 
@@ -71,7 +71,7 @@ def test_two_epochs_back_is_too_far() -> None:
         harness.topic("t", count)
         a.heartbeat()
 
-    a.epoch = 1
+    a.epoch = 2
     assert a.error(full=True) is errors.FencedMemberEpochError
 
 
@@ -81,7 +81,7 @@ def test_a_fenced_member_joins_again_under_its_id() -> None:
 
     a.join()
 
-    assert (a.epoch, a.owned) == (1, ALL)
+    assert (a.epoch, a.owned) == (2, ALL)
 
 
 def test_a_member_that_is_silent_for_its_session_is_put_out() -> None:
@@ -121,7 +121,7 @@ def test_a_member_that_does_not_give_up_in_time_is_put_out() -> None:
     for _ in range(5):
         harness.advance(2.2)
         if "a" in harness.group().members:
-            harness.send(member_id="a", member_epoch=1)
+            harness.send(member_id="a", member_epoch=2)
         b.heartbeat()
     harness.settle(b)
 
@@ -260,7 +260,7 @@ def test_a_static_member_may_come_back_under_its_old_id() -> None:
     a.leave(-2)
     a.join()
 
-    assert (a.epoch, a.owned) == (1, ALL)
+    assert (a.epoch, a.owned) == (2, ALL)
     harness.advance(44.0)
     assert a.error() is None
 

@@ -16,7 +16,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
 
     response = a.join()
 
-    assert (response.error_code, response.member_id, response.member_epoch) == (0, "a", 1)
+    assert (response.error_code, response.member_id, response.member_epoch) == (0, "a", 2)
     assert response.heartbeat_interval_ms == 5000
     assert a.owned == all_of()
     assert harness.group_state() == "Stable"
@@ -47,16 +47,16 @@ def test_what_moves_is_given_up_before_another_member_gets_it() -> None:
     a.join()
 
     b.join()
-    assert (b.epoch, b.owned) == (2, {})
+    assert (b.epoch, b.owned) == (3, {})
     assert harness.group_state() == "Reconciling"
 
     a.heartbeat()
-    assert (a.epoch, len(a.owned["t"])) == (1, 2), "told to give up two partitions, in its old epoch"
+    assert (a.epoch, len(a.owned["t"])) == (2, 2), "told to give up two partitions, in its old epoch"
     b.heartbeat()
     assert b.owned == {}, "not acknowledged yet"
 
     a.heartbeat()
-    assert a.epoch == 2
+    assert a.epoch == 3
     b.heartbeat()
     assert a.owned["t"] | b.owned["t"] == set(range(4))
     assert a.owned["t"].isdisjoint(b.owned["t"])
@@ -85,7 +85,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     a.leave()
 
     group = harness.described()
-    assert (group.group_state, group.group_epoch, group.members) == ("Empty", 2, [])
+    assert (group.group_state, group.group_epoch, group.members) == ("Empty", 3, [])
 
 
 def test_three_members_share_evenly() -> None:
@@ -123,7 +123,7 @@ def test_topics_that_nobody_reads_change_nothing() -> None:
     harness.topic("other", 6)
     a.heartbeat()
 
-    assert (a.epoch, harness.described().group_epoch) == (1, 1)
+    assert (a.epoch, harness.described().group_epoch) == (2, 2)
 
 
 def test_a_deleted_topic_is_taken_away() -> None:
@@ -136,7 +136,7 @@ def test_a_deleted_topic_is_taken_away() -> None:
     harness.settle(a)
 
     assert a.owned == all_of()
-    assert harness.described().group_epoch == 2
+    assert harness.described().group_epoch == 3
 
 
 def test_a_topic_made_anew_under_its_name_is_another_topic() -> None:
@@ -192,13 +192,13 @@ def test_the_next_assignment_waits_for_its_interval() -> None:
     a.join()
 
     b.join()
-    assert (b.epoch, harness.group_state()) == (1, "Assigning")
+    assert (b.epoch, harness.group_state()) == (2, "Assigning")
     a.heartbeat()
     assert a.owned == all_of()
 
     harness.advance(1.0)
     harness.settle(a, b)
-    assert (a.epoch, b.epoch) == (2, 2)
+    assert (a.epoch, b.epoch) == (3, 3)
     assert len(b.owned["t"]) == 2
 
 
@@ -210,7 +210,7 @@ def test_a_clock_that_was_set_back_does_not_stop_assignments() -> None:
     harness.now -= 500.0
     b.join()
 
-    assert harness.described().assignment_epoch == 2
+    assert harness.described().assignment_epoch == 3
 
 
 def test_most_members_decide_on_the_assignor() -> None:

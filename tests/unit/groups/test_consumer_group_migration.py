@@ -364,18 +364,18 @@ def test_a_classic_member_that_does_not_take_its_next_step_is_put_out(syncs: boo
     assert member.id not in {described.member_id for described in harness.described().members}
 
 
-def test_classic_members_leave_by_id_and_by_instance() -> None:
+def test_members_of_either_protocol_are_put_out_by_id_and_by_instance() -> None:
     harness = ConsumerHarness()
-    a = Consumer(harness, "a")
+    a, b = Consumer(harness, "a"), Consumer(harness, "b")
     a.join()
+    b.join()
     member, static = ClassicConsumer(harness), ClassicConsumer(harness, "static")
     member.join()
     static.join()
 
-    errors_of = harness.leave(member.id, ("", "static"), "nobody", "a")
+    errors_of = harness.leave(member.id, ("", "static"), "nobody", "b")
 
-    unknown = errors.UnknownMemberIdError.code
-    assert errors_of == [0, 0, unknown, unknown]
+    assert errors_of == [0, 0, errors.UnknownMemberIdError.code, 0]
     settle([], a)
     assert a.owned == {"t": {0, 1, 2, 3}}
 

@@ -43,7 +43,7 @@ def test_a_commit_from_a_later_epoch_is_stale() -> None:
     a = Consumer(ConsumerHarness(), "a")
     a.join()
 
-    assert a.commit(5, epoch=2) == STALE
+    assert a.commit(5, epoch=3) == STALE
 
 
 def test_a_commit_from_an_earlier_epoch_holds_for_what_the_member_had_then() -> None:
@@ -52,10 +52,10 @@ def test_a_commit_from_an_earlier_epoch_holds_for_what_the_member_had_then() -> 
     a.join()
     harness.topic("t", 5)
     a.heartbeat()
-    assert a.epoch == 2
+    assert a.epoch == 3
 
-    assert a.commit(5, partition=0, epoch=1) == {("t", 0): 0}
-    assert a.commit(5, partition=4, epoch=1) == STALE, "it has that one since epoch 2"
+    assert a.commit(5, partition=0, epoch=2) == {("t", 0): 0}
+    assert a.commit(5, partition=4, epoch=2) == STALE, "it has that one since epoch 3"
     assert a.commit(5, partition=4) == {("t", 4): 0}
 
 
@@ -70,7 +70,7 @@ def test_a_commit_for_what_is_being_given_up_is_taken() -> None:
     assert a.commit(5, partition=lost) == {("t", lost): 0}
 
     harness.settle(a, b)
-    assert a.commit(6, partition=lost, epoch=1) == STALE
+    assert a.commit(6, partition=lost, epoch=2) == STALE
 
 
 def test_members_commit_with_the_version_that_has_epochs() -> None:
@@ -82,7 +82,7 @@ def test_members_commit_with_the_version_that_has_epochs() -> None:
 
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [(None, -1, 0), ("a", 1, 0), ("a", 2, STALE), ("a", 0, STALE), ("b", 1, UNKNOWN), (None, 1, UNKNOWN)],
+    [(None, -1, 0), ("a", 2, 0), ("a", 3, STALE), ("a", 1, STALE), ("b", 2, UNKNOWN), (None, 2, UNKNOWN)],
 )
 def test_a_member_fetches_in_its_epoch(member_id: str | None, epoch: int, error: int) -> None:
     harness = ConsumerHarness()

@@ -170,4 +170,4 @@ def test_expressions_are_kept_over_a_restart() -> None:
 
     assert harness.group().regexes["t"].topics == {"t"}
     a.heartbeat()
-    assert (a.epoch, a.owned) == (1, {"t": {0, 1, 2, 3}})
+    assert (a.epoch, a.owned) == (2, {"t": {0, 1, 2, 3}})

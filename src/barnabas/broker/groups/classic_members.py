@@ -221,10 +221,13 @@ class ClassicMembers:
         return responses
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
-        static = group.static_member(identity.group_instance_id)
-        if identity.group_instance_id is not None and not identity.member_id and static is not None:
-            return self._member(group, static.member_id, identity.group_instance_id)[0]
-        return self._member(group, identity.member_id, identity.group_instance_id)[0]
+        # An administrator may put out members of either protocol.
+        instance_id = identity.group_instance_id
+        if instance_id is None:
+            return group.member(identity.member_id)
+        static = group.static_member(instance_id)
+        member_id = identity.member_id or (static.member_id if static is not None else "")
+        return static_member(static, member_id, instance_id)
 
 
 def _is_under_way(group: ConsumerGroup, before: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:

@@ -52,7 +52,8 @@ class ConsumerGroup(Group):
 
     def __init__(self, group_id: str):
         super().__init__(group_id)
-        self.epoch = 0
+        #: Members that join are in epoch 0: a group begins with 1, and so it does in Apache Kafka.
+        self.epoch = 1
         #: Of the topics subscribed to, when the epoch began.
         self.metadata_hash = 0
         #: The version of the topics that `metadata_hash` was last compared with; not in the log.

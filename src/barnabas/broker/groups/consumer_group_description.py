@@ -39,11 +39,19 @@ def _described(group: ConsumerGroup, member: ConsumerGroupMember, image: TopicIm
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topic_names),
-        subscribed_topic_regex=member.subscribed_topic_regex or None,
-        assignment=_assignment(partitions_of(member.assigned), image),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_assignment(_held(member), image),
         target_assignment=_assignment(group.targets.get(member.member_id, {}), image),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     )
+
+
+def _held(member: ConsumerGroupMember) -> Partitions:
+    # What it has to give up is still its own.
+    held = partitions_of(member.assigned)
+    for topic_id, indexes in member.pending_revocation.items():
+        held[topic_id] = held.get(topic_id, frozenset()) | indexes.keys()
+    return held
 
 
 def _assignment(partitions: Partitions, image: TopicImage) -> Assignment:

@@ -23,7 +23,6 @@ from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
 from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.heartbeat_validation import check_heartbeat
 from barnabas.broker.groups.migration import can_downgrade, check_upgrade, downgraded, upgraded
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.reconciliation import reconcile
@@ -77,7 +76,6 @@ class ConsumerMembership:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, at: Instant
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, go on or leave. Raises KafkaError."""
-        check_heartbeat(request, context.api_version, self._settings)
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             return self._leave(request, at)
         joins = request.member_epoch == JOIN_EPOCH
@@ -241,10 +239,10 @@ class ConsumerMembership:
     def refresh_epoch(self, draft: GroupDraft, changed: bool) -> None:
         """Begin a new epoch if the subscription changed, or the topics did."""
         group = draft.group
-        if not changed and group.epoch and group.metadata_version == self._image.version:
+        if not changed and group.metadata_version == self._image.version:
             return
         found = metadata_hash(group.subscribed_topics, self._image)
-        if changed or not group.epoch or found != group.metadata_hash:
+        if changed or found != group.metadata_hash:
             draft.put_epoch(group.epoch + 1, found)
 
     def approach_target(

@@ -18,7 +18,7 @@ from barnabas.broker.groups.group import CONSUMER
 from barnabas.broker.groups.group_admin import GroupAdmin
 from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
 from barnabas.broker.groups.loader import Loader
-from barnabas.broker.groups.membership import Joining, Membership
+from barnabas.broker.groups.membership import Joining, Membership, refusal
 from barnabas.broker.groups.offset_expiration import OffsetExpiration
 from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.rebalance import Rebalance
@@ -232,9 +232,7 @@ class GroupCoordinator:
             else:
                 self._membership.join(request.group_id, joining, at)
         except errors.KafkaError as error:
-            joining.operation.complete(
-                JoinGroupResponse(error_code=coordinator_error_code(error), member_id=request.member_id)
-            )
+            joining.operation.complete(refusal(coordinator_error_code(error), request.member_id, context.api_version))
         # group.initial.rebalance.delay.ms=0 means now, not at the next turn of the loop.
         self._run_timers(at)
         answer = joining.operation.result
@@ -312,7 +310,10 @@ class GroupCoordinator:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, live in or leave a consumer group (KIP-848). Raises KafkaError."""
+        from barnabas.broker.groups.heartbeat_validation import check_heartbeat
+
         self._check_protocol()
+        check_heartbeat(request, context.api_version, self._settings)
         self._check(request.group_id)
         return self._consumers().heartbeat(context, request, Instant(context.now, context.now_ms))
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _KNOWN_MEMBER_ID_REQUIRED_FROM = 4
 #: From this version on a returning static leader is told not to assign again (KIP-814).
 _SKIP_ASSIGNMENT_FROM = 9
+#: From this version on the protocol's name may be null.
+_NO_PROTOCOL_FROM = 7
 _UNKNOWN_MEMBER_ID = errors.UnknownMemberIdError.code
 
 
@@ -70,7 +72,15 @@ class Joining:
     def refuse(self, error: type[errors.KafkaError], member_id: str | None = None) -> None:
         """Answer with an error."""
         answered_id = self.member_id if member_id is None else member_id
-        self.operation.complete(JoinGroupResponse(error_code=error.code, member_id=answered_id))
+        self.operation.complete(refusal(error.code, answered_id, self.version))
+
+
+def refusal(error_code: int, member_id: str, version: int) -> JoinGroupResponse:
+    """JoinGroup's answer with an error: without a protocol, where the version has a word for that."""
+    response = JoinGroupResponse(error_code=error_code, member_id=member_id)
+    if version >= _NO_PROTOCOL_FROM:
+        response.protocol_name = None
+    return response
 
 
 class Membership:
