@@ -398,6 +398,21 @@ class TestTrouble:
         assert bench.manager.cleaner.uncleanable == []
         assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
+    def test_closing_breaks_a_cleaning_off(self) -> None:
+        bench = Bench(log_cleaner_io_buffer_size=100)
+        for at in range(20):
+            bench.write((b"%d" % (at % 2), b"1"))
+        bench.log.roll()
+        for _ in range(30):
+            bench.manager.step(10, NOW)
+        names = lambda: [e.name for e in bench.disk.list_directory(bench.log.directory) if ".cleaned" in e.name]  # noqa: E731
+        assert names()
+        bench.manager.close()
+        assert not names()
+        bench.open()
+        bench.clean(roll=False)
+        assert list(bench.records()) == [18, 19]
+
     def test_retention_waits_while_a_log_is_cleaned(self) -> None:
         bench = Bench(cleanup_policy="compact,delete", retention_ms=0, log_cleaner_io_buffer_size=100)
         for at in range(20):

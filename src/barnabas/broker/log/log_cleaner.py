@@ -88,6 +88,13 @@ class LogCleaner:
         self._delete_replaced(log, now_ms)
         return True
 
+    def close(self) -> None:
+        """Break the cleaning at work off and remove what is half made. Raises `OSError`."""
+        cleaner, log = self._cleaner, self._log
+        if cleaner is not None and log is not None:
+            self._end(log)
+            cleaner.abandon(remove=not log.is_offline)
+
     def _begin(self, now_ms: int) -> bool:
         if now_ms < self._next_look_ms or str(self._settings.get("log.cleaner.enable", True)).lower() == "false":
             return False

@@ -350,6 +350,10 @@ class LogManager:
         if self._lock is None:
             return
         failed = False
+        try:
+            self.cleaner.close()
+        except OSError as error:
+            _logger().error("what a cleaning has left half made was not removed: %s", error)
         for topic_partition, log in self.logs.items():
             try:
                 log.flush()
