@@ -84,7 +84,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-        transaction.state.log.num.partitions transaction.state.log.segment.bytes transactional.id.expiration.ms
+        transaction.state.log.num.partitions transaction.state.log.segment.bytes
+        transaction.two.phase.commit.enable transactional.id.expiration.ms
         """
     ),
 }

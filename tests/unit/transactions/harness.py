@@ -119,7 +119,7 @@ class Harness:
     def init(
         self, expected: tuple[int, int] | None = None, *, id: str = ID, timeout_ms: int = 60_000, **how: bool
     ) -> ProducerIdentity:
-        return self.coordinator.init_producer_id(id, timeout_ms, expected, self.now, self.now_ms, **how)
+        return self.coordinator.init_producer_id(id, timeout_ms, expected, self.now, self.now_ms, **how).identity
 
     def add(self, producer: tuple[int, int], *partitions: tuple[str, int], id: str = ID, version: int = TV_2) -> None:
         self.coordinator.add_partitions(id, *producer, frozenset(partitions), self.now, self.now_ms, version=version)

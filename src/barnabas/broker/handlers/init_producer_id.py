@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
 API = 22
-VERSIONS = (0, 5)
+VERSIONS = (0, 6)
 OPERATION = AclOperation.IDEMPOTENT_WRITE
 RESOURCE = ResourceType.CLUSTER
 
@@ -22,19 +22,21 @@ _PRODUCER_FENCED_FROM = 4
 
 
 def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Without a transactional id a new producer id, whatever the producer had before."""
+    """Without a transactional id a new producer id, whatever the producer had before. Version 6 is KIP-939."""
     producer_id, epoch = request.producer_id, request.producer_epoch
     try:
         if (producer_id == -1) != (epoch == -1):
             raise errors.InvalidRequestError
         if request.transactional_id is None:
             return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
-        identity = broker.transaction_coordinator.init_producer_id(
+        identity, ongoing = broker.transaction_coordinator.init_producer_id(
             request.transactional_id,
             request.transaction_timeout_ms,
             None if producer_id == -1 else (producer_id, epoch),
             context.now,
             context.now_ms,
+            two_phase=request.enable2_pc,
+            keep_prepared=request.keep_prepared_txn,
         )
     except errors.ProducerFencedError:
         fenced = context.api_version >= _PRODUCER_FENCED_FROM
@@ -42,4 +44,7 @@ def handle(broker: BrokerState, context: RequestContext, request: InitProducerId
         return InitProducerIdResponse(error_code=refusal.code, producer_id=-1, producer_epoch=-1)
     except errors.KafkaError as error:
         return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
+    response = InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
+    if ongoing is not None:
+        response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch = ongoing
+    return response

@@ -39,7 +39,7 @@ SERVED: dict[int, tuple[str, int, int]] = {
     19: ("create_topics", 2, 7),
     20: ("delete_topics", 1, 6),
     21: ("delete_records", 0, 2),
-    22: ("init_producer_id", 0, 5),
+    22: ("init_producer_id", 0, 6),
     23: ("offset_for_leader_epoch", 2, 4),
     24: ("add_partitions_to_txn", 0, 5),
     25: ("add_offsets_to_txn", 0, 4),

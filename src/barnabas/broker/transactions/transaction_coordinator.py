@@ -8,7 +8,7 @@ Every transition is in the log before anybody sees it; a request is answered in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.groups.storage import ProducerIdentity
@@ -36,6 +36,13 @@ _AT_ONCE = -INFINITY
 #: Records loaded, markers written or ids swept in one tick: a few milliseconds.
 _RECORDS_PER_TICK = 2000
 _MARKERS_PER_TICK = 100
+
+
+class InitializedProducer(NamedTuple):
+    """What InitProducerId gives: the producer's identity, and that of the open transaction which it has taken over."""
+
+    identity: ProducerIdentity
+    ongoing: ProducerIdentity | None
 
 
 def _say_nothing(warning: str) -> None:
@@ -135,8 +142,12 @@ class TransactionCoordinator:
         now_ms: int,
         *,
         two_phase: bool = False,
-    ) -> ProducerIdentity:
+        keep_prepared: bool = False,
+    ) -> InitializedProducer:
         """The id and epoch for a producer that begins; the one before is shut out, its open transaction aborted.
+
+        With `two_phase` its transactions have no time-out; with `keep_prepared` an open one is not aborted but left to
+        the new producer to end (KIP-939).
 
         Raises ConcurrentTransactionsError as long as that abort, or another completion, is under way, and
         InvalidTxnTimeoutError, ProducerFencedError, or what `_find` and the log raise.
@@ -149,12 +160,21 @@ class TransactionCoordinator:
         check_identity(metadata, expected)
         if metadata.state in PREPARED:
             raise errors.ConcurrentTransactionsError
-        if metadata.state == ONGOING:
+        if metadata.state == ONGOING and not keep_prepared:
             self._abort(metadata, now, now_ms)
             raise errors.ConcurrentTransactionsError
+        if metadata.state == ONGOING:
+            identity = self._next_epoch(metadata.client_producer_id, metadata.client_producer_epoch)
+            self._store.write(metadata.recovered(*identity, timeout_ms, now_ms), now_ms)
+            return InitializedProducer(identity, ProducerIdentity(metadata.producer_id, metadata.producer_epoch))
         following = next_identity(metadata, expected, timeout_ms, self._next_producer_id, now_ms)
         self._store.write(following, now_ms)
-        return ProducerIdentity(following.producer_id, following.producer_epoch)
+        return InitializedProducer(ProducerIdentity(following.producer_id, following.producer_epoch), None)
+
+    def _next_epoch(self, producer_id: int, epoch: int) -> ProducerIdentity:
+        if is_epoch_exhausted(epoch):
+            return ProducerIdentity(self._next_producer_id(), 0)
+        return ProducerIdentity(producer_id, epoch + 1)
 
     def add_partitions(
         self,
@@ -172,6 +192,10 @@ class TransactionCoordinator:
         Raises InvalidPidMappingError, ProducerFencedError, ConcurrentTransactionsError, and as `_find`.
         """
         metadata = self._current(transactional_id, producer_id, epoch)
+        if metadata.is_recovered:
+            raise errors.InvalidTxnStateError(
+                f"{transactional_id!r} has a prepared transaction, which has to be ended."
+            )
         if metadata.state == ONGOING and partitions <= metadata.partitions:
             return
         self._store.write(metadata.with_partitions(partitions, version, now_ms), now_ms)
@@ -203,11 +227,16 @@ class TransactionCoordinator:
         check = may_end_and_bump if bumps else may_end
         if check(metadata, producer_id, epoch, commit) == DONE:
             return ProducerIdentity(metadata.client_producer_id, metadata.client_producer_epoch)
-        new_id = self._next_producer_id() if bumps and is_epoch_exhausted(metadata.producer_epoch) else NO_PRODUCER_ID
-        prepared = metadata.prepared(commit, version, new_id, now_ms)
+        if metadata.is_recovered:
+            following = self._next_epoch(producer_id, epoch) if bumps else ProducerIdentity(producer_id, epoch)
+            prepared = metadata.prepared(commit, version, following.producer_id, now_ms, following.epoch)
+        else:
+            exhausted = bumps and is_epoch_exhausted(epoch)
+            new_id = self._next_producer_id() if exhausted else NO_PRODUCER_ID
+            prepared = metadata.prepared(commit, version, new_id, now_ms)
         self._decide(prepared, now, now_ms)
-        following = prepared.completed(now_ms)
-        return ProducerIdentity(following.producer_id, following.producer_epoch)
+        completed = prepared.completed(now_ms)
+        return ProducerIdentity(completed.producer_id, completed.producer_epoch)
 
     def all(self) -> list[TransactionMetadata]:
         """Every id's metadata. Raises CoordinatorLoadInProgressError until all are known."""

@@ -100,15 +100,19 @@ class TransactionMetadata:
         return self.timeout_ms == NO_TIMEOUT
 
     @property
+    def is_recovered(self) -> bool:
+        """Whether the client has a newer identity than the open transaction."""
+        return self.next_producer_epoch != NO_PRODUCER_EPOCH
+
+    @property
     def client_producer_id(self) -> int:
         """The producer id that the client presents."""
-        # During a recovery of a prepared transaction it has a newer identity than the transaction itself.
-        return self.producer_id if self.next_producer_epoch == NO_PRODUCER_EPOCH else self.next_producer_id
+        return self.next_producer_id if self.is_recovered else self.producer_id
 
     @property
     def client_producer_epoch(self) -> int:
         """The epoch that the client presents."""
-        return self.producer_epoch if self.next_producer_epoch == NO_PRODUCER_EPOCH else self.next_producer_epoch
+        return self.next_producer_epoch if self.is_recovered else self.producer_epoch
 
     def has_timed_out(self, now_ms: int) -> bool:
         """Whether the transaction is open for longer than its time-out."""
@@ -149,8 +153,29 @@ class TransactionMetadata:
             next_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
-    def prepared(self, commit: bool, version: int, next_producer_id: int, now_ms: int) -> Self:
-        """With the result decided. `next_producer_id` (or -1) is what the client goes on with after the last epoch."""
+    def recovered(self, producer_id: int, epoch: int, timeout_ms: int, now_ms: int) -> Self:
+        """Open as before, and under the control of a new producer with this identity (KIP-939)."""
+        return self._to(
+            ONGOING,
+            next_producer_id=producer_id,
+            next_producer_epoch=epoch,
+            timeout_ms=timeout_ms,
+            last_update_ms=now_ms,
+        )
+
+    def prepared(
+        self,
+        commit: bool,
+        version: int,
+        next_producer_id: int,
+        now_ms: int,
+        next_producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> Self:
+        """With the result decided.
+
+        `next_producer_id` (or -1) is what the client goes on with after the last epoch, or after a recovery, then with
+        `next_producer_epoch`.
+        """
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if version >= TV_2:
             epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
@@ -159,6 +184,7 @@ class TransactionMetadata:
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             next_producer_id=next_producer_id,
+            next_producer_epoch=next_producer_epoch,
             # An abort that nothing preceded begins when it ends.
             start_ms=now_ms if self.state in RESTING else self.start_ms,
             last_update_ms=now_ms,
@@ -172,7 +198,7 @@ class TransactionMetadata:
     def completed(self, now_ms: int) -> Self:
         """With all markers written."""
         producer_id, epoch = self.producer_id, self.producer_epoch
-        if self.next_producer_epoch != NO_PRODUCER_EPOCH:
+        if self.is_recovered:
             producer_id, epoch = self.next_producer_id, self.next_producer_epoch
         elif self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
