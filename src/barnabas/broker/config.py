@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from barnabas.broker.groups.settings import check_group_settings
 from barnabas.config.config import Config
 from barnabas.config.topic_defaults import topic_defaults
 from barnabas.errors import ConfigError
@@ -56,6 +57,7 @@ class BrokerConfig(Config):
         self.dynamic: Mapping[str, str] = {}
         self.dynamic_default: Mapping[str, str] = {}
         self._check_roles()
+        check_group_settings(self)
         parse_overrides(self.get_str("max.connections.per.ip.overrides"))
 
     def apply_dynamic(self, for_all: Mapping[str, str], for_this_broker: Mapping[str, str]) -> None:

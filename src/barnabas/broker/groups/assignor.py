@@ -30,7 +30,3 @@ def assignor(name: str) -> Assignor:
     from barnabas.broker.groups.uniform_assignor import assign_uniformly
 
     return {"uniform": assign_uniformly, "range": assign_ranges}[name]
-
-
-#: The names that `group.consumer.assignors` may list.
-NAMES = ("uniform", "range")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas.errors import ConfigError
+
 if TYPE_CHECKING:
     from barnabas.config.config import Config
 
@@ -18,6 +20,42 @@ _MIGRATION = {
     "downgrade": (False, True),
     "bidirectional": (True, True),
 }
+
+
+#: The server-side assignors there are, as group.consumer.assignors may list them.
+ASSIGNORS = ("uniform", "range")
+_PREFIX = "group.consumer."
+#: Settings with bounds of their own: `group.consumer.min.NAME` and `group.consumer.max.NAME`.
+_BOUNDED = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+
+
+def check_group_settings(config: Config) -> None:
+    """Raises ConfigError for settings of consumer groups that do not go together, as Apache Kafka does at its start."""
+    for name in _BOUNDED:
+        value = config.get_int(_PREFIX + name)
+        low, high = config.get_int(f"{_PREFIX}min.{name}"), config.get_int(f"{_PREFIX}max.{name}")
+        if not low <= value <= high:
+            raise ConfigError(
+                f"{_PREFIX}{name}={value} must lie between {_PREFIX}min.{name}={low} and {_PREFIX}max.{name}={high}"
+            )
+    heartbeat, session = config.get_int(_PREFIX + _BOUNDED[0]), config.get_int(_PREFIX + _BOUNDED[1])
+    if heartbeat >= session:
+        raise ConfigError(f"{_PREFIX}{_BOUNDED[0]}={heartbeat} must be less than {_PREFIX}{_BOUNDED[1]}={session}")
+    names = assignor_names(config)
+    unknown = [name for name in names if name not in ASSIGNORS]
+    if unknown or not names:
+        raise ConfigError(
+            f"{_PREFIX}assignors={','.join(names)} must list one or more of {', '.join(ASSIGNORS)}; "
+            "assignors of one's own are Java classes, which barnabas cannot load"
+        )
+    protocols = config.get_list("group.coordinator.rebalance.protocols")
+    if "classic" not in protocols:
+        raise ConfigError("group.coordinator.rebalance.protocols must list classic, which cannot be switched off")
+
+
+def assignor_names(config: Config) -> list[str]:
+    """The assignors offered to members, each once, the default first."""
+    return list(dict.fromkeys(str(name).strip() for name in config.get_list("group.consumer.assignors")))
 
 
 class GroupSettings:
@@ -57,6 +95,6 @@ class GroupSettings:
         self.consumer_max_size = config.get_int("group.consumer.max.size")
         self.consumer_assignment_interval_ms = config.get_int("group.consumer.assignment.interval.ms")
         #: The first one is the default.
-        self.consumer_assignors = [str(name).strip() for name in config.get_list("group.consumer.assignors")]
+        self.consumer_assignors = assignor_names(config)
         policy = config.get_str("group.consumer.migration.policy").lower()
         self.upgrade_enabled, self.downgrade_enabled = _MIGRATION[policy]
