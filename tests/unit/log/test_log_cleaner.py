@@ -85,6 +85,13 @@ class Bench:
             offset = found[-1].next_offset
         return found
 
+    def markers(self) -> list[int]:
+        """The offsets of the transaction markers that are left."""
+        return [batch.base_offset for batch in self.batches() if batch.is_control and batch.record_count]
+
+    def names(self, suffix: str) -> list[str]:
+        return [entry.name for entry in self.disk.list_directory(self.log.directory) if entry.name.endswith(suffix)]
+
     def records(self) -> dict[int, tuple[bytes | None, bytes | None]]:
         return {record.offset: (record.key, record.value) for batch in self.batches() for record in batch}
 
@@ -206,15 +213,14 @@ class TestTransactions:
         bench.write((b"a", b"2"), producer=(7, 0, 1), transactional=True)
         bench.end(7, COMMIT)
         bench.write((b"b", b"1"))
-        markers = lambda: [b.base_offset for b in bench.batches() if b.is_control and b.record_count]  # noqa: E731
         bench.clean()
-        assert markers() == [1, 3]
+        assert bench.markers() == [1, 3]
         for now_ms, expected in ((NOW, [1, 3]), (NOW + 999, [1, 3]), (NOW + 1001, [3])):
             bench.now_ms = now_ms
             bench.write((b"b", b"2"))
             bench.manager.cleaner.cleanings = 0
             bench.clean()
-            assert markers() == expected
+            assert bench.markers() == expected
 
     def test_nothing_beyond_the_last_stable_offset_is_touched(self) -> None:
         bench = Bench()
@@ -342,12 +348,11 @@ class TestSegments:
         bench.write((b"a", b"1"))
         bench.write((b"a", b"2"))
         bench.clean()
-        names = lambda: [e.name for e in bench.disk.list_directory(bench.log.directory) if ".deleted" in e.name]  # noqa: E731
-        assert len(names()) == 3
+        assert len(bench.names(".deleted")) == 3
         bench.now_ms += 5000
         while bench.manager.step(10, bench.now_ms):
             pass
-        assert names() == []
+        assert bench.names(".deleted") == []
 
 
 class TestTrouble:
@@ -405,10 +410,9 @@ class TestTrouble:
         bench.log.roll()
         for _ in range(30):
             bench.manager.step(10, NOW)
-        names = lambda: [e.name for e in bench.disk.list_directory(bench.log.directory) if ".cleaned" in e.name]  # noqa: E731
-        assert names()
+        assert bench.names(".cleaned")
         bench.manager.close()
-        assert not names()
+        assert not bench.names(".cleaned")
         bench.open()
         bench.clean(roll=False)
         assert list(bench.records()) == [18, 19]
