@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.producer.append import RecordAppender, TopicInfo
+from barnabas.client.producer.append import TopicInfo
 from barnabas.client.producer.compression_ratio_estimator import CompressionRatioEstimator
+from barnabas.client.producer.incomplete_batches import IncompleteBatches
 from barnabas.client.producer.partition_load import PartitionLoad
 from barnabas.client.producer.partitioner import BuiltInPartitioner
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.errors import IllegalStateError, KafkaError
+from barnabas.errors import IllegalStateError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ReadyCheckResult(NamedTuple):
     unknown_leader_topics: set[str]
 
 
-class RecordAccumulator(RecordAppender):
+class RecordAccumulator(IncompleteBatches):
     """A deque of batches per partition: application threads append at its tail, the Sender drains at its head.
 
     One lock guards the deques. Only partitions that hold batches are looked at (`_filled`), so that the work per loop
@@ -69,12 +69,9 @@ class RecordAccumulator(RecordAppender):
         availability_timeout: float = 0.0,
         compresses: bool = False,
     ) -> None:
-        self._lock = threading.Lock()
-        super().__init__(self._lock)
-        self.closed = False
+        super().__init__(buffer_pool)
         self.batch_size = max(1, batch_size)
         self.delivery_timeout = delivery_timeout
-        self.free = buffer_pool
         self._linger = linger
         self._retry_backoff = retry_backoff
         self._new_builder = new_builder
@@ -84,11 +81,7 @@ class RecordAccumulator(RecordAppender):
         self._load = PartitionLoad(adaptive_partitioning, availability_timeout)
         self._ratios = CompressionRatioEstimator()
         self._compresses = compresses
-        self._filled: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._incomplete: set[ProducerBatch] = set()
         self._muted: set[TopicPartition] = set()
-        self._flushes_in_progress = 0
-        self._appends_in_progress = 0
         self._next_drain: dict[int, TopicPartition] = {}
         self._next_expiry = NEVER
 
@@ -455,10 +448,6 @@ class RecordAccumulator(RecordAppender):
         with self._lock:
             return list(self._filled)
 
-    def has_incomplete(self) -> bool:
-        """Whether any batch has no result yet, drained or not."""
-        return bool(self._incomplete)
-
     def mute_partition(self, tp: TopicPartition) -> None:
         """Drain nothing from the partition until it is unmuted."""
         self._muted.add(tp)
@@ -467,81 +456,8 @@ class RecordAccumulator(RecordAppender):
         """Drain from the partition again."""
         self._muted.discard(tp)
 
-    def deallocate(self, batch: ProducerBatch) -> None:
-        """Forget a batch that has its result, and give its memory back."""
-        with self._lock:
-            self._incomplete.discard(batch)
-        if batch.allocated:
-            self.free.deallocate(batch.allocated)
-            batch.allocated = 0
-
-    # Flushing and closing
-
-    def begin_flush(self) -> None:
-        """Make every batch sendable at once, until `await_flush_completion` returns."""
-        with self._lock:
-            self._flushes_in_progress += 1
-
-    def await_flush_completion(self, deadline: float | None = None) -> bool:
-        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before."""
-        try:
-            with self._lock:
-                results = [batch.request_result for batch in self._incomplete]
-            return all(result.wait_for_all(deadline) for result in results)
-        finally:
-            with self._lock:
-                self._flushes_in_progress -= 1
-
-    def incomplete_record_count(self) -> int:
-        """How many records have no result yet."""
-        with self._lock:
-            return sum(batch.record_count for batch in self._incomplete)
-
-    def refuse(self, why: Callable[[], KafkaError] | None) -> None:
-        """Raise `why()` for every record from now on; None takes records again. A closed producer stays closed."""
-        with self._lock:
-            if not self.closed:
-                self.refusal = why
-
-    def close(self) -> None:
-        """Take no more records; who waits for memory gets an error."""
-        with self._lock:
-            self.closed = True
-            self.refusal = _closed
-        self.free.close()
-
-    def abort_incomplete_batches(self, reason: KafkaError) -> int:
-        """Fail every batch without a result; returns how many records that were.
-
-        Records that are being appended at this moment are waited for: none may be left without a result.
-        """
-        records = self.abort_batches(reason)
-        while self._appends_in_progress:
-            records += self.abort_batches(reason)
-        return records + self.abort_batches(reason)
-
-    def abort_batches(self, reason: KafkaError, only: Callable[[ProducerBatch], bool] | None = None) -> int:
-        """Fail the batches without a result (those that `only` names); returns how many records that were."""
-        with self._lock:
-            batches: Iterable[ProducerBatch] = [batch for batch in self._incomplete if only is None or only(batch)]
-            for batch in batches:
-                batch.close_for_record_appends()
-                queue = self.get_deque(batch.topic_partition)
-                if queue and batch in queue:
-                    queue.remove(batch)
-                    if not queue:
-                        del self._filled[batch.topic_partition]
-        for batch in sorted(batches, key=lambda batch: batch.created_at):
-            batch.abort(reason)
-            self.deallocate(batch)
-        return sum(batch.record_count for batch in batches)
-
 
 _DOES_NOT_FIT = object()
-
-
-def _closed() -> KafkaError:
-    return IllegalStateError("The producer was closed while a record was being sent; the record was not taken")
 
 
 def _leader_epoch(cluster: Any, tp: TopicPartition) -> int | None:

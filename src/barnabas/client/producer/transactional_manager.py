@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transaction_manager import TransactionManager
-from barnabas.client.producer.transaction_state import SOURCES, PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transaction_state import PreparedTxnState, ProducerIdAndEpoch, State
 from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
 from barnabas.client.producer.transactional_requests import (
     TRANSACTION,
@@ -21,6 +19,7 @@ from barnabas.client.producer.transactional_requests import (
     TransactionalRequest,
     TxnOffsetCommit,
 )
+from barnabas.client.producer.transactional_states import TransactionalStates
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
@@ -54,17 +53,8 @@ _FATAL_FOR_BATCHES = (
 )
 _FIRST_INIT_PRODUCER_ID_THAT_BUMPS = 3
 
-_WHY_NO_RECORDS = {
-    State.UNINITIALIZED: "call init_transactions() first",
-    State.INITIALIZING: "init_transactions() has not ended; call it again to wait on",
-    State.READY: "no transaction is open: call begin_transaction(), or use `with producer.transaction():`",
-    State.PREPARED_TRANSACTION: "the transaction is prepared, and can only be committed, aborted or completed",
-    State.COMMITTING_TRANSACTION: "the transaction is being committed",
-    State.ABORTING_TRANSACTION: "the transaction is being aborted",
-}
 
-
-class TransactionalManager(TransactionManager):
+class TransactionalManager(TransactionalStates):
     """What a transactional producer knows: its state, the transaction's partitions, and the requests that wait.
 
     The application's threads begin and end transactions, the Sender thread does the rest; `lock` guards the state and
@@ -79,17 +69,14 @@ class TransactionalManager(TransactionManager):
         api_versions: Callable[[int], NodeApiVersions | None],
         two_phase_commit: bool = False,
     ) -> None:
-        super().__init__()
-        self.transactional_id = transactional_id
+        super().__init__(transactional_id)
         self.transaction_timeout_ms = transaction_timeout_ms
         self.two_phase_commit = two_phase_commit
-        self.lock = threading.RLock()
         self.in_flight: TransactionalRequest | None = None
         self.coordinators: dict[tuple[int, str], Node] = {}
         self.transaction_started = False
         self.is_v2 = False
         self.prepared = PreparedTxnState()
-        self._refuse_records: Callable[[Callable[[], KafkaError] | None], None] = lambda why: None
         self._retry_backoff = retry_backoff
         self._api_versions = api_versions
         self._waiting: list[TransactionalRequest] = []
@@ -98,11 +85,6 @@ class TransactionalManager(TransactionManager):
         self._features_epoch = -1
         self._client_side_epoch_bump = False
         self._unfinished: tuple[TransactionalRequestResult, State] | None = None
-
-    def refuse_records_by(self, refuse: Callable[[Callable[[], KafkaError] | None], None]) -> None:
-        """Say with `refuse` from now on whether records may be taken; None means that they may."""
-        self._refuse_records = refuse
-        refuse(self._error_for_records)
 
     # What the application asks for
 
@@ -198,35 +180,7 @@ class TransactionalManager(TransactionManager):
             )
         self._unfinished = None
 
-    # The state
-
-    def transition_to(self, target: State, operation: str = "", error: KafkaError | None = None) -> None:
-        """Enter a state. Raises `IllegalStateError` where the table has no such way."""
-        if self.state not in SOURCES[target]:
-            raise IllegalStateError(
-                f"{operation or target.value} is not possible for transactional.id {self.transactional_id!r} in state "
-                f"{self.state.value}: {self._why_not()}"
-            )
-        log.debug("transactional.id %r: %s, was %s", self.transactional_id, target.value, self.state.value)
-        self.state = target
-        self.last_error = error
-        self._refuse_records(None if target is State.IN_TRANSACTION else self._error_for_records)
-
-    def transition_to_abortable_error(self, error: KafkaError) -> None:
-        """The transaction can only be aborted; not said of one that is being aborted anyway."""
-        with self.lock:
-            if self.state is not State.ABORTING_TRANSACTION:
-                log.info("transactional.id %r: the transaction must be aborted: %s", self.transactional_id, error)
-                self.transition_to(State.ABORTABLE_ERROR, error=error)
-
-    def transition_to_fatal_error(self, error: KafkaError) -> None:
-        """The producer can only be closed; everyone who waits gets the error."""
-        with self.lock:
-            if self.has_fatal_error:
-                return
-            log.error("transactional.id %r: the producer has failed for good: %s", self.transactional_id, error)
-            self.transition_to(State.FATAL_ERROR, error=error)
-            self.fail_waiting(error)
+    # Errors
 
     def authorization_failed(self) -> KafkaError | None:
         """After init_transactions() was denied: back to the beginning, so that it can be called again; the error."""
@@ -255,60 +209,6 @@ class TransactionalManager(TransactionManager):
             handle(message, now)
         except IllegalStateError as error:
             self.transition_to_fatal_error(error)
-
-    @property
-    def is_completing(self) -> bool:
-        """Whether a commit or an abort is under way."""
-        return self.state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
-
-    @property
-    def is_aborting(self) -> bool:
-        """Whether records that were not sent yet are to be dropped."""
-        return self.state in (State.ABORTING_TRANSACTION, State.ABORTABLE_ERROR)
-
-    @property
-    def has_ongoing_transaction(self) -> bool:
-        """Whether closing must abort. A prepared transaction is not touched."""
-        return self.is_completing or self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
-
-    def fail_with_error(self) -> None:
-        """Raise the error that the producer is in, if any."""
-        if self.state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
-            raise self.api_error()
-
-    def api_error(self) -> KafkaError:
-        """The error of the present state, as the methods for transactions raise it."""
-        cause = self.last_error
-        if isinstance(cause, ProducerFencedError):
-            return self.fenced_error()
-        if self.state is State.FATAL_ERROR:
-            error = KafkaError(f"The producer has failed for good; close it and make a new one. The reason: {cause}")
-        else:
-            error = TransactionAbortableError(f"The transaction has failed; call abort_transaction(). Reason: {cause}")
-        error.__cause__ = cause
-        return error
-
-    def fenced_error(self) -> ProducerFencedError:
-        """What this producer is told when another one has its transactional.id."""
-        return ProducerFencedError(
-            f"Another producer with transactional.id {self.transactional_id!r} has taken over from this one "
-            f"(producer id {self.producer.producer_id}, epoch {self.producer.epoch}), or its transaction took longer "
-            "than transaction.timeout.ms; close this producer"
-        )
-
-    def _error_for_records(self) -> KafkaError:
-        if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
-            return IllegalStateError(f"The record was not taken: {self._why_not()}")
-        error = self.api_error()
-        if not isinstance(error, TransactionAbortableError):
-            return error
-        # Not an error of the broker's about this record, so send() raises it.
-        raised = KafkaError(f"The record was not taken: {error}")
-        raised.__cause__ = error.__cause__
-        return raised
-
-    def _why_not(self) -> str:
-        return _WHY_NO_RECORDS.get(self.state, f"{self.last_error or 'a transaction is open already'}")
 
     # Requests
 
