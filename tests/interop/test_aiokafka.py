@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import RecordsToDelete as Records
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from barnabas import Broker
 
@@ -127,3 +129,60 @@ def test_administration(broker: Broker, new_name: NewName) -> None:
             await admin.close()
 
     assert asyncio.run(scenario()) == [True, False]
+
+
+def test_more_administration(broker: Broker, new_name: NewName) -> None:
+    topic, group = new_name("aio"), new_name("group")
+    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "7200000"})
+
+    async def walk(admin: AIOKafkaAdminClient) -> None:
+        await admin.create_topics([NewTopic(topic, 2, 1)])
+        await admin.create_partitions({topic: NewPartitions(3)})
+        (described,) = await admin.describe_topics([topic])
+        assert len(described["partitions"]) == 3
+        await admin.alter_configs([resource])
+        (response,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        (found,) = response.to_object()["resources"]
+        assert {entry["config_names"]: entry["config_value"] for entry in found["config_entries"]}[
+            "retention.ms"
+        ] == "7200000"
+        await produce(broker, topic, 50)
+        async with consumer(broker, topic, group) as reader:
+            await poll(reader, 50)
+            await reader.commit()
+            ends = await reader.end_offsets([TopicPartition(topic, at) for at in range(3)])
+        committed = await admin.list_consumer_group_offsets(group)
+        assert {at: found.offset for at, found in committed.items()} == ends
+        assert group in {found[0] for found in await admin.list_consumer_groups()}
+        full = max(ends, key=lambda at: ends[at])
+        assert (await admin.delete_records({full: Records(before_offset=2)}))[full] == 2
+        async with consumer(broker, topic, None) as reader:
+            assert (await reader.beginning_offsets([full]))[full] == 2
+
+    async def scenario() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+        await admin.start()
+        try:
+            await walk(admin)
+        finally:
+            await admin.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_transactions(broker: Broker, new_name: NewName) -> None:
+    topic, group = new_name("aio"), new_name("group")
+
+    async def scenario() -> dict[bytes, bytes]:
+        settings = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": new_name("transaction")}
+        async with AIOKafkaProducer(**settings) as producer:
+            for number, committed in enumerate([True, False, True]):
+                await producer.begin_transaction()
+                await producer.send_and_wait(topic, key=b"%d" % number, value=b"v", partition=0)
+                await producer.send_offsets_to_transaction({TopicPartition(topic, 1): number + 1}, group)
+                await (producer.commit_transaction() if committed else producer.abort_transaction())
+        async with consumer(broker, topic, group, isolation_level="read_committed") as reader:
+            assert await reader.committed(TopicPartition(topic, 1)) == 3
+            return await poll(reader, 2)
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 60)) == {b"0": b"v", b"2": b"v"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ with warnings.catch_warnings():
     # It reads its schemas with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.admin import NewTopic
+    from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic, OffsetSpec
+    from kafka.errors import IncompatibleBrokerVersion, InvalidPartitionsError, NoError
+    from kafka.structs import OffsetAndMetadata
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*read_text is deprecated:DeprecationWarning")
 
@@ -126,3 +128,102 @@ def test_administration(broker: Broker, new_name: NewName) -> None:
     admin.delete_topics([topic])
     assert topic not in admin.list_topics()
     admin.close()
+
+
+@pytest.fixture
+def admin(broker: Broker) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    yield client
+    client.close()
+
+
+def test_partitions_and_configs_are_changed(admin: KafkaAdminClient, new_name: NewName) -> None:
+    topic = new_name("kp")
+    admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "1000000"})])
+    admin.create_partitions({topic: 3})
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({topic: 3})
+
+    def alter(configs: dict[str, Any], **how: Any) -> str:
+        return str(
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs)], **how)["topic"][topic]
+        )
+
+    def value(name: str) -> Any:
+        found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])["topic"][topic]
+        return found[name]["value"] if name in found else None
+
+    assert alter({"retention.ms": "2000000", "cleanup.policy": ("APPEND", "compact")}) == "OK"
+    assert (value("retention.ms"), value("cleanup.policy")) == ("2000000", "delete,compact")
+    assert "InvalidConfiguration" in alter({"retention.ms": "soon"})
+    assert alter({"retention.ms": "3000000"}, incremental=False) == "OK"
+    assert value("retention.ms") == "3000000"
+    admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})])
+    assert value("retention.ms") is None
+    assert topic in admin.list_config_resources(["TOPIC"])["topic"]
+    (first,) = admin.describe_topic_partitions([topic], response_partition_limit=2)["topics"]
+    assert [partition["partition_index"] for partition in first["partitions"]] == [0, 1]
+
+
+def test_offsets_records_and_log_directories(broker: Broker, admin: KafkaAdminClient, new_name: NewName) -> None:
+    topic = new_name("kp")
+    admin.create_topics([NewTopic(topic, 1, 1)])
+    produce(broker, topic, 10)
+    partition = TopicPartition(topic, 0)
+    assert admin.delete_records({partition: 3})[partition]["low_watermark"] == 3
+    specs = [OffsetSpec.EARLIEST, OffsetSpec.LATEST, OffsetSpec.MAX_TIMESTAMP]
+    offsets = [admin.list_partition_offsets({partition: spec})[partition].offset for spec in specs]
+    assert offsets[:2] == [3, 10]
+    assert 3 <= offsets[2] < 10
+    ((directory,),) = [found["log_dirs"] for found in admin.describe_log_dirs([topic])]
+    assert directory["topics"][0]["partitions"][0]["partition_size"] > 0
+
+
+def test_groups_are_administered(broker: Broker, admin: KafkaAdminClient, new_name: NewName) -> None:
+    topic, group, static = new_name("kp"), new_name("group"), new_name("static")
+    admin.create_topics([NewTopic(topic, 1, 1)])
+    produce(broker, topic, 10)
+    partition = TopicPartition(topic, 0)
+    assert admin.alter_group_offsets(group, {partition: OffsetAndMetadata(4, "m", -1)}) == {partition: NoError}
+    assert admin.list_group_offsets([group])[group][partition] == OffsetAndMetadata(4, "m", -1)
+    assert admin.reset_group_offsets(group, {partition: OffsetSpec.LATEST})[partition]["offset"] == 10
+    assert group in {found["group_id"] for found in admin.list_groups(states_filter=["Empty"])}
+    assert group not in {found["group_id"] for found in admin.list_groups(types_filter=["consumer"])}
+    assert admin.delete_group_offsets(group, [partition]) == {partition: NoError}
+    member = consumer(broker, topic, static, group_instance_id="one", heartbeat_interval_ms=100)
+    poll([member], 10)
+    (described,) = admin.describe_groups([static])[static]["members"]
+    assert described["group_instance_id"] == "one"
+    assert admin.remove_group_members(static, [MemberToRemove(group_instance_id="one")]) == {"one": NoError}
+    assert admin.describe_groups([static])[static]["group_state"] == "Empty"
+    member.close(autocommit=False)
+    assert admin.delete_groups([static, "nobody"])["nobody"] == "GroupIdNotFoundError"
+
+
+def test_transactions_are_seen_and_their_records_only_when_committed(
+    broker: Broker, admin: KafkaAdminClient, new_name: NewName
+) -> None:
+    topic, name = new_name("kp"), new_name("transaction")
+    admin.create_topics([NewTopic(topic, 1, 1)])
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)
+    producer.init_transactions()
+    for number, end in enumerate([producer.commit_transaction, producer.abort_transaction, None]):
+        producer.begin_transaction()
+        producer.send(topic, key=b"%d" % number, value=b"v").get(10)
+        if end is not None:
+            end()
+    state = admin.describe_transactions([name])[name]
+    assert (state.state.value, state.topic_partitions) == ("Ongoing", {TopicPartition(topic, 0)})
+    assert name in {found.transactional_id for listed in admin.list_transactions().values() for found in listed}
+    (active,) = admin.describe_producers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].active_producers
+    assert active.current_transaction_start_offset == 4
+    producer.commit_transaction()
+    producer.close()
+    reader = consumer(broker, topic, new_name("group"), isolation_level="read_committed")
+    assert poll([reader], 2) == {b"0": b"v", b"2": b"v"}
+    reader.close()
+
+
+def test_what_is_not_supported_says_so(admin: KafkaAdminClient) -> None:
+    with pytest.raises(IncompatibleBrokerVersion, match="DescribeQuorum"):
+        admin.describe_metadata_quorum()
