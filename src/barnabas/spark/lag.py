@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -97,10 +97,10 @@ class LagListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The last lag stays to be looked at."""
 
-    def _note(self, lags: Iterable[SourceLag]) -> None:
-        for lag in lags:
+    def _note(self, lags: list[SourceLag]) -> None:
+        if lags:
             with self._lock:
-                others = [known for known in self._last.get(lag.query, ()) if known.source != lag.source]
-                self._last[lag.query] = [*others, lag]
-            if self._on_lag is not None:
+                self._last[lags[0].query] = lags
+        if self._on_lag is not None:
+            for lag in lags:
                 self._on_lag(lag)

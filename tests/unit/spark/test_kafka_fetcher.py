@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,12 @@ from barnabas.client.consumer.fetched_data import FetchedData
 from barnabas.errors import AuthorizationError, CorruptRecordError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+from barnabas.spark import fetch_loop
 from barnabas.spark.handover import ClosedError, Handover
 from barnabas.spark.kafka_consumer_thread import KafkaConsumerThread
 from barnabas.spark.kafka_fetcher import KafkaFetcher, following
+from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
 
 PARTITION = TopicPartition("t", 0)
@@ -36,9 +40,11 @@ class Consumer:
     def __init__(self, *served: Any) -> None:
         self.served = list(served)
         self.polls = 0
+        self.polled_by: set[threading.Thread] = set()
 
     def poll_raw(self, timeout: float) -> Sequence[FetchedData]:
         self.polls += 1
+        self.polled_by.add(threading.current_thread())
         step = self.served.pop(0) if self.served else []
         if isinstance(step, BaseException):
             raise step
@@ -58,6 +64,7 @@ def offsets_of(batches: Any) -> list[int]:
 
 
 @pytest.mark.shows("S0.15", breaks=LOOP)
+@pytest.mark.shows("S0.17", breaks="barnabas.spark.handover:Handover.poll_next")
 @pytest.mark.shows("S0.29", breaks=LOOP)
 @pytest.mark.shows("S0.30", breaks=DECODED)
 @pytest.mark.shows("S0.31", breaks=DECODED)
@@ -73,10 +80,9 @@ def test_every_fetched_batch_is_decoded_with_its_timestamps_and_given_on() -> No
     assert [stamp.timestamp() for stamp in batches[0].column("timestamp").to_pylist()][:1] == [1_370_000_000.0]
 
 
+@pytest.mark.shows("S0.32", breaks="barnabas.spark.kafka_consumer_thread:KafkaConsumerThread.start")
 @pytest.mark.shows("S0.35", breaks=DECODED)
 def test_what_crosses_the_threads_is_bytes_and_the_task_decodes() -> None:
-    import threading
-
     decoders = []
 
     class Observed(FetchedData):
@@ -85,10 +91,13 @@ def test_what_crosses_the_threads_is_bytes_and_the_task_decodes() -> None:
             return super().append_to(builder, position, end_offset)
 
     data = Observed(*encoded(0, 3))
-    list(fetcher_of(Consumer([data]), 0, 3).run_fetch_loop())
+    consumer = Consumer([data])
+    list(fetcher_of(consumer, 0, 3).run_fetch_loop())
 
     assert isinstance(data.data, bytes)
     assert decoders == [threading.current_thread()]
+    assert consumer.polled_by  # Kafka is called by the other thread only
+    assert threading.current_thread() not in consumer.polled_by
 
 
 @pytest.mark.shows("S0.20", breaks=DECODED)
@@ -164,3 +173,44 @@ def test_a_corrupt_batch_is_an_error_that_names_partition_and_offset() -> None:
 
     with pytest.raises(CorruptRecordError, match="t-0 cannot be read from offset 0"):
         list(fetcher.run_fetch_loop())
+
+
+@pytest.mark.shows("S0.5", breaks="barnabas.client.consumer.fetched_data:FetchedData.append_to")
+def test_what_a_transaction_took_back_is_not_given_on_with_read_committed() -> None:
+    builder = RecordBatchBuilder(1 << 20)
+    builder.try_append(1, None, b"taken back")
+    builder.set_producer_state(7, 0, 0, transactional=True)
+    marker = build_end_txn_marker(EndTxnMarker(0, 0), producer_id=7, producer_epoch=0, timestamp_ms=2, base_offset=1)
+    bytes_of_both = builder.close(base_offset=0) + marker
+    uncommitted = FetchedData(PARTITION, 0, 2, bytes_of_both, True, None)
+    committed = uncommitted._replace(aborted_transactions=[(7, 0)])
+
+    found = [offsets_of(fetcher_of(Consumer([data]), 0, 2).run_fetch_loop()) for data in (uncommitted, committed)]
+
+    assert found == [[0], []]  # the marker is no record, and the range ends all the same
+
+
+@pytest.mark.shows("S0.4", breaks=LOOP)
+def test_a_slow_chain_behind_the_source_does_not_stop_the_thread_before_it_is_a_batch_ahead() -> None:
+    consumer = Consumer([encoded(0, 1)], [encoded(1, 1)], [encoded(2, 1)])
+    fetcher = fetcher_of(consumer, 0, 3)
+    loop = fetcher.run_fetch_loop()
+
+    next(loop)  # the chain works on the first batch and asks for no more
+    while consumer.polls < 3:  # meanwhile the thread fetches: one into the slot, one into its hand
+        threading.Event().wait(0.001)
+
+    assert offsets_of(loop) == [1, 2]
+
+
+@pytest.mark.shows("S0.19", breaks="barnabas.spark.fetch_loop:_fetcher")
+def test_a_fetcher_is_made_of_options_a_consumer_a_range_and_data_fetched_ahead() -> None:
+    options = SourceOptions({"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "columns": "offset"},
+                            streaming=True)  # fmt: skip
+    consumer = fetch_loop._new_consumer(options)
+
+    fetcher = fetch_loop._fetcher(options, consumer, OffsetRange(PARTITION, 0, 3), [encoded(0, 3)])
+
+    assert consumer.position(PARTITION) == 3  # the thread would go on behind what is at hand
+    assert [batch.to_pydict() for batch in fetcher.run_fetch_loop()] == [{"offset": [0, 1, 2]}]
+    consumer.close()
