@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.log.fetch_data_info import READ_COMMITTED
 from barnabas.broker.partition import LEADER_EPOCH, Partition
 from barnabas.broker.purgatory import DelayedOperation
 
@@ -158,9 +159,18 @@ class DelayedFetch(DelayedOperation):
             self._seen[partition] = partition.appended
             gone |= partition.deleted
         self._woken.clear()
-        if self._available < self._limits.min_bytes and not gone:
+        if not gone and (self._available < self._limits.min_bytes or self._waits_for_transactions()):
             return None
         return self.on_expiration(now)
+
+    def _waits_for_transactions(self) -> bool:
+        """Whether all that was appended belongs to open transactions, or stands behind them."""
+        if self._limits.isolation != READ_COMMITTED:
+            return False
+        return all(
+            target.partition is None or target.partition.log.last_stable_offset <= target.offset
+            for target in self._targets
+        )
 
     def on_expiration(self, now: float) -> FetchResponse:
         """Whatever there is now."""

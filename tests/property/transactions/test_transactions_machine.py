@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from barnabas import errors
+from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.log_append_info import LogAppendInfo
+from barnabas.broker.partition import Partition
+from barnabas.records import read_batches
 from tests.unit.transactions.wire import READ_UNCOMMITTED, WireProducer, committed, latest, read
 from tools.core_broker import CoreBroker, CoreClient, create
 
@@ -97,12 +101,14 @@ class Transactions(RuleBasedStateMachine):
         else:
             assert producer.fenced
 
-    @rule(slot=slots, commit=st.booleans(), twice=st.booleans(), crash=st.booleans())
-    def end(self, slot: int, commit: bool, twice: bool, crash: bool) -> None:
+    @rule(slot=slots, commit=st.booleans(), twice=st.booleans(), crash=st.booleans(), markers_fail=st.booleans())
+    def end(self, slot: int, commit: bool, twice: bool, crash: bool, markers_fail: bool) -> None:
         producer = self.producers[slot]
         if producer.wire.producer_id < 0 or not producer.began:
             return
         identity = (producer.wire.producer_id, producer.wire.epoch)
+        if markers_fail:
+            self.let_markers_fail()
         code = producer.wire.end(commit=commit)
         assert (code == 0) == (not producer.fenced)
         if code == 0 and commit:
@@ -112,7 +118,8 @@ class Transactions(RuleBasedStateMachine):
                 # Of two transactions the offset that is later in the log wins, which is the larger one here.
                 self.committed_offset = max(self.committed_offset, producer.offset)
         producer.open, producer.offset = [], None
-        if crash:
+        if crash or markers_fail:
+            # What was decided is carried out by the next broker.
             self.crash()
         if twice and code == 0:
             # Its answer was lost: the same request again has the same outcome.
@@ -120,6 +127,18 @@ class Transactions(RuleBasedStateMachine):
             producer.wire.producer_id, producer.wire.epoch = identity
             assert producer.wire.end(commit=commit) == 0
             assert (producer.wire.producer_id, producer.wire.epoch) == following
+
+    def let_markers_fail(self) -> None:
+        """The disk takes no marker any more, so that a broker dies between a decision and its effect."""
+        manager = self.broker.state.replica_manager
+        append = manager.append
+
+        def append_or_fail(partition: Partition, records: bytes, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
+            if origin == COORDINATOR and next(read_batches(records)).is_control:
+                raise errors.KafkaStorageError("no space left")
+            return append(partition, records, now_ms, origin)
+
+        manager.append = append_or_fail
 
     @rule()
     def crash(self) -> None:
