@@ -157,9 +157,9 @@ class TransactionCoordinator:
         metadata = self._store.find(transactional_id)
         if metadata is None:
             metadata = TransactionMetadata(transactional_id, self._next_producer_id(), timeout_ms, now_ms)
-        check_identity(metadata, expected)
         if metadata.state in PREPARED:
             raise errors.ConcurrentTransactionsError
+        check_identity(metadata, expected)
         if metadata.state == ONGOING and not keep_prepared:
             self._abort(metadata, now, now_ms)
             raise errors.ConcurrentTransactionsError
