@@ -16,31 +16,17 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
-from tools import apache_kafka
+from tools import apache_kafka, foreign_programs
 
 NOW = 1_700_000_000_000
 
-# kafka-tools-api, which Maven Central lacks, is these two types as far as DumpLogSegments is concerned.
-TOOLS_API = {
-    "Decoder": "public interface Decoder<T> { T fromBytes(byte[] bytes); }",
-    "StringDecoder": "public class StringDecoder implements Decoder<String> { public String fromBytes(byte[] bytes) "
-    "{ return new String(bytes, java.nio.charset.StandardCharsets.UTF_8); } }",
-}
-
 
 @pytest.fixture(scope="module")
-def dump_class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    missing = apache_kafka.why_not()
-    if missing or shutil.which("javac") is None:
-        pytest.skip(missing or "javac is missing, which makes up for a jar that Maven Central lacks")
-    folder = tmp_path_factory.mktemp("tools-api")
-    sources = []
-    for name, body in TOOLS_API.items():
-        source = folder / f"{name}.java"
-        source.write_text(f"package org.apache.kafka.tools.api; {body}")
-        sources.append(str(source))
-    subprocess.run(["javac", "-d", str(folder), *sources], check=True, timeout=60)
-    return f"{apache_kafka.classpath()}:{folder}"
+def dump_class_path() -> str:
+    try:
+        return foreign_programs.java_class_path()
+    except foreign_programs.CannotBuildError as error:
+        pytest.skip(str(error))
 
 
 def dump(class_path: str, files: list[Path], *options: str) -> str:

@@ -1,0 +1,44 @@
+"""Java clients against our broker: groups that copy a topic in transactions (tests/interop/java/Clients.java)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas import Broker
+from tools import foreign_programs
+from tools.java_tools import JavaTools
+
+ASSIGNORS = "org.apache.kafka.clients.consumer"
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaTools]:
+    try:
+        tools = JavaTools(100)
+    except foreign_programs.CannotBuildError as error:
+        pytest.skip(str(error))
+    with tools:
+        yield tools
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param([f"partition.assignment.strategy={ASSIGNORS}.RangeAssignor"], id="range"),
+        pytest.param([f"partition.assignment.strategy={ASSIGNORS}.RoundRobinAssignor"], id="roundrobin"),
+        pytest.param([f"partition.assignment.strategy={ASSIGNORS}.StickyAssignor"], id="sticky"),
+        pytest.param([f"partition.assignment.strategy={ASSIGNORS}.CooperativeStickyAssignor"], id="cooperative-sticky"),
+        pytest.param(["group.protocol=consumer", "group.remote.assignor=uniform"], id="consumer-uniform"),
+        pytest.param(["group.protocol=consumer", "group.remote.assignor=range"], id="consumer-range"),
+    ],
+)
+def test_a_group_whose_members_come_and_go_copies_every_record_exactly_once(
+    java: JavaTools, broker: Broker, new_name: Callable[[str], str], settings: list[str]
+) -> None:
+    if settings[0].startswith("partition"):
+        settings = [*settings, "heartbeat.interval.ms=100"]
+    done = java.run("Clients", broker.bootstrap_servers, new_name("copy"), "4000", *settings)
+    assert done.code == 0, done.out[-2000:] + done.err[-4000:]
+    assert int(done.out.split()[1]) >= 4000
