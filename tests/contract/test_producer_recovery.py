@@ -87,6 +87,27 @@ def write_while_the_broker_dies(
     assert committed_offset(bootstrap_servers) == 12
 
 
+def test_a_prepared_transaction_outlives_its_producer_and_the_broker() -> None:
+    with Broker(transaction_two_phase_commit_enable=True) as broker:
+        settings = {"transactional_id": "two-phase", "transaction_two_phase_commit_enable": True}
+        for value in (b"1", b"2"):
+            with Producer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:
+                producer.init_transactions()
+                producer.begin_transaction()
+                producer.send("t", value, partition=0)
+                prepared = producer.prepare_transaction()
+            broker.kill()
+            broker.restart()
+            with Producer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:
+                producer.init_transactions(keep_prepared_txn=True)
+                # The other participant has committed the first transaction only.
+                producer.complete_transaction(str(prepared) if value == b"1" else "12345:6")
+                with producer.transaction():
+                    producer.send("t", b"-" + value, partition=0)
+
+        assert read(broker.bootstrap_servers, 3) == [1, -1, -2]
+
+
 def committed_offset(bootstrap_servers: str) -> int:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "progress"})
     try:

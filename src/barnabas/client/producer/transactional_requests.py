@@ -253,6 +253,12 @@ class InitProducerId(TransactionalRequest):
         low, high = (LAST_INIT_PRODUCER_ID_WITHOUT_2PC + 1, high) if two_phases else (low, high - 1)
         return RequestBuilder(InitProducerIdRequest.API_KEY, lambda _: message, low, high)
 
+    def _denied(self) -> KafkaError:
+        why = f"This producer may not use transactional.id {self.manager.transactional_id!r}"
+        if self.manager.two_phase_commit:
+            why += ", or the broker allows no two-phase commit (KIP-939): set transaction.two.phase.commit.enable there"
+        return errors.TransactionalIdAuthorizationError(why)
+
     def unsupported(self, error: KafkaError | None) -> KafkaError:
         if not self.manager.two_phase_commit:
             return super().unsupported(error)
@@ -262,7 +268,10 @@ class InitProducerId(TransactionalRequest):
 
     def handle(self, message: Any, now: float) -> None:
         if message.error_code:
-            self.act_on(for_code(message.error_code), now)
+            error = for_code(message.error_code)
+            if isinstance(error, errors.TransactionalIdAuthorizationError):
+                error = self._denied()
+            self.act_on(error, now)
             return
         manager = self.manager
         kept = PreparedTxnState(message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch)
