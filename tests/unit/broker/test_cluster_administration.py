@@ -13,6 +13,7 @@ from barnabas.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -168,6 +169,15 @@ class TestFeatures:
         assert response.error_code == errors.InvalidUpdateVersionError.code
         assert update[0] in response.error_message
         assert self.levels(client) == before
+
+    def test_without_group_version_there_is_no_consumer_protocol(self, client: CoreClient) -> None:
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
+        self.update(client, ("group.version", 0, 2))
+        assert client.request(joining, 1).error_code == errors.UnsupportedVersionError.code
+        self.update(client, ("group.version", 1, 1))
+        assert client.request(joining, 1).error_code == 0
 
     def test_all_updates_or_none(self, client: CoreClient) -> None:
         assert self.update(client, ("group.version", 0, 2), ("nope", 1, 1)).error_code != 0

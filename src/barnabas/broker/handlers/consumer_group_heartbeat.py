@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.features import GROUP_VERSION, finalized
 from barnabas.broker.groups.group_store import coordinator_error_code
 from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
@@ -25,6 +26,8 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     """Answered at once, once what has changed is in the log."""
     try:
+        if finalized(broker.metadata)[GROUP_VERSION] < 1:
+            raise errors.UnsupportedVersionError("The consumer protocol is switched off: group.version is at 0.")
         return broker.group_coordinator.consumer_group_heartbeat(context, request)
     except errors.KafkaError as error:
         return ConsumerGroupHeartbeatResponse(
