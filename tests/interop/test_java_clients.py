@@ -10,6 +10,9 @@ from barnabas import Broker
 from tools import foreign_programs
 from tools.java_tools import JavaTools
 
+# The first test of a fresh machine fetches Apache Kafka.
+pytestmark = pytest.mark.timeout(300)
+
 ASSIGNORS = "org.apache.kafka.clients.consumer"
 
 

@@ -12,6 +12,9 @@ from barnabas import Broker
 from tools import apache_kafka, foreign_programs
 from tools.java_tools import JavaTools
 
+# The first test of a fresh machine fetches Apache Kafka.
+pytestmark = pytest.mark.timeout(300)
+
 NewName = Callable[[str], str]
 Run = Callable[..., str]
 
