@@ -104,7 +104,9 @@ class BrokerNode:
         partitions = existing.partitions if existing else config.get_int("offsets.topic.num.partitions")
         topic = OffsetsTopic(state.replica_manager, state.topic_admin, partitions)
         storage = BatchStorage(topic, config.get_int("offsets.topic.compression.codec"))
-        coordinator = GroupCoordinator(config, storage, state.metadata, state.random, self._warn)
+        coordinator = GroupCoordinator(
+            config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
+        )
         coordinator.startup(self.core.now, self.core.now_ms)
         return coordinator
 

@@ -9,6 +9,7 @@ import pytest
 from barnabas import errors
 from barnabas.broker.config_entries import ConfigResourceType as Kind
 from barnabas.protocol.messages import alter_configs_request as legacy
+from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -330,3 +331,15 @@ def test_what_was_there_before_the_change_can_still_be_read(topic: CoreClient) -
     topic.request(produce("t", batch(b"kept")), 12)
     alter(topic, Kind.TOPIC, "t", ("cleanup.policy", SET, "compact"), ("segment.ms", SET, "1"))
     assert len(topic.request(fetch("t"), 12).responses[0].partitions[0].records) > 0
+
+
+def test_a_groups_own_heartbeat_interval_is_told_to_its_members(client: CoreClient) -> None:
+    def interval(group: str) -> int:
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
+        told: int = client.request(joining, 1).heartbeat_interval_ms
+        return told
+
+    alter(client, Kind.GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "7000"))
+    assert [interval("g"), interval("other")] == [7000, 5000]

@@ -93,7 +93,7 @@ class ConsumerMembership:
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
-            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms(draft.group.group_id),
             assignment=None,
         )
         if joins or _is_full(request) or before.assigned != member.assigned:
@@ -337,7 +337,9 @@ class ConsumerMembership:
     def renew_session(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:
         """The member was heard of: its session timeout begins anew."""
         classic = member.classic
-        timeout_ms = self._settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        timeout_ms = (
+            self._settings.consumer_session_timeout_ms(group_id) if classic is None else classic.session_timeout_ms
+        )
         self.expire_later(("member session", group_id, member.member_id), timeout_ms, at)
 
     def watch_revocation(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:

@@ -7,7 +7,7 @@ is at once while there is background work: loading, expiry of offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from barnabas.broker.groups.membership import Joining, Membership, refusal
 from barnabas.broker.groups.offset_expiration import OffsetExpiration
 from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.rebalance import Rebalance
-from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.settings import GroupSettings, no_group_configs
 from barnabas.broker.groups.timers import Instant, TimerQueue
 from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -70,7 +70,7 @@ def _say_nothing(warning: str) -> None:
 class GroupCoordinator:
     """All groups of one broker, in `__consumer_offsets` behind the port `storage`, on the topics in `image`.
 
-    `warn` is told what went wrong without a client to tell it to.
+    `warn` is told what went wrong without a client to tell it to; `group_configs` gives what a group has of its own.
     """
 
     __slots__ = (
@@ -99,8 +99,9 @@ class GroupCoordinator:
         image: TopicImage,
         random: Random,
         warn: Callable[[str], None] = _say_nothing,
+        group_configs: Callable[[str], Mapping[str, str]] = no_group_configs,
     ):
-        self._settings = GroupSettings(config)
+        self._settings = GroupSettings(config, group_configs)
         self._store = GroupStore(storage)
         self._timers = TimerQueue()
         self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ConfigError
@@ -58,15 +59,19 @@ def assignor_names(config: Config) -> list[str]:
     return list(dict.fromkeys(str(name).strip() for name in config.get_list("group.consumer.assignors")))
 
 
+def no_group_configs(group_id: str) -> Mapping[str, str]:
+    """For groups without settings of their own."""
+    return {}
+
+
 class GroupSettings:
     """The settings of groups and committed offsets, read once. All times are milliseconds."""
 
     __slots__ = (
-        "consumer_assignment_interval_ms",
+        "_config",
+        "_group_configs",
         "consumer_assignors",
-        "consumer_heartbeat_interval_ms",
         "consumer_max_size",
-        "consumer_session_timeout_ms",
         "downgrade_enabled",
         "initial_rebalance_delay_ms",
         "max_session_timeout_ms",
@@ -79,7 +84,9 @@ class GroupSettings:
         "upgrade_enabled",
     )
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, group_configs: Callable[[str], Mapping[str, str]] = no_group_configs):
+        self._config = config
+        self._group_configs = group_configs
         self.min_session_timeout_ms = config.get_int("group.min.session.timeout.ms")
         self.max_session_timeout_ms = config.get_int("group.max.session.timeout.ms")
         self.max_size = config.get_int("group.max.size")
@@ -90,11 +97,25 @@ class GroupSettings:
         self.rebalance_protocols = frozenset(
             str(name).strip() for name in config.get_list("group.coordinator.rebalance.protocols")
         )
-        self.consumer_session_timeout_ms = config.get_int("group.consumer.session.timeout.ms")
-        self.consumer_heartbeat_interval_ms = config.get_int("group.consumer.heartbeat.interval.ms")
         self.consumer_max_size = config.get_int("group.consumer.max.size")
-        self.consumer_assignment_interval_ms = config.get_int("group.consumer.assignment.interval.ms")
         #: The first one is the default.
         self.consumer_assignors = assignor_names(config)
         policy = config.get_str("group.consumer.migration.policy").lower()
         self.upgrade_enabled, self.downgrade_enabled = _MIGRATION[policy]
+
+    def consumer_session_timeout_ms(self, group_id: str) -> int:
+        """How long a member of the consumer protocol may be silent."""
+        return self._of_group(group_id, "consumer.session.timeout.ms")
+
+    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
+        """How often it shall be heard of."""
+        return self._of_group(group_id, "consumer.heartbeat.interval.ms")
+
+    def consumer_assignment_interval_ms(self, group_id: str) -> int:
+        """How long at least a target assignment stays as it is."""
+        return self._of_group(group_id, "consumer.assignment.interval.ms")
+
+    def _of_group(self, group_id: str, name: str) -> int:
+        # Read each time: both the group's settings and the broker's may change while groups live.
+        own = self._group_configs(group_id).get(name)
+        return self._config.get_int(f"group.{name}") if own is None else int(own)
