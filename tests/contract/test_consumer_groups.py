@@ -186,6 +186,9 @@ def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group)
 @pytest.mark.shows(
     "S2.21", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.refresh_committed_offsets"
 )
+@pytest.mark.shows(
+    "S2.34", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.refresh_committed_offsets"
+)
 def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     send(group, 40)
     first = group.join(enable_auto_commit=False)

@@ -42,6 +42,7 @@ def commits(cluster: ScriptedCluster) -> list[dict[int, int]]:
 
 
 @pytest.mark.shows("S3.70", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.consumed_offsets")
+@pytest.mark.shows("S3.79", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.consumed_offsets")
 def test_commit_covers_the_last_record_handed_out_plus_one_in_every_partition(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"x"] * 5)
     consumer = member(cluster, max_poll_records=3)
@@ -241,6 +242,7 @@ def test_committed_offsets_become_positions_and_only_the_others_are_reset(cluste
 
 
 @pytest.mark.shows("S2.39", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._update_positions")
+@pytest.mark.shows("S2.20", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._update_positions")
 def test_records_flow_only_when_the_positions_are_there(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"x")
     cluster.hold.add(ApiKey.OFFSET_FETCH)
@@ -286,6 +288,8 @@ def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cl
 
 
 @pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
+@pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit")
+@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
 def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     consumer = member(cluster)

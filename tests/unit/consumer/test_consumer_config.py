@@ -17,6 +17,7 @@ def config(**settings: object) -> ConsumerConfig:
 
 
 @pytest.mark.shows("S1.6", breaks="barnabas.client.consumer.consumer_config:ConsumerConfig._new_client_id")
+@pytest.mark.shows("S1.7", breaks="barnabas.client.consumer.consumer_config:ConsumerConfig._new_client_id")
 def test_a_client_id_that_is_not_set_names_the_group() -> None:
     assert re.fullmatch(r"consumer-g-\d+", config(group_id="g").client_id)
     assert config(group_id="g", group_instance_id="red").client_id == "consumer-g-red"

@@ -367,6 +367,11 @@ def noting(order: list[str], name: str, method: Callable[..., object]) -> Callab
 
 
 @pytest.mark.shows("S2.41", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows("S2.42", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S1.43", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows(
+    "S1.81", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
+)
 def test_with_nothing_buffered_poll_asks_the_brokers_and_returns_what_they_answer(cluster: ScriptedCluster) -> None:
     consumer = reader(cluster)
     cluster.at(0.3, lambda: cluster.append("t", 0, b"late"))

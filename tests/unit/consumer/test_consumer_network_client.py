@@ -93,6 +93,7 @@ def test_requests_queue_per_node_the_oldest_first(rig: Rig) -> None:
 
 @pytest.mark.shows("S1.65", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.poll")
 @pytest.mark.shows("S1.67", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
+@pytest.mark.shows("S1.41", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
 def test_only_poll_transmits(rig: Rig) -> None:
     rig.send()
     assert rig.transmitted() == []
@@ -100,6 +101,19 @@ def test_only_poll_transmits(rig: Rig) -> None:
     rig.connect()
 
     assert rig.transmitted() == [(0, "m")]
+
+
+@pytest.mark.shows("S1.66", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.poll")
+def test_poll_transmits_empties_the_queue_collects_answers_and_runs_callbacks(rig: Rig) -> None:
+    future = rig.send()
+    rig.connect()
+    assert rig.transmitted() == [(0, "m")]
+
+    rig.selector.respond(0, HeartbeatResponse())
+    rig.client.poll(0.0, rig.clock.now)
+
+    assert future.value.message == HeartbeatResponse()
+    assert not rig.client.has_pending_requests
 
 
 @pytest.mark.shows("S1.75", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")

@@ -28,6 +28,7 @@ def test_a_member_that_sends_heartbeats_stays() -> None:
 
 @pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
 @pytest.mark.parametrize("session_timeout_ms", [6000, 45_000])
+@pytest.mark.shows("S3.92", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
 def test_without_a_heartbeat_for_the_session_timeout_a_member_is_dropped(session_timeout_ms: int) -> None:
     harness = Harness()
     member = harness.stable(None, session_timeout_ms=session_timeout_ms)[0]

@@ -261,6 +261,7 @@ def test_a_partition_that_does_not_exist_fails_the_record_after_max_block_ms(bro
 @pytest.mark.shows("S4.8", breaks=SEND_PATH)
 @pytest.mark.shows("S4.10", breaks=SEND_PATH)
 @pytest.mark.shows("S4.12", breaks=SEND_PATH)
+@pytest.mark.shows("S3.31", breaks=SEND_PATH)
 def test_without_a_partition_the_key_decides_and_without_a_key_the_sticky_partition(broker: StoringBroker) -> None:
     keys = [b"key-%d" % n for n in range(20)]
     with connect(broker, linger_ms=50) as producer:
