@@ -43,7 +43,9 @@ def read_response(connection: socket.socket) -> None:
     connection.recv(size, socket.MSG_WAITALL)
 
 
-def run(connection: socket.socket, pid: int, request: bytes, ahead: int, seconds: float) -> tuple[int, float, list[float]]:
+def run(
+    connection: socket.socket, pid: int, request: bytes, ahead: int, seconds: float
+) -> tuple[int, float, list[float]]:
     """Requests answered, the broker's CPU seconds, and the round trips."""
     trips = []
     count = 0
@@ -68,13 +70,18 @@ def main() -> None:
         create = CreateTopicsRequest(topics=[CreatableTopic(name="bench", num_partitions=1, replication_factor=1)])
         connection.sendall(encode_request(create, 7, 1, "bench"))
         read_response(connection)
-        for label, records, ahead in (("one at a time", 1, 1), ("eight ahead", 1, 8), ("10,000 records each", 10_000, 1)):
+        for label, records, ahead in (
+            ("one at a time", 1, 1),
+            ("eight ahead", 1, 8),
+            ("10,000 records each", 10_000, 1),
+        ):
             request = produce_request(records)
             run(connection, broker.pid, request, ahead, 0.3)
             count, cpu, trips = run(connection, broker.pid, request, ahead, seconds)
             print(
                 f"{label}: {count / seconds:.0f} requests/s, broker CPU {cpu / count * 1e3:.3f} ms per request"
-                f" ({cpu / count / records * 1e6:.2f} µs per record), round trip p50 {trips[len(trips) // 2] * 1e3:.3f} ms,"
+                f" ({cpu / count / records * 1e6:.2f} µs per record),"
+                f" round trip p50 {trips[len(trips) // 2] * 1e3:.3f} ms,"
                 f" p99 {trips[int(len(trips) * 0.99)] * 1e3:.3f} ms"
             )
 
