@@ -30,13 +30,13 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "barnabas":
         from barnabas import Broker
 
-        with Broker() as broker:
+        with Broker(log_retention_ms=-1) as broker:  # some records of the tests are as old as 1970
             yield broker.bootstrap_servers
     elif request.param == "apache-kafka":
         missing = apache_kafka.why_not()
         if missing:
             pytest.skip(missing)
-        with apache_kafka.ApacheKafka() as kafka:
+        with apache_kafka.ApacheKafka({"log.retention.ms": "-1"}) as kafka:
             yield kafka.bootstrap_servers
     else:
         yield request.param

@@ -18,7 +18,7 @@ def broker() -> Iterator[Broker]:
     quick = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.min.heartbeat.interval.ms": 100}
     # kafka-python's leader can assign partitions of a topic it has no metadata of yet, and then never looks again.
     quick["group.initial.rebalance.delay.ms"] = 100
-    with Broker(num_partitions=3, config=quick) as running:
+    with Broker(num_partitions=3, log_retention_ms=-1, config=quick) as running:
         yield running
         assert "please report this" not in running.log_text()
 

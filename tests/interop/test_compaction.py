@@ -122,6 +122,7 @@ def opened(directory: Path, now_ms: int) -> LogManager:
     return manager
 
 
+@pytest.mark.slow
 def test_apache_kafka_and_barnabas_compact_to_the_same_bytes(tmp_path: Path) -> None:
     missing = apache_kafka.why_not()
     if missing:

@@ -131,6 +131,7 @@ def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_pa
     assert sorted(map(int, re.findall(r"^\| offset: (\d+)", printed, re.MULTILINE))) == kept
 
 
+@pytest.mark.slow
 def test_a_directory_of_apache_kafka_is_opened(tmp_path: Path) -> None:
     missing = apache_kafka.why_not()
     if missing:

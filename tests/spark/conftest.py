@@ -56,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def servers() -> Iterator[str]:
     """Where a broker listens, one for all tests."""
-    with Broker() as broker:
+    with Broker(log_retention_ms=-1) as broker:  # some records of the tests are years old
         yield broker.bootstrap_servers
 
 
