@@ -1,10 +1,17 @@
-"""Puts the import hooks of tests/hooks in place, here and, through PYTHONPATH, in every child process."""
+"""Puts the import hooks of tests/hooks in place, here and, through PYTHONPATH, in every child process.
+
+Run on several workers (`./run test` does), tests that share something costly stay on one of them, and the longest
+such groups begin first.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 HOOKS = str(Path(__file__).parent / "hooks")
 
@@ -17,3 +24,32 @@ if os.environ.get("BARNABAS_UNCOMPILED") or os.environ.get("BARNABAS_BREAK"):
     import sitecustomize
 
     sitecustomize.install()
+
+# What shares one Spark, one Apache Kafka or one broker; the rest goes by files, which share fixtures of a module.
+LONG_GROUPS = ["spark", "apache-kafka", "interop"]
+
+
+def _group(item: pytest.Item) -> str:
+    folder = Path(item.nodeid.partition("::")[0]).parts[1]
+    if folder in LONG_GROUPS:
+        return folder
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return "apache-kafka" if parameters.get("bootstrap_servers") == "apache-kafka" else item.nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Name the group that each test runs in, for `--dist loadgroup`."""
+    if config.getoption("dist", "no") != "loadgroup":
+        return
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: LONG_GROUPS.index(groups[item]) if groups[item] in LONG_GROUPS else len(LONG_GROUPS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped once for each reason, not once for each test."""
+    reasons = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
+    for reason, tests in reasons.most_common():
+        terminalreporter.write_line(f"{tests} skipped: {reason.removeprefix('Skipped: ')}")
