@@ -78,6 +78,7 @@ class CoreBroker:
 
     def crashed(self) -> CoreBroker:
         """A new broker on what the old one had written when it was killed."""
+        self.node.metadata.close()  # the dead learn nothing any more
         return CoreBroker(self.settings, self.filesystem_after_crash(), self.store, seed=2)
 
 

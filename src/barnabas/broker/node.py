@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
 BACKGROUND_INTERVAL = 1.0
+#: When logs that nobody has asked for are opened, in seconds after the start: clients that wait come first.
+BACKGROUND_DELAY = 0.2
 #: When groups and transactions from before are loaded, in seconds after the start.
 COORDINATORS_DELAY = 0.5
 _TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -66,12 +68,12 @@ class BrokerNode:
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
 
     def start(self, now: float, now_ms: int) -> None:
-        """Open the logs (recovering what a crash left) and load the groups.
+        """Take the data directory; its logs are opened, and what a crash left is recovered, as requests or ticks come.
 
         Raises KafkaStorageError if the data directory cannot be used, for instance because another broker does.
         """
         state, metadata, config = self.state, self.metadata, self.config
-        self.logs.start(self._topic_settings, now_ms, self._identify)
+        self.logs.start(self._topic_settings, now_ms, self._identify, open_logs=False)
         state.metadata = metadata
         state.loggers = Loggers(self._request_level_changed)
         state.client_quotas = ClientQuotas(metadata, config)
@@ -81,7 +83,7 @@ class BrokerNode:
         self.dynamic_config.on_change.append(self._defaults_changed)
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
-        state.replica_manager.drop_deleted(self._warn)
+        state.replica_manager.adopt_logs(self._warn)
         groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, now))
         state.make_group_coordinator = groups.make
         transactions = LazyCoordinator(self._make_transactions, self._load_at(_TRANSACTION_STATE_TOPIC, now))
@@ -210,13 +212,13 @@ class LazyCoordinator(Generic[AnyCoordinator]):
 
 
 class LogMaintenance:
-    """Gives the log manager its time: retention, flushing, deleting files, checkpoints, in small steps."""
+    """Gives the log manager its time: for opening logs, retention, flushing, deleting, checkpoints, in small steps."""
 
     __slots__ = ("_logs", "_next")
 
     def __init__(self, logs: LogManager, now: float):
         self._logs = logs
-        self._next = now + BACKGROUND_INTERVAL
+        self._next = now + (BACKGROUND_DELAY if logs.unopened else BACKGROUND_INTERVAL)
 
     def next_deadline(self) -> float:
         """When the next step is due."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.log_append_info import LogAppendInfo
     from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
     from barnabas.broker.purgatory import Purgatory
 
@@ -37,7 +38,10 @@ class ReplicaManager:
         metadata.on_topic_configured = self._topic_configured
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition of that name. Raises UnknownTopicOrPartitionError."""
+        """The partition of that name. Raises UnknownTopicOrPartitionError.
+
+        Where a crash has left much to recover, NotLeaderOrFollowerError is raised until that is done.
+        """
         found = self._partitions.get((topic, index))
         return found if found is not None else self._open(self._metadata.topic(topic), index)
 
@@ -115,8 +119,7 @@ class ReplicaManager:
 
     def size(self, topic: str, index: int) -> int:
         """The bytes that a partition takes on the disk; 0 as long as it was not used."""
-        log = self._logs.get_log(TopicPartition(topic, index))
-        return 0 if log is None else log.size
+        return self._logs.size(TopicPartition(topic, index))
 
     def _open(self, topic: TopicMetadata | None, index: int) -> Partition:
         if topic is None or not 0 <= index < topic.partitions:
@@ -134,31 +137,42 @@ class ReplicaManager:
         found = self._partitions[name] = Partition(topic.name, topic.id, index, log)
         return found
 
-    def drop_deleted(self, warn: Callable[[str], None]) -> None:
-        """Delete the logs of deleted topics that a crash has left, and say which logs belong to no topic at all.
+    def adopt_logs(self, warn: Callable[[str], None]) -> None:
+        """From now on look at every log that is opened, whether it belongs to a topic that is there at this moment.
 
-        Those are closed, so that no retention touches them; a topic that is made under their name takes them over.
+        When all are open, those of deleted topics are gone, and the metadata need not remember these topics.
+        """
+        topics = {topic.name: topic for topic in self._metadata.topics()}
+        deleted = self._metadata.deleted_topic_ids()
+        self._logs.on_opened = lambda log: self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
+        self._logs.on_all_opened = self._metadata.forget_deleted_topics
+        if not self._logs.unopened:
+            self._metadata.forget_deleted_topics()
+
+    def _adopt(
+        self, log: UnifiedLog, topic: TopicMetadata | None, deleted: Collection[bytes], warn: Callable[[str], None]
+    ) -> None:
+        """Delete the log of a deleted topic that a crash has left, and say so of a log that belongs to no topic.
+
+        Such a one is closed, so that no retention touches it; a topic that is made under its name takes it over.
         A log of another topic of the same name is renamed, for it must be neither served nor deleted.
         """
-        deleted = self._metadata.deleted_topic_ids()
-        for name, log in list(self._logs.logs.items()):
-            topic = self._metadata.topic(name.topic)
-            if log.topic_id in deleted:
-                self._logs.delete_log(name)
-            elif topic is None or name.partition >= topic.partitions:
-                self._logs.set_aside(name)
-                warn(
-                    f"{log.directory} belongs to no topic that is known here; it is left as it is and not served. "
-                    f"Create the topic {name.topic} with at least {name.partition + 1} partition(s) to take it over"
-                )
-            elif log.topic_id not in (None, topic.id):
-                directory = log.directory
-                warn(
-                    f"{directory} was written for another topic of that name; it is kept as "
-                    f"{self._logs.mark_stray(name)} and not served. To import it, delete its partition.metadata and "
-                    "give it its old name while the broker is stopped"
-                )
-        self._metadata.forget_deleted_topics()
+        name = log.topic_partition
+        if log.topic_id in deleted:
+            self._logs.delete_log(name)
+        elif topic is None or name.partition >= topic.partitions:
+            self._logs.set_aside(name)
+            warn(
+                f"{log.directory} belongs to no topic that is known here; it is left as it is and not served. "
+                f"Create the topic {name.topic} with at least {name.partition + 1} partition(s) to take it over"
+            )
+        elif log.topic_id not in (None, topic.id):
+            directory = log.directory
+            warn(
+                f"{directory} was written for another topic of that name; it is kept as "
+                f"{self._logs.mark_stray(name)} and not served. To import it, delete its partition.metadata and "
+                "give it its old name while the broker is stopped"
+            )
 
     def _topic_configured(self, topic: TopicMetadata) -> None:
         self._logs.update_topic_config(topic.name, topic.configs)
@@ -171,5 +185,4 @@ class ReplicaManager:
                 if partition is not None:
                     partition.deleted = True
                     self._purgatory.mark(partition)
-                if self._logs.get_log(name) is not None:
-                    self._logs.delete_log(name)
+                self._logs.delete_log(name)

@@ -20,7 +20,7 @@ from barnabas.broker.server import BrokerServer, bind, epoch_ms
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.log_manager import LoadProgress
+    from barnabas.broker.log.unopened_logs import LoadProgress
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -56,7 +56,7 @@ class ProgressReport:
         self._warn(
             f"opening the logs since {now - self._started:.0f} s: {progress.opened} of {progress.logs} are open, "
             f"{progress.bytes_read >> 20} MB were read to recover what the last broker did not close, now "
-            f"{progress.current}; clients wait until all are open"
+            f"{progress.current}; the others are served"
         )
 
 
@@ -175,7 +175,7 @@ class BrokerRunner:
             ) from problem
         node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), self._warn)
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
-        node.logs.on_progress = ProgressReport(self._warn, time.monotonic).opened
+        node.logs.unopened.on_progress = ProgressReport(self._warn, time.monotonic).opened
         try:
             node.start(time.monotonic(), epoch_ms())
         except KafkaError as problem:

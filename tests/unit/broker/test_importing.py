@@ -37,6 +37,7 @@ def values(broker: CoreBroker, partition: int) -> list[bytes | None]:
 
 def test_a_directory_without_a_topic_is_named_and_no_retention_touches_it(disk: MemoryFileSystem) -> None:
     broker = CoreBroker(filesystem=disk)
+    broker.advance(1)
     assert [warning.partition(";")[0] for warning in broker.warnings] == [
         f"{DATA}/t-{partition} belongs to no topic that is known here" for partition in range(2)
     ]
@@ -44,12 +45,15 @@ def test_a_directory_without_a_topic_is_named_and_no_retention_touches_it(disk: 
     assert disk.list_directory(f"{DATA}/t-0")[2].size > 0
 
 
-def test_a_topic_made_under_its_name_takes_it_over(disk: MemoryFileSystem) -> None:
+@pytest.mark.parametrize("seconds", [0, 1], ids=["before it was looked at", "after it was looked at"])
+def test_a_topic_made_under_its_name_takes_it_over(disk: MemoryFileSystem, seconds: int) -> None:
     broker = CoreBroker(filesystem=disk)
+    broker.advance(seconds)
     broker.connect().request(create("t", 3, retention_ms="-1"), 7)
     assert [values(broker, partition) for partition in range(3)] == [[b"0", b"1", b"2"]] * 2 + [[]]
     broker.stop()
     again = CoreBroker(broker.settings, disk, broker.store)
+    again.advance(1)
     assert again.warnings == []
     assert values(again, 1) == [b"0", b"1", b"2"]
 
@@ -58,6 +62,7 @@ def test_one_of_another_topic_of_that_name_is_kept_beside(disk: MemoryFileSystem
     first = CoreBroker()
     first.connect().request(create("t", 1), 7)
     broker = CoreBroker(filesystem=disk, store=first.store)
+    broker.advance(1)
     other, beyond = sorted(broker.warnings)
     assert "t-0 was written for another topic of that name" in other
     assert "t-1 belongs to no topic" in beyond
@@ -78,6 +83,7 @@ def test_what_cannot_be_read_is_cut_and_said(disk: MemoryFileSystem, caplog: pyt
     log = f"{DATA}/t-0/{0:020d}.log"
     first.filesystem.replace(log, first.filesystem.read(log)[:-10], sync=True)
     broker = CoreBroker(first.settings, first.filesystem, first.store)
+    broker.advance(1)
     (message,) = [record.message for record in caplog.records if "cutting" in record.message]
     assert log in message
     assert "the log ends at offset 2" in message

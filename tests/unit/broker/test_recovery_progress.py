@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from barnabas.broker.log.log_manager import LoadProgress, LogManager
+from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.unopened_logs import LoadProgress
 from barnabas.broker.runner import ProgressReport
 from barnabas.protocol.topic_partition import TopicPartition
 from tools.core_broker import batch
@@ -24,7 +25,9 @@ def test_recovery_tells_what_it_reads() -> None:
 
     seen = []
     manager = LogManager("/data", disk)
-    manager.on_progress = lambda progress: seen.append((progress.opened, progress.bytes_read, progress.current))
+    manager.unopened.on_progress = lambda progress: seen.append(
+        (progress.opened, progress.bytes_read, progress.current)
+    )
     manager.start()
 
     assert [opened for opened, _, _ in seen] == [0, 0, 1, 1, 1, 2, 2, 2, 3]

@@ -149,6 +149,7 @@ class TestDeleting:
         broker.state.metadata.on_topics_changed = lambda deleted: None  # the crash comes before the logs go
         broker.state.metadata.delete_topics(["t"])
         after = broker.crashed()
+        after.advance(1)
         assert list(after.node.logs) == []
         assert after.warnings == []
         assert after.state.metadata.deleted_topic_ids() == set()
@@ -157,6 +158,7 @@ class TestDeleting:
         create_one(client, "t")
         client.request(produce("t", batch(b"precious")), 12)
         after = CoreBroker(filesystem=client.broker.filesystem_after_crash())
+        after.advance(1)
         assert "/data/t-0 belongs to no topic" in after.warnings[0]
         assert after.filesystem.exists("/data/t-0/00000000000000000000.log")
 

@@ -9,7 +9,7 @@ from barnabas import errors
 from barnabas.broker.groups import coordinator_records as records
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.storage import StoredRecord
+from barnabas.broker.groups.storage import CoordinatorStorage, StoredRecord
 
 ACTIVE = "Active"
 LOADING = "Loading"
@@ -39,7 +39,7 @@ class Loader:
         """Line up every partition that has records."""
         storage = self._store.storage
         for partition in range(storage.partition_count):
-            if storage.end_offset(partition) > 0:
+            if _holds_records(storage, partition):
                 self.states[partition] = LOADING
                 self._queue.append(partition)
 
@@ -65,6 +65,9 @@ class Loader:
                 found, next_offset = self._store.storage.read(partition, self._next_offset)
                 for record in found:
                     self._replay(record)
+            except errors.NotLeaderOrFollowerError:
+                # Its log is being recovered.
+                return loaded
             except errors.KafkaError as error:
                 self._warn(f"Loading __consumer_offsets-{partition} failed at offset {self._next_offset}: {error}")
                 self._discard_touched()
@@ -144,3 +147,11 @@ class Loader:
             self._store.remove(group_id)
         else:
             consumer_group_records.replay(group, key, record.value)
+
+
+def _holds_records(storage: CoordinatorStorage, partition: int) -> bool:
+    try:
+        return storage.end_offset(partition) > 0
+    except errors.KafkaError:
+        # Recovering, or damaged: reading it will tell.
+        return True

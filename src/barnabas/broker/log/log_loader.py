@@ -10,8 +10,8 @@ gets `CorruptRecordError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.records.batch_header import BatchHeader
 
+Result = TypeVar("Result")
+Steps = Generator[int, None, Result]
+
 _LEFTOVER_SUFFIXES = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, TEMPORARY_FILE_SUFFIX)
 _INDEX_SUFFIXES = (INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, TXN_INDEX_FILE_SUFFIX)
 
@@ -63,8 +66,7 @@ def _logger() -> logging.Logger:
 class LogLoader:
     """Makes a `UnifiedLog` of a directory.
 
-    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. `on_read` is called during a
-    recovery, with the bytes that were just read. Raises `OSError`.
+    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. Raises `OSError`.
     """
 
     __slots__ = (
@@ -75,7 +77,6 @@ class LogLoader:
         "_files",
         "_filesystem",
         "_log_start_offset",
-        "_on_read",
         "_producers",
         "_recovery_point",
         "_segments",
@@ -93,10 +94,8 @@ class LogLoader:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         producer_id_expiration_ms: int = 86_400_000,
-        on_read: Callable[[int], None] = lambda _size: None,
     ) -> None:
         self._filesystem = filesystem
-        self._on_read = on_read
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
@@ -118,16 +117,26 @@ class LogLoader:
         self._epochs = LeaderEpochFileCache(filesystem, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
     def load(self, now_ms: int = 0) -> UnifiedLog:
-        """Open the log; `now_ms` decides which producers have expired."""
+        """Open the log in one go; `now_ms` decides which producers have expired."""
+        steps = self.steps(now_ms)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                log: UnifiedLog = done.value
+                return log
+
+    def steps(self, now_ms: int = 0) -> Steps[UnifiedLog]:
+        """Open the log a piece of its files at a time; every step gives how many bytes it will look at."""
         self._load_segments()
         self._load_epochs()
         if not self._clean:
-            self._recover(now_ms)
-        end = self._find_end()
+            yield from self._recover(now_ms)
+        end = yield from self._find_end()
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(self._log_start_offset)
         start = max(self._log_start_offset, self._segments.first.base_offset)
-        self._load_producers(start, end, now_ms)
+        yield from self._load_producers(start, end, now_ms)
         local = LocalLog(
             self._filesystem,
             self._directory,
@@ -144,6 +153,11 @@ class LogLoader:
             log_start_offset=start,
             topic_id=self._read_topic_id(),
         )
+
+    def abandon(self) -> None:
+        """Close the files of a log whose opening is given up."""
+        for segment in self._segments:
+            segment.abandon()
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -225,21 +239,21 @@ class LogLoader:
 
     # -- recovery ----------------------------------------------------------------------------------------------------
 
-    def _recover(self, now_ms: int) -> None:
+    def _recover(self, now_ms: int) -> Steps[None]:
         """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
         unflushed = self._segments.values(self._recovery_point, 1 << 63)
-        self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
+        yield from self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
         end = unflushed[0].base_offset
         for at, segment in enumerate(unflushed):
             if segment.base_offset > end and not self._config.compact:
                 _logger().error("%s: the offsets %d to %d are missing", self._directory, end, segment.base_offset - 1)
-            cut = self._recover_segment(segment)
+            cut = yield from self._recover_segment(segment)
             end = self._producers.map_end_offset
             if cut and at + 1 < len(unflushed):
                 self._delete_later_segments(unflushed[at + 1 :])
                 break
 
-    def _recover_segment(self, segment: LogSegment) -> bool:
+    def _recover_segment(self, segment: LogSegment) -> Steps[bool]:
         segment.reset_indexes()
         segment.txn_index.reset()
         position = 0
@@ -248,7 +262,7 @@ class LogLoader:
         try:
             for header, chunk in segment.records.batches(0, check=True):
                 if header.position == 0:
-                    self._on_read(len(chunk))
+                    yield len(chunk)
                 self._check_offsets(segment, header, position, next_offset)
                 self._take_in(segment, header, chunk, position)
                 position += header.size_in_bytes
@@ -303,15 +317,15 @@ class LogLoader:
             self._segments.remove(segment)
             segment.delete()
 
-    def _find_end(self) -> int:
+    def _find_end(self) -> Steps[int]:
         """The offset after the last record."""
         active = self._segments.active
         try:
             end = active.read_next_offset()
         except CorruptRecordError as error:
             _logger().error("%s, although the log was closed; recovering the segment", error)
-            self._restore_producers(self._log_start_offset, active.base_offset, 0)
-            self._recover_segment(active)
+            yield from self._restore_producers(self._log_start_offset, active.base_offset, 0)
+            yield from self._recover_segment(active)
             end = active.read_next_offset()
         if end >= self._log_start_offset:
             return end
@@ -329,31 +343,33 @@ class LogLoader:
 
     # -- producers ---------------------------------------------------------------------------------------------------
 
-    def _load_producers(self, start: int, end: int, now_ms: int) -> None:
+    def _load_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
         producers = self._producers
         producers.remove_stray_snapshots(self._segments.base_offsets)
         if self._clean and not producers.snapshots:
             # Closed by a broker that wrote no snapshots: no producer was active, or it is too old to matter.
             producers.map_end_offset = end
         else:
-            self._restore_producers(start, end, now_ms)
+            yield from self._restore_producers(start, end, now_ms)
         producers.take_snapshot(sync=False)
 
-    def _restore_producers(self, start: int, end: int, now_ms: int) -> None:
+    def _restore_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
         """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it."""
         producers = self._producers
         for problem in producers.truncate_and_reload(start, end, now_ms):
             _logger().warning("%s; reading the log instead", problem)
         for segment in self._segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
             try:
-                self._replay_segment(segment, end)
+                yield from self._replay_segment(segment, end)
             except CorruptRecordError as error:
                 _logger().error("%s; what it says of producers is lost", error)
         producers.map_end_offset = end
 
-    def _replay_segment(self, segment: LogSegment, end: int) -> None:
+    def _replay_segment(self, segment: LogSegment, end: int) -> Steps[None]:
         position = segment.locate(max(segment.base_offset, self._producers.map_end_offset))
         for header, chunk in segment.records.batches(position, check=False) if position >= 0 else ():
             if header.base_offset >= end:
                 break
+            if header.position == 0:
+                yield len(chunk)
             self._producers.replay(chunk, header)

@@ -36,7 +36,8 @@ from barnabas.broker.log.log_file_utils import (
 )
 from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.unified_log import UnifiedLog
-from barnabas.errors import ConfigError, IllegalStateError, KafkaStorageError
+from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
+from barnabas.errors import ConfigError, IllegalStateError, KafkaError, KafkaStorageError, NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,16 +56,9 @@ def _logger() -> logging.Logger:
     return logging.getLogger(__name__)
 
 
-class LoadProgress:
-    """How far the opening of all logs is: `opened` of `logs`, `current` at work, `bytes_read` to recover."""
-
-    __slots__ = ("bytes_read", "current", "logs", "opened")
-
-    def __init__(self, logs: int) -> None:
-        self.logs = logs
-        self.opened = 0
-        self.current = ""
-        self.bytes_read = 0
+#: How much is read to open logs before other work gets its turn, in bytes: a few milliseconds; and how many logs.
+OPEN_BYTES = 4 << 20
+OPEN_LOGS = 16
 
 
 class LogManager:
@@ -86,9 +80,14 @@ class LogManager:
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
         self.config = dict(config or {})
         self.had_clean_shutdown = False
-        self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
-        """Called while `start` opens logs, after each one and for every few megabytes that a recovery reads."""
         self.logs: dict[TopicPartition, UnifiedLog] = {}
+        """The logs that are open."""
+        self.unopened = UnopenedLogs(self.filesystem, lambda topic: self._log_config(self._topic_settings(topic)))
+        self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
+        """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
+        self.on_all_opened: Callable[[], None] = lambda: None
+        self._topic_settings: Callable[[str], Settings] = lambda _topic: {}
+        self._now_ms = 0
         self._random_bytes = random_bytes
         self._lock: DirectoryLock | None = None
         self._background = BackgroundWork(
@@ -120,14 +119,20 @@ class LogManager:
         topic_settings: Callable[[str], Settings] | None = None,
         now_ms: int = 0,
         identify: Identify | None = None,
+        *,
+        open_logs: bool = True,
     ) -> None:
         """Lock the directory (made if need be) and open every log in it, recovering those that were not closed.
 
         `topic_settings(topic)` gives what a topic sets beside the defaults. `identify(cluster_id)` gives the ids of
         this cluster and node, and may adopt the cluster id that `meta.properties` names; without it the owner of the
-        directory is not checked. Raises `KafkaStorageError` for a directory that another broker uses or owns, that
-        cannot be read, or whose logs cannot be opened.
+        directory is not checked. With `open_logs=False` the logs are only listed: they are opened by `open_step`, and
+        by `get_log` when they are asked for. Raises `KafkaStorageError` for a directory that another broker uses or
+        owns, that cannot be read, or whose logs cannot be opened.
         """
+        if topic_settings is not None:
+            self._topic_settings = topic_settings
+        self._now_ms = now_ms
         try:
             self.filesystem.make_directory(self.directory)
             self._lock = self.filesystem.lock(self._path(LOCK_FILE))
@@ -140,7 +145,9 @@ class LogManager:
         try:
             if identify is not None:
                 self._check_owner(identify)
-            self._load_logs(topic_settings or (lambda _topic: {}), now_ms)
+            self._find_logs()
+            while open_logs and self.unopened:
+                self._advance(self.unopened.first, OPEN_BYTES)
         except OSError as error:
             self._unlock()
             raise KafkaStorageError(f"the logs in {self.directory} cannot be opened: {error}") from error
@@ -164,41 +171,46 @@ class LogManager:
         if found is None or found.encode() != wanted:
             self.filesystem.replace(path, wanted, sync=True)
 
-    def _load_logs(self, topic_settings: Callable[[str], Settings], now_ms: int) -> None:
+    def _find_logs(self) -> None:
         marker = self._path(CLEAN_SHUTDOWN_FILE)
         self.had_clean_shutdown = self.filesystem.exists(marker)
         # From here on a crash counts as one, even if nothing was written yet.
         self.filesystem.remove(marker)
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_start_offsets = self._read_checkpoint(self._log_start_offsets)
-        configs: dict[str, LogConfig] = {}
-        entries = [entry for entry in self.filesystem.list_directory(self.directory) if entry.is_directory]
-        found = [(entry, topic_partition) for entry in entries if (topic_partition := self._partition_of(entry.name))]
-        progress = LoadProgress(len(found))
-
-        def on_read(size: int) -> None:
-            progress.bytes_read += size
-            self.on_progress(progress)
-
-        for entry, topic_partition in found:
-            topic = topic_partition.topic
-            if topic not in configs:
-                configs[topic] = self._log_config(topic_settings(topic))
-            loader = LogLoader(
-                self.filesystem,
-                self._path(entry.name),
-                topic_partition,
-                configs[topic],
+        found = {}
+        for entry in self.filesystem.list_directory(self.directory):
+            name = self._partition_of(entry.name) if entry.is_directory else None
+            if name is not None:
                 # A log that the last broker did not know was put here by somebody: who knows in what state.
-                clean=self.had_clean_shutdown and topic_partition in recovery_points,
-                recovery_point=recovery_points.get(topic_partition, 0),
-                log_start_offset=log_start_offsets.get(topic_partition, 0),
-                on_read=on_read,
-            )
-            progress.current = str(topic_partition)
-            self._add(loader.load(now_ms))
-            progress.opened += 1
-            self.on_progress(progress)
+                clean = self.had_clean_shutdown and name in recovery_points
+                found[name] = UnopenedLog(
+                    self._path(entry.name), clean, recovery_points.get(name), log_start_offsets.get(name)
+                )
+        self.unopened.add(found)
+
+    def open_step(self, now_ms: int) -> bool:
+        """Open some of the logs that are not open yet; whether there are more."""
+        self._now_ms = now_ms
+        budget = OPEN_BYTES
+        for _ in range(OPEN_LOGS):
+            if not self.unopened or budget <= 0:
+                break
+            name = self.unopened.first
+            try:
+                budget -= self._advance(name, budget)
+            except (OSError, KafkaError) as error:
+                _logger().error("%s cannot be opened and is not served: %s", name, error)
+        return len(self.unopened) > 0
+
+    def _advance(self, name: TopicPartition, budget: int) -> int:
+        log, read = self.unopened.advance(name, budget, self._now_ms)
+        if log is not None:
+            self._add(log)
+            self.on_opened(log)
+            if not self.unopened and not self.unopened.failures:
+                self.on_all_opened()
+        return read
 
     def _read_checkpoint(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
         try:
@@ -229,8 +241,33 @@ class LogManager:
         return iter(list(self.logs.values()))
 
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
-        """The log of a partition, None when there is none."""
+        """The log of a partition, None when there is none.
+
+        One that is not open yet is opened. Where that takes more than a moment, each call brings it forward, and
+        raises `NotLeaderOrFollowerError`, upon which clients try again. Raises `KafkaStorageError` for one that
+        cannot be opened.
+        """
+        found = self.logs.get(topic_partition)
+        if found is not None or (not self.unopened and not self.unopened.failures):
+            return found
+        if topic_partition in self.unopened:
+            try:
+                self._advance(topic_partition, OPEN_BYTES)
+            except OSError as error:
+                _logger().error("%s cannot be opened and is not served: %s", topic_partition, error)
+            if topic_partition in self.unopened:
+                raise NotLeaderOrFollowerError(
+                    f"{topic_partition} is being recovered from a crash of the broker; try again in a moment"
+                )
+        if topic_partition in self.unopened.failures:
+            _, failure = self.unopened.failures[topic_partition]
+            raise KafkaStorageError(f"the log of {topic_partition} could not be opened: {failure}") from failure
         return self.logs.get(topic_partition)
+
+    def size(self, topic_partition: TopicPartition) -> int:
+        """The bytes of a log's segments; 0 without one, or as long as it is not open."""
+        log = self.logs.get(topic_partition)
+        return 0 if log is None else log.size
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes | None = None, config: Settings | None = None
@@ -241,7 +278,7 @@ class LogManager:
         """
         if self._lock is None:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
-        if topic_partition in self.logs:
+        if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
         log_config = self._log_config(config or {})
         directory = self._path(log_directory_name(topic_partition))
@@ -303,13 +340,20 @@ class LogManager:
             return -1, -1
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take a log out of use and rename its directory; its files go later, step by step."""
+        """Take a log out of use, open or not, and rename its directory; its files go later, step by step."""
+        path = self._path(marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX))
         log = self.logs.pop(topic_partition, None)
-        if log is None:
-            return
-        name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX)
-        log.mark_deleted(self._path(name))
-        self._deleted_directories.append(self._path(name))
+        if log is not None:
+            log.mark_deleted(path)
+        else:
+            directory = self.unopened.remove(topic_partition)
+            if directory is None:
+                return
+            try:
+                self.filesystem.rename(directory, path)
+            except OSError as error:
+                raise KafkaStorageError(f"{directory} cannot be renamed to be deleted: {error}") from error
+        self._deleted_directories.append(path)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Close a log and leave its files, which `create_log` takes over. Raises `KafkaStorageError`."""
@@ -334,8 +378,12 @@ class LogManager:
         """Do up to `budget` units of background work (a log looked at, a file deleted), and a piece of compaction;
         whether more is due at once.
 
-        Call it about once a second, and again while it returns True.
+        Call it about once a second, and again while it returns True. Logs that are not open yet go first.
         """
+        self._now_ms = now_ms
+        if self.unopened:
+            self.open_step(now_ms)
+            return True
         for path in self._deleted_directories:
             self._background.delete_later(path, now_ms + self._log_config({}).file_delete_delay_ms)
         self._deleted_directories.clear()
@@ -349,7 +397,9 @@ class LogManager:
         """
         if self._lock is None:
             return
-        failed = False
+        self.unopened.close()
+        # What was not opened is as the last broker left it.
+        failed = bool(self.unopened.failures) or (bool(self.unopened) and not self.had_clean_shutdown)
         try:
             self.cleaner.close()
         except OSError as error:
@@ -372,8 +422,11 @@ class LogManager:
 
     def _write_checkpoints(self, *, sync: bool) -> None:
         logs = self.logs.items()
-        recovery_points = {name: log.recovery_point for name, log in logs}
-        starts = {name: log.log_start_offset for name, log in logs if log.starts_within_segment}
+        unopened = self.unopened.checkpoints().items()
+        recovery_points = {name: log.recovery_point for name, log in unopened if log.recovery_point is not None}
+        recovery_points |= {name: log.recovery_point for name, log in logs}
+        starts = {name: log.log_start_offset for name, log in unopened if log.log_start_offset is not None}
+        starts |= {name: log.log_start_offset for name, log in logs if log.starts_within_segment}
         if sync or self._checkpointed != (recovery_points, starts):
             self._recovery_points.write(recovery_points, sync=sync)
             self._log_start_offsets.write(starts, sync=sync)

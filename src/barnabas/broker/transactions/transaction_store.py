@@ -109,9 +109,14 @@ class TransactionStore:
 
     def start_loading(self) -> None:
         """Line up every partition that has records."""
-        self._loading.extend(
-            partition for partition in range(self._storage.partition_count) if self._storage.end_offset(partition) > 0
-        )
+        self._loading.extend(filter(self._holds_records, range(self._storage.partition_count)))
+
+    def _holds_records(self, partition: int) -> bool:
+        try:
+            return self._storage.end_offset(partition) > 0
+        except errors.KafkaError:
+            # Recovering, or damaged: reading it will tell.
+            return True
 
     def load(self, budget: int) -> list[TransactionMetadata]:
         """Take over about `budget` records; gives what partitions that are complete now hold."""
@@ -122,6 +127,9 @@ class TransactionStore:
                 found, next_offset = self._storage.read(partition, self._next_offset)
                 for record in found:
                     self._replay(record.key, record.value)
+            except errors.NotLeaderOrFollowerError:
+                # Its log is being recovered.
+                return complete
             except errors.KafkaError as error:
                 self._warn(f"Loading __transaction_state-{partition} failed at offset {self._next_offset}: {error}")
                 # Half of a partition must not pass for its state.

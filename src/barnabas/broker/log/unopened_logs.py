@@ -1,0 +1,144 @@
+"""The logs of a data directory that nobody has opened yet, or whose recovery is under way.
+
+A log is opened when somebody asks for it, and otherwise in the background, so a broker answers at once, however many
+logs it has and whatever a crash has left of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.broker.log.log_loader import LogLoader
+from barnabas.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.log_config import LogConfig
+    from barnabas.broker.log.log_loader import Steps
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class UnopenedLog(NamedTuple):
+    """Where a log lies, and what the checkpoints say of it; None for a log that the last broker did not know."""
+
+    directory: str
+    clean: bool
+    recovery_point: int | None
+    log_start_offset: int | None
+
+
+class LoadProgress:
+    """How far the opening of all logs is: `opened` of `logs`, `current` at work, `bytes_read` to recover."""
+
+    __slots__ = ("bytes_read", "current", "logs", "opened")
+
+    def __init__(self, logs: int) -> None:
+        self.logs = logs
+        self.opened = 0
+        self.current = ""
+        self.bytes_read = 0
+
+
+class UnopenedLogs:
+    """What remains to be opened, those with the coordinators' records first.
+
+    `config_of(topic)` gives a log's settings when it is opened. `on_progress` is called after every log and for every
+    few megabytes that are read.
+    """
+
+    def __init__(self, filesystem: FileSystem, config_of: Callable[[str], LogConfig]) -> None:
+        self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
+        self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
+        """What could not be opened, and why; it stays so until the broker is started again."""
+        self._filesystem = filesystem
+        self._config_of = config_of
+        self._waiting: dict[TopicPartition, UnopenedLog] = {}
+        self._under_way: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
+        self._progress = LoadProgress(0)
+
+    def add(self, logs: dict[TopicPartition, UnopenedLog]) -> None:
+        """Line up logs."""
+        for name in sorted(logs, key=lambda name: (not name.topic.startswith("__"), name)):
+            self._waiting[name] = logs[name]
+        self._progress.logs += len(logs)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, name: TopicPartition) -> bool:
+        return name in self._waiting
+
+    def checkpoints(self) -> dict[TopicPartition, UnopenedLog]:
+        """What the checkpoints say, and must go on saying, of all that is not open."""
+        return self._waiting | {name: log for name, (log, _) in self.failures.items()}
+
+    @property
+    def first(self) -> TopicPartition:
+        """The log to go on with."""
+        return next(iter(self._under_way), None) or next(iter(self._waiting))
+
+    def advance(self, name: TopicPartition, budget: int, now_ms: int) -> tuple[UnifiedLog | None, int]:
+        """Read up to about `budget` bytes of a log; gives it when it is open, and how many bytes were read.
+
+        Raises `OSError` or `KafkaError`, and the log is then among the `failures`.
+        """
+        progress = self._progress
+        progress.current = str(name)
+        read = 0
+        try:
+            steps = self._steps(name, now_ms)
+            while read < budget:
+                size = next(steps)
+                read += size
+                progress.bytes_read += size
+                self.on_progress(progress)
+        except StopIteration as done:
+            del self._under_way[name], self._waiting[name]
+            progress.opened += 1
+            self.on_progress(progress)
+            return done.value, read
+        except (OSError, KafkaError) as error:
+            self.failures[name] = self._waiting[name], error
+            self._abandon(name)
+            del self._waiting[name]
+            raise
+        return None, read
+
+    def remove(self, name: TopicPartition) -> str | None:
+        """Give a log up; its directory, no file of which is open any more. None if there is none of that name."""
+        if name in self.failures:
+            return self.failures.pop(name)[0].directory
+        if name not in self._waiting:
+            return None
+        self._abandon(name)
+        return self._waiting.pop(name).directory
+
+    def close(self) -> None:
+        """Give back the files of what is under way."""
+        for name in list(self._under_way):
+            self._abandon(name)
+
+    def _abandon(self, name: TopicPartition) -> None:
+        under_way = self._under_way.pop(name, None)
+        if under_way is not None:
+            loader, steps = under_way
+            steps.close()
+            loader.abandon()
+
+    def _steps(self, name: TopicPartition, now_ms: int) -> Steps[UnifiedLog]:
+        found = self._under_way.get(name)
+        if found is None:
+            log = self._waiting[name]
+            loader = LogLoader(
+                self._filesystem,
+                log.directory,
+                name,
+                self._config_of(name.topic),
+                clean=log.clean,
+                recovery_point=log.recovery_point or 0,
+                log_start_offset=log.log_start_offset or 0,
+            )
+            found = self._under_way[name] = loader, loader.steps(now_ms)
+        return found[1]
