@@ -37,6 +37,7 @@ from barnabas.client.consumer.membership_messages import (
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
 from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
+from barnabas.client.consumer.steps import Steps
 from barnabas.errors import (
     CommitFailedError,
     ConfigError,
@@ -137,7 +138,7 @@ class ConsumerCoordinator:
 
     # --- poll
 
-    def poll(self, now: float) -> None:
+    def poll(self, now: float) -> Steps[None]:
         """Do all that is due: listeners, callbacks, steps of a rebalance, an automatic commit.
 
         Raises what a listener raised, what a callback raised, or an error of the group that does not pass.
@@ -147,15 +148,15 @@ class ConsumerCoordinator:
         if self._membership.events or self._events:
             self.take_events()
             while self._events:
-                self._handle(self._events.popleft(), now)
+                yield from self._handle(self._events.popleft(), now)
         if self.commits.has_completed:
-            self.commits.invoke_completed_callbacks()
+            yield from self.commits.invoke_completed_callbacks()
         if self._subscriptions.has_auto_assigned_partitions:
             self._take_in_metadata()
             if self._leader is not None:
                 self._step_leading(self._leader)
             elif not self._is_joining and self._is_rejoin_needed():
-                self._step_joining(now)
+                yield from self._step_joining(now)
         if now >= self._next_auto_commit_at:
             self._auto_commit_async(now)
 
@@ -180,7 +181,7 @@ class ConsumerCoordinator:
                 self._failure = event.error
             self._events.append(event)
 
-    def _handle(self, event: Event, now: float) -> None:
+    def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
             self._is_joining = False
             self._leader = None
@@ -193,7 +194,7 @@ class ConsumerCoordinator:
             self._leader = GroupLeader(event, self._subscriptions, self._metadata)
         elif isinstance(event, Assigned):
             self._generation = event.generation
-            self._on_join_complete(event, now)
+            yield from self._on_join_complete(event, now)
         elif isinstance(event, RejoinNeeded):
             self._request_rejoin(event.reason)
         else:
@@ -239,11 +240,11 @@ class ConsumerCoordinator:
         self._needed_version = version
         self._counts_version = -1
 
-    def _step_joining(self, now: float) -> None:
+    def _step_joining(self, now: float) -> Steps[None]:
         if self._metadata.update_version <= self._needed_version:
             return
         if self._needs_join_prepare:
-            if not self._on_join_prepare(now):
+            if not (yield from self._on_join_prepare(now)):
                 return
             self._needs_join_prepare = False
             self.listener.raise_first_error()
@@ -270,22 +271,22 @@ class ConsumerCoordinator:
             for name, assignor in self._assignors.items()
         ]
 
-    def _on_join_prepare(self, now: float) -> bool:
+    def _on_join_prepare(self, now: float) -> Steps[bool]:
         """Commit and give up what has to be given up before joining; False while the commit is under way."""
         if not self._commit_before_join(now):
             return False
         owned = self._subscriptions.assigned_partitions
         if self._generation.is_unknown:
             if owned:
-                self.listener.lost(owned)
+                yield from self.listener.lost(owned)
                 self._subscriptions.assign_from_subscribed(())
         elif self._protocol == EAGER:
-            self.listener.revoked(owned)
+            yield from self.listener.revoked(owned)
             self._subscriptions.assign_from_subscribed(())
         else:
             kept = {partition for partition in owned if partition.topic in self._subscriptions.subscription}
             if kept != owned:
-                self.listener.revoked(owned - kept)
+                yield from self.listener.revoked(owned - kept)
                 self._subscriptions.assign_from_subscribed(sorted(kept))
         self._subscriptions.reset_group_subscription()
         self._assigned_from = None
@@ -339,7 +340,7 @@ class ConsumerCoordinator:
             )
         return assignor
 
-    def _on_join_complete(self, event: Assigned, now: float) -> None:
+    def _on_join_complete(self, event: Assigned, now: float) -> Steps[None]:
         self._is_joining = False
         self._needs_join_prepare = True
         self._rejoin_needed = False
@@ -350,25 +351,25 @@ class ConsumerCoordinator:
             self._request_rejoin("received assignment does not match the current subscription")
             return
         if self._protocol == COOPERATIVE and owned - assigned:
-            self.listener.revoked(owned - assigned)
+            yield from self.listener.revoked(owned - assigned)
             self._request_rejoin("need to revoke partitions and re-join")
-        self.listener.call(lambda: assignor.on_assignment(assignment, self.group_metadata()))
+        yield from self.listener.call(lambda: assignor.on_assignment(assignment, self.group_metadata()))
         self._subscriptions.assign_from_subscribed(sorted(assigned))
         self._schedule_auto_commit(now)
         log.info("Group %s: assigned %s in generation %s", self._group_id, sorted(assigned), event.generation)
-        self.listener.assigned(assigned - owned)
+        yield from self.listener.assigned(assigned - owned)
         self.listener.raise_first_error()
 
     # --- leaving
 
-    def leave(self, reason: str) -> None:
+    def leave(self, reason: str) -> Steps[None]:
         """Give all partitions up and leave; a static member stays in the group until its session ends."""
         owned = self._subscriptions.assigned_partitions
         if self._subscriptions.has_auto_assigned_partitions and owned:
             if self._generation.is_unknown or self._is_joining:
-                self.listener.lost(owned)
+                yield from self.listener.lost(owned)
             else:
-                self.listener.revoked(owned)
+                yield from self.listener.revoked(owned)
             self._subscriptions.assign_from_subscribed(())
         self._membership.send(Leave(reason))
         self._forget_membership()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
@@ -14,7 +14,7 @@ from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
-from barnabas.client.consumer.single_thread_use import SingleThreadUse
+from barnabas.client.consumer.steps import Steps
 from barnabas.errors import IllegalStateError, InvalidGroupIdError, KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -34,11 +34,15 @@ _IO_INTERVAL = 0.001
 
 
 class ConsumerPolling:
-    """Drives the application's core. All methods belong to the thread that holds `use`."""
+    """Drives the application's core. All methods belong to the application.
+
+    Methods that wait return the `Steps` of it, to be run by the thread or on an event loop.
+    """
 
     def __init__(self, parts: ConsumerParts) -> None:
         self._parts = parts
-        self.use = SingleThreadUse()
+        # Whether nobody waits any more for the poll in progress, which is to hand out nothing therefore.
+        self.is_abandoned = False
         self._clock = parts.environment.clock
         self._client = parts.client
         self._subscriptions = parts.subscriptions
@@ -48,7 +52,7 @@ class ConsumerPolling:
         self._retry_backoff = parts.config.get_seconds("retry.backoff.ms")
         self._max_poll_records = parts.config.get_int("max.poll.records")
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
-        self._cursor = RecordCursor()
+        self.cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
         if self._coordinator is not None:
@@ -87,53 +91,47 @@ class ConsumerPolling:
         if self._subscriptions.assign_from_user(partitions):
             self._parts.metadata.request_update_for_new_topics()
 
-    def unsubscribe(self) -> None:
+    def unsubscribe(self) -> Steps[None]:
         """Read nothing any more."""
         self._settle_cursor()
         coordinator = self._coordinator
         try:
             if coordinator is not None and self._subscriptions.has_auto_assigned_partitions:
-                coordinator.leave("the consumer unsubscribed from all topics")
+                yield from coordinator.leave("the consumer unsubscribed from all topics")
         finally:
             self._subscriptions.unsubscribe()
 
     # --- poll
 
-    def poll(self, timeout: float, max_records: int | None) -> ConsumerRecords:
+    def poll(self, timeout: float, max_records: int | None) -> Steps[ConsumerRecords]:
         """See `Consumer.poll`."""
         wanted = max_records or self._max_poll_records
-        return self._poll(timeout, lambda: self._collector.collect_fetch(wanted)) or EMPTY
+        return (yield from self._poll(timeout, lambda: self._collector.collect_fetch(wanted))) or EMPTY
 
-    def poll_arrow(self, timeout: float) -> pa.RecordBatch | None:
+    def poll_arrow(self, timeout: float) -> Steps[pa.RecordBatch | None]:
         """See `Consumer.poll_arrow`."""
         if self._arrow is None:
             from barnabas.records.arrow import ALL_COLUMNS, ColumnBuilder
 
             self._arrow = ColumnBuilder(ALL_COLUMNS)
         builder = self._arrow
-        self._poll(timeout, lambda: self._collector.collect_arrow(builder))
+        yield from self._poll(timeout, lambda: self._collector.collect_arrow(builder))
         return builder.finish() if builder.row_count else None
 
-    def poll_raw(self, timeout: float) -> list[FetchedData]:
+    def poll_raw(self, timeout: float) -> Steps[list[FetchedData]]:
         """See `Consumer.poll_raw`."""
-        return self._poll(timeout, self._collector.collect_raw) or []
+        return (yield from self._poll(timeout, self._collector.collect_raw)) or []
 
-    def iterate(self) -> Iterator[ConsumerRecord]:
-        """See `Consumer.__iter__`."""
-        return self._cursor.records(self._poll_for_cursor)
-
-    def _poll_for_cursor(self) -> ConsumerRecords:
-        with self.use:
-            return self.poll(1.0, None)
-
-    def _poll(self, timeout: float, collect: Callable[[], Any]) -> Any:
+    def _poll(self, timeout: float, collect: Callable[[], Any]) -> Steps[Any]:
         self._check_poll()
         self._settle_cursor()
         now = self._clock()
         deadline = now + timeout
         while True:
             self._client.maybe_trigger_wakeup()
-            self._update_assignment(now)
+            yield from self._update_assignment(now)
+            if self.is_abandoned:
+                return None
             found = collect()
             if found:
                 self._prefetch(now)
@@ -148,6 +146,8 @@ class ConsumerPolling:
                 return found
             if now >= deadline:
                 return None
+            yield None
+            now = self._clock()
 
     def _check_poll(self) -> None:
         coordinator = self._coordinator
@@ -175,9 +175,9 @@ class ConsumerPolling:
             wait = min(wait, self._retry_backoff)
         return max(0.0, wait)
 
-    def _update_assignment(self, now: float) -> None:
+    def _update_assignment(self, now: float) -> Steps[None]:
         if self._coordinator is not None:
-            self._coordinator.poll(now)
+            yield from self._coordinator.poll(now)
         self._update_positions(now)
 
     def _update_positions(self, now: float) -> None:
@@ -198,7 +198,7 @@ class ConsumerPolling:
         step: Callable[[float], object],
         timeout: float,
         error: str | Callable[[], KafkaError],
-    ) -> None:
+    ) -> Steps[None]:
         """Step and poll the network until `is_done`; raises `KafkaTimeoutError` after `timeout` seconds."""
         now = self._clock()
         deadline = now + timeout
@@ -213,17 +213,20 @@ class ConsumerPolling:
                 )
             now = self._last_io = self._client.poll(min(deadline - now, self._retry_backoff), now)
             self._parts.metadata.raise_any_error()
+            if not is_done():
+                yield None
+                now = self._clock()
 
-    def position(self, partition: TopicPartition, timeout: float) -> int:
+    def position(self, partition: TopicPartition, timeout: float) -> Steps[int]:
         """See `Consumer.position`."""
         if not self._subscriptions.is_assigned(partition):
             raise IllegalStateError(f"{partition} is not assigned to this consumer, so it has no position in it")
         if self._coordinator is not None:
             self._coordinator.ensure_heartbeat_thread()
-        waiting = self._cursor.undelivered().get(partition)
+        waiting = self.cursor.undelivered().get(partition)
         if waiting is not None:
             return int(waiting.offset)
-        self.wait(
+        yield from self.wait(
             lambda: self._subscriptions.valid_position(partition) is not None,
             self._step_position,
             timeout,
@@ -240,20 +243,20 @@ class ConsumerPolling:
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
         """See `Consumer.seek`."""
         self._subscriptions.seek_unvalidated(partition, position)
-        self._cursor.drop(partition)
+        self.cursor.drop(partition)
 
     def reset_positions(self, partitions: Collection[TopicPartition], strategy: AutoOffsetResetStrategy) -> None:
         """See `Consumer.seek_to_beginning` and `seek_to_end`."""
         for partition in partitions:
             self._subscriptions.request_offset_reset(partition, strategy)
-            self._cursor.drop(partition)
+            self.cursor.drop(partition)
 
     # --- the loop over records
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit: the positions, without what the loop over records has not handed out yet."""
         offsets = self._subscriptions.all_consumed()
-        for partition, record in self._cursor.undelivered().items():
+        for partition, record in self.cursor.undelivered().items():
             if partition in offsets:
                 offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         return offsets
@@ -261,16 +264,16 @@ class ConsumerPolling:
     def pause(self, partition: TopicPartition) -> None:
         """See `Consumer.pause`."""
         self._subscriptions.pause(partition)
-        waiting = self._cursor.undelivered().get(partition)
+        waiting = self.cursor.undelivered().get(partition)
         if waiting is not None:
             self._go_back_to(partition, waiting)
-            self._cursor.drop(partition)
+            self.cursor.drop(partition)
 
     def _settle_cursor(self) -> None:
         """Go back to the first record that the loop over records has not handed out: it will be fetched again."""
-        for partition, record in self._cursor.undelivered().items():
+        for partition, record in self.cursor.undelivered().items():
             self._go_back_to(partition, record)
-        self._cursor.clear()
+        self.cursor.clear()
 
     def _go_back_to(self, partition: TopicPartition, record: ConsumerRecord) -> None:
         if self._subscriptions.valid_position(partition) is not None:
@@ -279,44 +282,48 @@ class ConsumerPolling:
 
     # --- commits
 
-    def commit(self, offsets: Offsets | None, timeout: float) -> None:
+    def commit(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
         """See `Consumer.commit`."""
         coordinator = self.coordinator()
         coordinator.ensure_heartbeat_thread()
         chosen = self.consumed_offsets() if offsets is None else offsets
         deadline = self._clock() + timeout
         if not chosen:
-            self._await_async_commits(timeout)
+            yield from self._await_async_commits(timeout)
             return
         number = coordinator.commits.commit(chosen, coordinator.committable_generation(), deadline)
-        result = self._await_result(number, timeout, "The commit")
-        coordinator.commits.invoke_completed_callbacks()
+        result = yield from self._await_result(number, timeout, "The commit")
+        yield from coordinator.commits.invoke_completed_callbacks()
         if result.error is not None:
             raise result.error
+
+    def run_commit_callbacks(self) -> Steps[None]:
+        """Run the callbacks of the asynchronous commits that are answered."""
+        coordinator = self.coordinator()
+        coordinator.take_events()
+        yield from coordinator.commits.invoke_completed_callbacks()
 
     def commit_async(self, offsets: Offsets | None, callback: OffsetCommitCallback | None) -> None:
         """See `Consumer.commit_async`."""
         coordinator = self.coordinator()
         coordinator.ensure_heartbeat_thread()
-        coordinator.take_events()
-        coordinator.commits.invoke_completed_callbacks()
         coordinator.commit_async(self.consumed_offsets() if offsets is None else offsets, callback, self._clock())
 
     def committed(
         self, partitions: set[TopicPartition], timeout: float
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """See `Consumer.committed`."""
         coordinator = self.coordinator()
         coordinator.ensure_heartbeat_thread()
         if not partitions:
             return {}
         number = coordinator.commits.fetch(partitions, self._clock() + timeout)
-        result = self._await_result(number, timeout, "Looking the committed offsets up")
+        result = yield from self._await_result(number, timeout, "Looking the committed offsets up")
         if result.error is not None:
             raise result.error
         return dict(result.offsets) if isinstance(result, OffsetsFetched) else {}
 
-    def _await_result(self, number: int, timeout: float, what: str) -> OffsetsCommitted | OffsetsFetched:
+    def _await_result(self, number: int, timeout: float, what: str) -> Steps[OffsetsCommitted | OffsetsFetched]:
         commits = self.coordinator().commits
         results: list[OffsetsCommitted | OffsetsFetched] = []
 
@@ -328,7 +335,7 @@ class ConsumerPolling:
             return bool(results)
 
         try:
-            self.wait(is_done, lambda now: self.coordinator().raise_failure(), timeout, what)
+            yield from self.wait(is_done, lambda now: self.coordinator().raise_failure(), timeout, what)
         finally:
             commits.forget(number)
         error = results[0].error
@@ -336,19 +343,25 @@ class ConsumerPolling:
             raise KafkaTimeoutError(f"{what} did not succeed within {timeout:g} s, at last because: {error}") from error
         return results[0]
 
-    def _await_async_commits(self, timeout: float) -> None:
+    def _await_async_commits(self, timeout: float) -> Steps[None]:
         coordinator = self.coordinator()
 
         def is_done() -> bool:
             coordinator.take_events()
-            coordinator.commits.invoke_completed_callbacks()
             return not coordinator.commits.has_unanswered_async_commits
 
-        self.wait(is_done, lambda now: coordinator.raise_failure(), timeout, "Waiting for asynchronous commits")
+        try:
+            yield from self.wait(
+                is_done, lambda now: coordinator.raise_failure(), timeout, "Waiting for asynchronous commits"
+            )
+        except KafkaTimeoutError:
+            yield from coordinator.commits.invoke_completed_callbacks()
+            raise
+        yield from coordinator.commits.invoke_completed_callbacks()
 
     # --- the end
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float) -> Steps[None]:
         """See `Consumer.close`. Every step is taken, and the first error raised at the end."""
         deadline = self._clock() + timeout
         errors: list[BaseException] = []
@@ -356,37 +369,38 @@ class ConsumerPolling:
         coordinator = self._coordinator
         if coordinator is not None:
             if coordinator.has_heartbeat_thread:
-                _attempt(errors, lambda: self._finish_commits(deadline))
-                _attempt(errors, self._leave_group)
+                yield from _attempt(errors, self._finish_commits(deadline))
+                yield from _attempt(errors, self._leave_group())
             coordinator.stop_heartbeat_thread(self._clock(), deadline)
-        _attempt(errors, self._close_sessions)
+        yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
         self._client.client.close()
         if errors:
             raise errors[0]
 
-    def _finish_commits(self, deadline: float) -> None:
+    def _finish_commits(self, deadline: float) -> Steps[None]:
         coordinator = self.coordinator()
         left = deadline - self._clock()
         if coordinator.auto_commits and self.consumed_offsets():
             try:
-                self.commit(None, left)
+                yield from self.commit(None, left)
             except KafkaError as error:
                 log.warning("Committing offsets while closing failed: %s", error)
-        self._await_async_commits(max(0.0, deadline - self._clock()))
+        yield from self._await_async_commits(max(0.0, deadline - self._clock()))
 
-    def _leave_group(self) -> None:
+    def _leave_group(self) -> Steps[None]:
         if self._subscriptions.has_auto_assigned_partitions:
-            self.coordinator().leave("the consumer is being closed")
+            yield from self.coordinator().leave("the consumer is being closed")
 
-    def _close_sessions(self) -> None:
+    def _close_sessions(self) -> Steps[None]:
         now = self._clock()
         self._fetcher.close_sessions(now)
         self._client.transmit_sends(now)
+        yield from ()
 
 
-def _attempt(errors: list[BaseException], step: Callable[[], object]) -> None:
+def _attempt(errors: list[BaseException], steps: Steps[object]) -> Steps[None]:
     try:
-        step()
+        yield from steps
     except KafkaError as error:
         errors.append(error)

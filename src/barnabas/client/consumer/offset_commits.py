@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.membership_messages import CommitOffsets, FetchOffsets, Generation
+from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
 
 if TYPE_CHECKING:
@@ -93,14 +94,14 @@ class OffsetCommits:
         """Whether there are callbacks to run."""
         return bool(self._completed) or self._fenced is not None
 
-    def invoke_completed_callbacks(self) -> None:
+    def invoke_completed_callbacks(self) -> Steps[None]:
         """Run the callbacks of finished commits; raises `FencedInstanceIdError` when one of them was fenced."""
         if self._fenced is not None:
             raise self._fenced
         while self._completed:
             callback, offsets, error = self._completed.popleft()
             if callback is not None:
-                callback(offsets, error)
+                yield from call(callback, offsets, error)
             elif error is not None:
                 log.error("Committing offsets %s failed: %s", offsets, error)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import KafkaError, WakeupError
 
 if TYPE_CHECKING:
@@ -19,28 +20,31 @@ _NO_LISTENER = ConsumerRebalanceListener()
 
 
 class ConsumerRebalanceListenerInvoker:
-    """Runs callbacks on the application's thread and keeps their first error until the rebalance step is over."""
+    """Runs callbacks on the application's thread and keeps their first error until the rebalance step is over.
+
+    On an event loop they may be coroutines.
+    """
 
     def __init__(self, subscriptions: SubscriptionState) -> None:
         self._subscriptions = subscriptions
         self._first_error: Exception | None = None
         self.is_running = False
 
-    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    def assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of new partitions."""
-        self._run(self._listener.on_partitions_assigned, sorted(partitions))
+        yield from self._run(self._listener.on_partitions_assigned, sorted(partitions))
 
-    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+    def revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions to give up."""
-        self._run(self._listener.on_partitions_revoked, sorted(partitions))
+        yield from self._run(self._listener.on_partitions_revoked, sorted(partitions))
 
-    def lost(self, partitions: Iterable[TopicPartition]) -> None:
+    def lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions that are gone."""
-        self._run(self._listener.on_partitions_lost, sorted(partitions))
+        yield from self._run(self._listener.on_partitions_lost, sorted(partitions))
 
-    def call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Callable[[], object]) -> Steps[None]:
         """Run other code of the application under the same rule."""
-        self._run(lambda _: function(), ())
+        yield from self._run(lambda _: function(), ())
 
     def raise_first_error(self) -> None:
         """Raise what the first failing callback raised: a `KafkaError` as it is, anything else inside one."""
@@ -59,10 +63,10 @@ class ConsumerRebalanceListenerInvoker:
 
     def _run(
         self, callback: Callable[[Collection[TopicPartition]], object], partitions: Collection[TopicPartition]
-    ) -> None:
+    ) -> Steps[None]:
         self.is_running = True
         try:
-            callback(partitions)
+            yield from call(callback, partitions)
         except WakeupError as error:
             self._first_error = self._first_error or error
         except Exception as error:

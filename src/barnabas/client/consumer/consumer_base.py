@@ -1,0 +1,295 @@
+"""What the consumers for threads and for event loops have in common."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.consumer import auto_offset_reset_strategy as reset
+from barnabas.client.consumer.consumer_config import ConsumerConfig
+from barnabas.client.consumer.consumer_parts import Environment, consumer_parts
+from barnabas.client.consumer.consumer_polling import ConsumerPolling
+from barnabas.client.consumer.list_offsets import OffsetsLookup
+from barnabas.client.consumer.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.offsets import (
+    ConsumerGroupMetadata,
+    FetchPosition,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+)
+from barnabas.client.consumer.steps import Steps
+from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
+from barnabas.errors import IllegalArgumentError, IllegalTypeError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+
+OffsetLike = OffsetAndMetadata | int | tuple[int, str | None]
+ExclusiveUse = AbstractContextManager[None]
+
+
+class ConsumerBase(ABC):
+    """What all consumers do without waiting, whether they block their thread or live on an event loop.
+
+    `topics` are names and dicts of settings, as given to the consumer; `use` keeps out who must not come in now.
+    """
+
+    def __init__(
+        self,
+        topics: Sequence[str | Mapping[str, Any]],
+        environment: Environment,
+        use: ExclusiveUse,
+        settings: dict[str, Any],
+    ) -> None:
+        properties, names = _split(topics)
+        self._config = ConsumerConfig(properties, settings)
+        self._parts = consumer_parts(self._config, environment)
+        self._polling = ConsumerPolling(self._parts)
+        self._use = use
+        if names:
+            self.subscribe(names)
+
+    # --- what to read
+
+    def subscribe(
+        self, topics: str | Iterable[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None = None
+    ) -> None:
+        """Read these topics, or every topic whose whole name matches a pattern, sharing them with the group.
+
+        Replaces an earlier subscription; an empty list ends it. Nothing is sent before `poll`. Raises
+        `InvalidGroupIdError` without a group.id, `IllegalStateError` after `assign`.
+        """
+        with self._use:
+            if isinstance(topics, re.Pattern):
+                self._polling.subscribe_pattern(topics, listener)
+                return
+            names = [topics] if isinstance(topics, str) else list(topics)
+            for name in names:
+                if not isinstance(name, str) or not name.strip():
+                    raise IllegalArgumentError(f"{name!r} is no topic name; subscribe() takes names or a pattern")
+            if names:
+                self._polling.subscribe(names, listener)
+            else:
+                self._unsubscribe_in("subscribe([])")
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read exactly these partitions, whatever other consumers do; there is no rebalancing.
+
+        Replaces an earlier assignment; an empty list ends it. Raises `IllegalStateError` after `subscribe`.
+        """
+        with self._use:
+            chosen = [as_partition(partition) for partition in partitions]
+            if chosen:
+                self._polling.assign(chosen)
+            else:
+                self._unsubscribe_in("assign([])")
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to; for a pattern those that match it so far."""
+        with self._use:
+            return set(self._parts.subscriptions.subscription)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with self._use:
+            return self._parts.subscriptions.assigned_partitions
+
+    def wakeup(self) -> None:
+        """End the call in progress, or the next one that would wait, with `WakeupError`.
+
+        May be called from any thread and from signal handlers.
+        """
+        self._parts.client.wakeup()
+
+    # --- positions
+
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata) -> None:
+        """Read on from this offset; what was fetched from elsewhere is dropped."""
+        with self._use:
+            name = as_partition(partition)
+            chosen = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+            if chosen.offset < 0:
+                raise IllegalArgumentError(f"Offset {chosen.offset} is negative; offsets begin at 0")
+            leader = self._parts.metadata.leader_and_epoch(name)
+            self._polling.seek(name, FetchPosition(chosen.offset, chosen.leader_epoch, leader))
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Read on from the first offset of these partitions, or of all assigned; looked up by the next `poll`."""
+        with self._use:
+            self._polling.reset_positions(self._chosen(partitions), reset.EARLIEST)
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        """Read on from the end of these partitions, or of all assigned; looked up by the next `poll`."""
+        with self._use:
+            self._polling.reset_positions(self._chosen(partitions), reset.LATEST)
+
+    def pause(self, *partitions: Any) -> None:
+        """Hand out nothing of these partitions until `resume`; they stay assigned."""
+        with self._use:
+            for partition in as_partitions(partitions):
+                self._polling.pause(partition)
+
+    def resume(self, *partitions: Any) -> None:
+        """End `pause` for these partitions."""
+        with self._use:
+            for partition in as_partitions(partitions):
+                self._parts.subscriptions.resume(partition)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with self._use:
+            return self._parts.subscriptions.paused_partitions
+
+    def current_lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+        """How many records there are beyond the position, as of the last fetch; None before the first one."""
+        with self._use:
+            committed_only = self._config.get_str("isolation.level").lower() == "read_committed"
+            return self._parts.subscriptions.partition_lag(as_partition(partition), read_committed=committed_only)
+
+    # --- committed offsets
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetLike] | None = None,
+        callback: OffsetCommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting and without trying again.
+
+        `callback(offsets, error or None)` runs inside a later `poll`, `commit` or `close`, in the order of the commits.
+        """
+        with self._use:
+            self._polling.commit_async(None if offsets is None else as_offsets(offsets), callback)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What identifies this member, for a transactional producer. Raises `InvalidGroupIdError` without a group."""
+        with self._use:
+            return self._polling.coordinator().group_metadata()
+
+    # --- the rest
+
+    @property
+    def client_id(self) -> str:
+        """The client id that goes with every request: `client.id`, or one made from the group's name."""
+        return self._config.client_id
+
+    def metrics(self) -> dict[str, float]:
+        """What was counted so far, under Kafka's names."""
+        with self._use:
+            return {
+                **self._parts.fetcher.metrics.as_dict(),
+                "assigned-partitions": len(self._parts.subscriptions),
+            }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(client_id={self.client_id!r}, group_id={self._config.group_id!r})"
+
+    # --- inner
+
+    @abstractmethod
+    def _unsubscribe_in(self, call: str) -> None:
+        """What `subscribe` and `assign` do with an empty list."""
+
+    def _times(self, timestamps: Mapping[TopicPartition, int], timeout: float | None) -> Steps[Any]:
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise IllegalArgumentError(f"The time {timestamp} for {partition} is negative")
+        return (yield from self._look_up(timestamps, timeout))
+
+    def _partitions(self, topic: str, timeout: float | None) -> Steps[Sequence[PartitionInfo]]:
+        known = self._parts.metadata.fetch().topics.get(topic)
+        if known is not None:
+            return known.partitions
+        found = yield from self._look_up_topics(topic, timeout)
+        return found.get(topic, ())
+
+    def _timeout(self, timeout: float | None) -> float:
+        return self._config.get_seconds("default.api.timeout.ms") if timeout is None else timeout
+
+    def _chosen(self, partitions: tuple[Any, ...]) -> Collection[TopicPartition]:
+        return as_partitions(partitions) if partitions else self._parts.subscriptions.assigned_partitions
+
+    def _bounds(
+        self, partitions: Iterable[Any], timestamp: int, timeout: float | None
+    ) -> Steps[dict[TopicPartition, int]]:
+        found = yield from self._look_up({as_partition(partition): timestamp for partition in partitions}, timeout)
+        return {partition: found_at.offset for partition, found_at in found.items() if found_at is not None}
+
+    def _look_up(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None
+    ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        lookup = OffsetsLookup(
+            self._parts.client,
+            self._parts.metadata,
+            {as_partition(partition): timestamp for partition, timestamp in timestamps.items()},
+            isolation_level=self._polling.isolation_level,
+            retry_backoff=self._config.get_seconds("retry.backoff.ms"),
+        )
+        try:
+            seconds = self._timeout(timeout)
+            yield from self._polling.wait(
+                lambda: lookup.is_done, lookup.step, seconds, lambda: lookup.timed_out(seconds)
+            )
+        finally:
+            self._parts.metadata.clear_transient_topics()
+        return lookup.found
+
+    def _look_up_topics(self, topic: str | None, timeout: float | None) -> Steps[dict[str, Sequence[PartitionInfo]]]:
+        lookup = TopicMetadataLookup(
+            self._parts.client,
+            topic,
+            allow_auto_creation=topic is not None and self._config.get_bool("allow.auto.create.topics"),
+            retry_backoff=self._config.get_seconds("retry.backoff.ms"),
+        )
+        what = "the topics" if topic is None else f"topic {topic!r}"
+        yield from self._polling.wait(
+            lambda: lookup.is_done, lookup.step, self._timeout(timeout), f"Asking about {what}"
+        )
+        return lookup.found
+
+
+def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
+    """Settings given as dicts, and topics."""
+    properties: dict[str, Any] = {}
+    topics: list[str] = []
+    for argument in arguments:
+        if isinstance(argument, Mapping):
+            properties.update(argument)
+        elif isinstance(argument, str):
+            topics.append(argument)
+        else:
+            raise IllegalTypeError(f"Consumer takes topic names and a dict of settings, not {argument!r}")
+    return properties, topics
+
+
+def as_partition(partition: Any) -> TopicPartition:
+    """A partition that may be given as a pair."""
+    if isinstance(partition, TopicPartition):
+        return partition
+    if isinstance(partition, tuple) and len(partition) == 2:
+        topic, number = partition
+        if isinstance(topic, str) and isinstance(number, int):
+            return TopicPartition(topic, number)
+    raise IllegalTypeError(f"{partition!r} is no partition; give a TopicPartition(topic, partition)")
+
+
+def as_partitions(arguments: tuple[Any, ...]) -> list[TopicPartition]:
+    """Partitions given one by one or as one collection."""
+    if len(arguments) == 1 and not isinstance(arguments[0], tuple):
+        return [as_partition(partition) for partition in arguments[0]]
+    return [as_partition(partition) for partition in arguments]
+
+
+def as_offsets(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, which may be given as numbers or pairs."""
+    chosen = {}
+    for partition, offset in offsets.items():
+        entry = OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
+        if entry.offset < 0:
+            raise IllegalArgumentError(f"Offset {entry.offset} of {partition} is negative and cannot be committed")
+        chosen[as_partition(partition)] = entry._replace(metadata=entry.metadata or "")
+    return chosen
