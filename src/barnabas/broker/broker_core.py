@@ -170,6 +170,9 @@ class BrokerCore:
         except (ProtocolError, InvalidRequestError) as problem:
             self.refuse(connection, f"a request cannot be understood: {problem}")
             return
+        except Exception as problem:  # noqa: BLE001 - a handler that cannot be imported must not end the broker
+            self._report_fault(connection, "loading a request's handler", problem)
+            return
         context = RequestContext(
             header.request_api_key,
             version,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas import errors
 from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS, ConfigResourceType
@@ -18,6 +18,8 @@ from barnabas.config.definitions import definitions
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+
+Response = TypeVar("Response")
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -144,6 +146,28 @@ class ConfigAdmin:
             return
         for change in changes:
             self._loggers.set(change.name, None if change.operation == DELETE else change.value)
+
+
+def change_each(
+    resources: Sequence[Any], change: Callable[[Any], None], new_response: Callable[..., Response]
+) -> list[Response]:
+    """Changes the resources of a request one by one, and makes the response to each.
+
+    One that is named twice is not changed at all, like in Apache Kafka.
+    """
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    responses = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, message = errors.NONE, None
+        try:
+            if times[kind, name] > 1:
+                raise errors.InvalidRequestError("Each resource must appear at most once.")
+            change(resource)
+        except errors.KafkaError as problem:
+            code, message = problem.code, str(problem)
+        responses.append(new_response(resource_type=kind, resource_name=name, error_code=code, error_message=message))
+    return responses
 
 
 def check_broker_id(name: str, node_id: int) -> None:

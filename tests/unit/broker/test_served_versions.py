@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.broker.handlers import registry
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import request_class
 from barnabas.protocol.framing import encode_request
@@ -214,6 +215,18 @@ class TestMalformedRequests:
         assert bad.closed
         assert "ZeroDivisionError" in broker.warnings[0]
         assert good.request(MetadataRequest(topics=None), 1) is not None
+
+    def test_a_handler_that_cannot_be_imported_ends_only_the_connection(
+        self, broker: CoreBroker, client: CoreClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        key = DescribeClusterRequest.API_KEY
+        monkeypatch.setitem(SERVED, key, ("there_is_no_such_module", 0, 2))
+        monkeypatch.delitem(registry._loaded, key, raising=False)
+        client.send(DescribeClusterRequest(), 0)
+        assert client.closed
+        assert "please report this" in broker.warnings[-1]
+        assert "there_is_no_such_module" in broker.warnings[-1]
+        assert broker.connect().request(MetadataRequest(topics=[]), 9)
 
     def test_an_idle_connection_is_closed(self) -> None:
         broker = CoreBroker({"connections.max.idle.ms": 60_000})

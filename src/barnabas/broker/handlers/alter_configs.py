@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.config_admin import change_each
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
@@ -22,19 +22,14 @@ RESOURCE = ResourceType.CLUSTER
 
 def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    responses = []
-    for resource in request.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        response = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
-        try:
-            if times[kind, name] > 1:
-                raise errors.InvalidRequestError("Each resource must appear at most once.")
-            broker.config_admin.replace(kind, name, _configs(resource), validate_only=request.validate_only)
-        except errors.KafkaError as problem:
-            response.error_code, response.error_message = problem.code, str(problem)
-        responses.append(response)
-    return AlterConfigsResponse(responses=responses)
+
+    def change(resource: AlterConfigsResource) -> None:
+        configs = _configs(resource)
+        broker.config_admin.replace(
+            resource.resource_type, resource.resource_name, configs, validate_only=request.validate_only
+        )
+
+    return AlterConfigsResponse(responses=change_each(request.resources, change, AlterConfigsResourceResponse))
 
 
 def _configs(resource: AlterConfigsResource) -> dict[str, str]:
