@@ -177,11 +177,7 @@ class Metadata:
             IllegalStateError: closed meanwhile.
         """
         with self._changed:
-
-            def is_over() -> bool:
-                return self._update_version > last_version or self._is_closed or self._fatal_error is not None
-
-            is_in_time = self._changed.wait_for(is_over, max(timeout, 0.0))
+            is_in_time = self._changed.wait_for(lambda: self.is_wait_over(last_version), max(timeout, 0.0))
             self.raise_fatal_error()
             if self._is_closed:
                 raise IllegalStateError("the client was closed while it waited for metadata")
@@ -189,6 +185,10 @@ class Metadata:
                 raise KafkaTimeoutError(
                     f"no metadata came within {timeout:.3f} s; are the bootstrap servers reachable?"
                 )
+
+    def is_wait_over(self, last_version: int) -> bool:
+        """Whether `await_update` would return, or raise, without waiting."""
+        return self._update_version > last_version or self._is_closed or self._fatal_error is not None
 
     # Updating, by the thread that polls.
 

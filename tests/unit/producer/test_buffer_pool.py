@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from barnabas.client.producer.buffer_pool import BufferPool
+from barnabas.client.producer.buffer_pool import BufferPool, Waiter
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError, KafkaTimeoutError
 
 
@@ -116,3 +116,42 @@ def test_closing_sends_everyone_home() -> None:
     assert len(errors) == 1
     with pytest.raises(IllegalStateError):
         pool.allocate(1, 0)
+
+
+class Waiting(Waiter):
+    woken = False
+
+    def wake(self) -> None:
+        self.woken = True
+
+
+def test_who_does_not_block_lines_up_and_is_woken_when_all_bytes_are_granted() -> None:
+    pool = BufferPool(100, lambda: 0.0)
+    pool.allocate(90, 0)
+    assert not pool.try_allocate(40)
+    first, second = Waiting(40), Waiting(50)
+    pool.line_up(first)
+    pool.line_up(second)
+    assert not pool.try_allocate(1), "nobody overtakes who waits"
+
+    pool.deallocate(30)
+    assert (first.woken, second.woken) == (True, False)
+    pool.settle(first, 0.0, 1.0)
+    with pytest.raises(BufferExhaustedError):
+        pool.settle(second, 1.0, 1.0)
+
+    assert (pool.available_memory, pool.queued) == (0, 0)
+
+
+def test_who_leaves_the_line_gives_back_what_was_set_aside_for_the_next_one() -> None:
+    pool = BufferPool(100, lambda: 0.0)
+    pool.allocate(90, 0)
+    first, second = Waiting(40), Waiting(10)
+    pool.line_up(first)
+    pool.line_up(second)
+
+    pool.withdraw(first)
+
+    assert second.woken
+    pool.settle(second, 0.0, 1.0)
+    assert pool.available_memory == 0

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError
 
 
-class _Waiter:
-    __slots__ = ("granted", "latch", "size")
+class Waiter(ABC):
+    """Somebody in line for `size` bytes; `granted` of them are set aside already."""
+
+    __slots__ = ("granted", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.granted = 0
+
+    @abstractmethod
+    def wake(self) -> None:
+        """The wait is over: all bytes are granted, or the pool is closed. Called with the pool's lock held."""
+
+
+class _WaitingThread(Waiter):
+    __slots__ = ("latch",)
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
         self.latch = threading.Lock()
         self.latch.acquire()
+
+    def wake(self) -> None:
+        self.latch.release()
 
 
 class BufferPool:
@@ -32,7 +49,7 @@ class BufferPool:
         self.wait_seconds_total = 0.0
         self.exhausted_total = 0
         self._available = total_memory
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
         self._clock = clock
         self._closed = False
@@ -43,37 +60,59 @@ class BufferPool:
         Raises `BufferExhaustedError` when they do not come free in time, `IllegalArgumentError` when the pool is
         smaller than that, `IllegalStateError` once it is closed.
         """
+        if self.try_allocate(size):
+            return
+        waiter = _WaitingThread(size)
+        self.line_up(waiter)
+        started = self._clock()
+        waiter.latch.acquire(timeout=min(max(0.0, max_time_to_block), threading.TIMEOUT_MAX))
+        self.settle(waiter, self._clock() - started, max_time_to_block)
+
+    def try_allocate(self, size: int) -> bool:
+        """Take `size` bytes if nobody waits and they are free. Raises as `allocate` does."""
         if size > self.total_memory:
             raise IllegalArgumentError(
                 f"{size} bytes are more than the whole buffer.memory ({self.total_memory}); raise it"
             )
         with self._lock:
             self._check_open()
-            if not self._waiters and self._available >= size:
-                self._available -= size
-                return
-            waiter = _Waiter(size)
+            if self._waiters or self._available < size:
+                return False
+            self._available -= size
+            return True
+
+    def line_up(self, waiter: Waiter) -> None:
+        """Wait in line; must be followed by `settle` or `withdraw`."""
+        with self._lock:
+            self._check_open()
             self._waiters.append(waiter)
             self._grant()
-        started = self._clock()
-        waiter.latch.acquire(timeout=min(max(0.0, max_time_to_block), threading.TIMEOUT_MAX))
-        self.wait_seconds_total += self._clock() - started
+
+    def settle(self, waiter: Waiter, waited: float, max_time_to_block: float) -> None:
+        """End a wait of so many seconds: the bytes are the waiter's, or it raises as `allocate` does."""
+        self.wait_seconds_total += waited
         with self._lock:
-            if waiter.granted == size and not self._closed:
+            if waiter.granted == waiter.size and not self._closed:
                 return
             self._give_up(waiter)
             self._check_open()
             self.exhausted_total += 1
             raise BufferExhaustedError(
-                f"No {size} bytes came free within max.block.ms ({max_time_to_block:.3f} s were left of it): "
+                f"No {waiter.size} bytes came free within max.block.ms ({max_time_to_block:.3f} s were left of it): "
                 f"{self._available} of {self.total_memory} bytes of buffer.memory are free, {len(self._waiters)} "
                 "threads wait. The broker takes records more slowly than they are sent; raise either, or send less"
             )
 
-    def _give_up(self, waiter: _Waiter) -> None:
+    def withdraw(self, waiter: Waiter) -> None:
+        """Leave the line, and give back what was granted."""
+        with self._lock:
+            self._give_up(waiter)
+
+    def _give_up(self, waiter: Waiter) -> None:
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         self._available += waiter.granted
+        waiter.granted = 0
         self._grant()
 
     def _grant(self) -> None:
@@ -85,7 +124,7 @@ class BufferPool:
             if first.granted < first.size:
                 return
             self._waiters.popleft()
-            first.latch.release()
+            first.wake()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -116,4 +155,4 @@ class BufferPool:
                 waiter = self._waiters.popleft()
                 self._available += waiter.granted
                 waiter.granted = 0
-                waiter.latch.release()
+                waiter.wake()

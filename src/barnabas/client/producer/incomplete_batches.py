@@ -14,6 +14,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer.buffer_pool import BufferPool
+    from barnabas.client.producer.produce_request_result import ProduceRequestResult
 
 
 class IncompleteBatches(RecordAppender):
@@ -47,19 +48,29 @@ class IncompleteBatches(RecordAppender):
     # Flushing and closing
 
     def begin_flush(self) -> None:
-        """Make every batch sendable at once, until `await_flush_completion` returns."""
+        """Make every batch sendable at once, until `end_flush`."""
         with self._lock:
             self._flushes_in_progress += 1
 
+    def end_flush(self) -> None:
+        """Let batches linger again, if no other flush is in progress."""
+        with self._lock:
+            self._flushes_in_progress -= 1
+
+    def incomplete_results(self) -> list[ProduceRequestResult]:
+        """The results that are still to come."""
+        with self._lock:
+            return [batch.request_result for batch in self._incomplete]
+
     def await_flush_completion(self, deadline: float | None = None) -> bool:
-        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before."""
+        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before.
+
+        Ends the flush.
+        """
         try:
-            with self._lock:
-                results = [batch.request_result for batch in self._incomplete]
-            return all(result.wait_for_all(deadline) for result in results)
+            return all(result.wait_for_all(deadline) for result in self.incomplete_results())
         finally:
-            with self._lock:
-                self._flushes_in_progress -= 1
+            self.end_flush()
 
     def incomplete_record_count(self) -> int:
         """How many records have no result yet."""

@@ -20,12 +20,15 @@ REASON = (
 # Seconds that records still unsent may take when the process ends.
 EXIT_TIMEOUT = 10.0
 _watched: weakref.WeakSet[Any] = weakref.WeakSet()
+_closed_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def watch(producer: Any) -> None:
-    """Make the producer refuse its work in children of this process."""
+def watch(producer: Any, *, close_at_exit: bool = True) -> None:
+    """Make the producer refuse its work in children of this process, and have it closed when this process ends."""
     producer.owner = os.getpid()
     _watched.add(producer)
+    if close_at_exit:
+        _closed_at_exit.add(producer)
 
 
 def is_foreign(producer: Any) -> bool:
@@ -50,6 +53,6 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _at_exit() -> None:
-    for producer in list(_watched):
+    for producer in list(_closed_at_exit):
         if not is_foreign(producer):
             producer.close(EXIT_TIMEOUT)

@@ -6,16 +6,12 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from barnabas.errors import KafkaError, KafkaTimeoutError
+from barnabas.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
-if TYPE_CHECKING:
-    from barnabas.client.producer.append import FutureRecordMetadata
-
 Place = tuple[TopicPartition, int, int]
-DoneCallback = Callable[["FutureRecordMetadata"], object]
 
 
 class ProduceRequestResult:
@@ -27,6 +23,7 @@ class ProduceRequestResult:
 
     __slots__ = (
         "_callbacks",
+        "_event_loop_thread",
         "_latch",
         "_parts",
         "_setter",
@@ -47,7 +44,8 @@ class ProduceRequestResult:
         self.completed = False
         self._setter: int | None = None
         self._parts: list[tuple[int, ProduceRequestResult]] | None = None
-        self._callbacks: deque[tuple[FutureRecordMetadata, DoneCallback]] = deque()
+        self._callbacks: deque[tuple[int, Callable[[Any], object], Any]] = deque()
+        self._event_loop_thread: int | None = None
         # Held until the result is complete: whoever gets it knows that it is.
         self._latch = threading.Lock()
         self._latch.acquire()
@@ -71,17 +69,23 @@ class ProduceRequestResult:
         self.completed = True
         self._latch.release()
         while self._callbacks:
-            future, callback = self._callbacks.popleft()
-            run_callback(self.topic_partition, callback, future)
+            _, callback, argument = self._callbacks.popleft()
+            run_callback(self.topic_partition, callback, argument)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
         """Pass the records on to other results; each part is its first record's place here, and its result."""
+        for _, part in parts:
+            part._event_loop_thread = self._event_loop_thread
         self._parts = parts
         self.completed = True
         self._latch.release()
         while self._callbacks:
-            future, callback = self._callbacks.popleft()
-            self.add_done_callback(future, future.relative_offset, callback)
+            index, callback, argument = self._callbacks.popleft()
+            self.add_done_callback(argument, index, callback)
+
+    def completed_in_event_loop(self) -> None:
+        """Say that this thread completes it, in an event loop: it must not wait for itself."""
+        self._event_loop_thread = threading.get_ident()
 
     @property
     def is_split(self) -> bool:
@@ -100,6 +104,11 @@ class ProduceRequestResult:
     def done(self, index: int) -> bool:
         """Whether the record was stored or has failed."""
         return self.resolve(index)[0].completed
+
+    @property
+    def all_done(self) -> bool:
+        """Whether all records were stored or have failed, those of a split batch included."""
+        return self.completed and all(part.all_done for _, part in self._parts or ())
 
     def outcome(self, index: int) -> tuple[Place, KafkaError | None]:
         """The record's place and, if it failed, its error."""
@@ -143,14 +152,16 @@ class ProduceRequestResult:
         # A callback may ask for its own record: its thread has set the result, and would wait for itself for ever.
         if self.completed or self._setter == threading.get_ident():
             return True
+        if self._event_loop_thread == threading.get_ident():
+            raise IllegalStateError("Waiting here would block the event loop for ever: await the future instead")
         if not self._latch.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
             return False
         self._latch.release()
         return True
 
-    def add_done_callback(self, future: FutureRecordMetadata, index: int, callback: DoneCallback) -> None:
-        """Run the callback when the record is done, or now."""
-        entry = (future, callback)
+    def add_done_callback(self, argument: Any, index: int, callback: Callable[[Any], object]) -> None:
+        """Run `callback(argument)` when the record is done, or now."""
+        entry = (index, callback, argument)
         while True:
             result, _ = self.resolve(index)
             result._callbacks.append(entry)
@@ -162,7 +173,7 @@ class ProduceRequestResult:
             except ValueError:
                 return
             if result._parts is None:
-                run_callback(self.topic_partition, callback, future)
+                run_callback(self.topic_partition, callback, argument)
                 return
 
 

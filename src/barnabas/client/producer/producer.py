@@ -6,40 +6,25 @@ import random
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from barnabas.client.client_utils import create_network_client
 from barnabas.client.producer import lifetime
-from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
-from barnabas.client.producer.buffer_pool import BufferPool
-from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
-from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
-from barnabas.client.producer.producer_interceptors import InterceptingSendPath, ProducerInterceptors
-from barnabas.client.producer.producer_metrics import ProducerMetrics
+from barnabas.client.producer.append import FutureRecordMetadata, TopicInfo
+from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
+from barnabas.client.producer.producer_interceptors import InterceptingSendPath
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import ProducerTransactions
-from barnabas.client.producer.record_accumulator import RecordAccumulator
-from barnabas.client.producer.record_metadata import RecordMetadata
-from barnabas.client.producer.sender import Sender
 from barnabas.client.producer.sender_thread import SenderThread
-from barnabas.client.producer.transaction_manager import TransactionManager
-from barnabas.client.producer.transactional_manager import TransactionalManager
-from barnabas.client.producer_metadata import ProducerMetadata
-from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import (
     ApiError,
     IllegalArgumentError,
     IllegalStateError,
     IllegalTypeError,
-    InvalidTopicError,
     KafkaTimeoutError,
-    name_of,
 )
-from barnabas.protocol.topic_partition import TopicPartition
-from barnabas.records.builder import RecordBatchBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,14 +32,8 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster, PartitionInfo
     from barnabas.client.producer.send_table import TableFuture
 
-K = TypeVar("K")
-V = TypeVar("V")
-DeliveryCallback = Callable[[RecordMetadata, "BaseException | None"], object]
 
-CLOSED = "The producer is closed; a closed producer takes no records, make a new one"
-
-
-class Producer(ProducerTransactions, Generic[K, V]):
+class Producer(ProducerTransactions, ProducerBase[K, V]):
     """Apache Kafka's KafkaProducer. Any number of threads may share one.
 
     `send()` puts a record into a batch on the caller's thread and returns at once; the Sender thread takes the batches
@@ -72,84 +51,12 @@ class Producer(ProducerTransactions, Generic[K, V]):
     owner: int
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
-        self._config = settled = ProducerConfig(config, settings)
-        self._key_serializer = resolve_serializer(settled["key.serializer"], "key.serializer")
-        self._value_serializer = resolve_serializer(settled["value.serializer"], "value.serializer")
-        self._partitioner = settled.partitioner()
-        self._max_block = settled.get_seconds("max.block.ms")
-        rng = random.Random()
-        self._metadata = ProducerMetadata(
-            refresh_backoff=settled.get_seconds("retry.backoff.ms"),
-            refresh_backoff_max=settled.get_seconds("retry.backoff.max.ms"),
-            max_age=settled.get_seconds("metadata.max.age.ms"),
-            max_idle=settled.get_seconds("metadata.max.idle.ms"),
-            random=rng,
-        )
-        self._client = create_network_client(
-            settled, settled.client_id, self._metadata,
-            max_in_flight_requests_per_connection=settled.get_int(IN_FLIGHT), random=rng,
-        )  # fmt: skip
-        self._metrics = ProducerMetrics()
-        self._transactions = self._make_transactions(settled, rng)
-        manager = self._transactions or (TransactionManager() if settled.idempotent else None)
-        self._accumulator = self._make_accumulator(settled, manager, rng)
-        self._metadata.add_listener(self._accumulator.metadata_changed)
-        if self._transactions is not None:
-            self._transactions.refuse_records_by(self._accumulator.refuse)
-        sender = Sender(
-            self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics, manager
-        )
-        self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given)
-        self._send_path = self._make_send_path(settled)
-        self._thread = SenderThread(sender, self._accumulator, settled.client_id, self._max_block)
+        super().__init__(config, settings, clock=time.monotonic, rng=random.Random())
+        if self._interceptors:
+            self._send_path = InterceptingSendPath(self._send_path, self._interceptors)
+        self._thread = SenderThread(self._sender, self._accumulator, self._config.client_id, self._max_block)
         self._thread.start()
         lifetime.watch(self)
-
-    def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionalManager | None:
-        if config.transactional_id is None:
-            return None
-        two_phases = config.get_bool("transaction.two.phase.commit.enable")
-        return TransactionalManager(
-            config.transactional_id,
-            2**31 - 1 if two_phases else config.get_int("transaction.timeout.ms"),
-            config.retry_backoff(rng),
-            self._client.api_versions,
-            two_phases,
-        )
-
-    def _make_accumulator(
-        self, config: ProducerConfig, manager: TransactionManager | None, rng: random.Random
-    ) -> RecordAccumulator:
-        codec, level = config.compression()
-        return RecordAccumulator(
-            batch_size=config.get_int("batch.size"),
-            linger=config.get_seconds("linger.ms"),
-            delivery_timeout=config.delivery_timeout,
-            retry_backoff=config.retry_backoff(rng),
-            buffer_pool=BufferPool(config.get_int("buffer.memory"), time.monotonic),
-            new_builder=partial(_new_builder, codec, level),
-            clock=time.monotonic,
-            rng=rng,
-            transaction_manager=manager,
-            adaptive_partitioning=self._partitioner is None
-            and config.get_bool("partitioner.adaptive.partitioning.enable"),
-            availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),
-            compresses=codec != "none",
-        )
-
-    def _make_send_path(self, config: ProducerConfig) -> SendPath | InterceptingSendPath:
-        send_path = SendPath(
-            self._accumulator,
-            self._await_metadata,
-            self._append_slowly,
-            self._key_serializer,
-            self._value_serializer,
-            config.get_int("max.request.size"),
-            config.get_int("buffer.memory"),
-            self._partitioner is not None,
-            config.get_bool("partitioner.ignore.keys"),
-        )
-        return InterceptingSendPath(send_path, self._interceptors) if self._interceptors else send_path
 
     # Sending
 
@@ -195,66 +102,30 @@ class Producer(ProducerTransactions, Generic[K, V]):
             raise IllegalTypeError(f"A topic is a plain str, not a subclass of it: {type(record).__name__}")
         raise IllegalTypeError(f"send() takes a topic's name or a ProducerRecord, not {type(record).__name__}")
 
-    def _failed(
-        self, topic: Any, partition: Any, error: ApiError, on_delivery: DeliveryCallback | None
-    ) -> FutureRecordMetadata:
-        tp = TopicPartition(topic, -1 if partition is None else partition)
-        result = ProduceRequestResult(tp)
-        result.set(-1, -1, error)
-        future = new_future(result, 0, -1, None, None)
-        if on_delivery is not None:
-            run_callback(tp, on_delivery, *future.metadata_and_error())
-        result.complete()
-        self._metrics.record_errors(1)
-        return future
-
     def _await_metadata(self, topic: str, partition: int) -> tuple[TopicInfo, float]:
-        """Bring what is kept for the topic up to date with the metadata; returns it and the seconds that took."""
         version = self._accumulator.metadata_version
         started = time.monotonic()
         cluster = self._wait_on_metadata(topic, partition)
-        info = self._accumulator.topic_info(topic)
-        info.partition_count = cluster.partition_count_for_topic(topic) or 0
-        info.metadata_version = version
-        return info, time.monotonic() - started
+        return self._topic_info(topic, cluster, version), time.monotonic() - started
 
     def _wait_on_metadata(self, topic: str, partition: int = -1) -> Cluster:
         metadata = self._metadata
         started = time.monotonic()
-        while True:
-            cluster = metadata.fetch()
-            if topic in cluster.invalid_topics or not topic:
-                raise InvalidTopicError(f"{topic!r} is not a valid name of a topic")
-            metadata.add(topic, time.monotonic())
-            count = cluster.partition_count_for_topic(topic)
-            if count and partition < count:
-                return cluster
+        while (cluster := self._known_cluster(topic, partition)) is None:
             remaining = self._max_block - (time.monotonic() - started)
             version = metadata.request_update_for_topic(topic)
             self._client.wakeup()
             try:
                 metadata.await_update(version, max(0.0, remaining))
             except KafkaTimeoutError:
-                raise self._metadata_timeout(topic, partition, count) from None
+                raise self._metadata_timeout(topic, partition) from None
             metadata.raise_error_for_topic(topic)
-
-    def _metadata_timeout(self, topic: str, partition: int, count: int | None) -> KafkaTimeoutError:
-        waited = f"after max.block.ms ({self._max_block * 1000:.0f} ms)"
-        if count:
-            return KafkaTimeoutError(f"Topic {topic!r} has {count} partitions, none numbered {partition}, {waited}")
-        nodes = ", ".join(f"{node.host}:{node.port}" for node in self._metadata.fetch().nodes)
-        code = self._metadata.error_for_topic(topic)
-        if code:
-            return KafkaTimeoutError(f"Topic {topic!r} is not in the metadata of {nodes} {waited}: {name_of(code)}")
-        return KafkaTimeoutError(
-            f"No metadata of topic {topic!r} came from {nodes} {waited}; is a broker listening there?"
-        )
+        return cluster
 
     def _append_slowly(
         self, topic: str, info: TopicInfo, partition: int, timestamp: int, key: bytes | None, value: bytes | None,
         headers: tuple[Any, ...], on_delivery: Any, size: int, key_object: Any, value_object: Any, waited: float,
     ) -> FutureRecordMetadata:  # fmt: skip
-        """Append where it takes a new batch or a custom partitioner, and wake the Sender if there is a new batch."""
         cluster = self._metadata.fetch()
         if cluster.partition_count_for_topic(topic) is None:
             # The client starts again from its bootstrap servers, and has forgotten the topic.
@@ -281,18 +152,6 @@ class Producer(ProducerTransactions, Generic[K, V]):
             self._client.wakeup()
         assert result.future is not None
         return result.future
-
-    def _partition(
-        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Cluster
-    ) -> int:
-        chosen = self._partitioner.partition(topic, key, key_bytes, value, value_bytes, cluster)
-        count = cluster.partition_count_for_topic(topic) or 0
-        if not isinstance(chosen, int) or not 0 <= chosen < count:
-            raise IllegalArgumentError(
-                f"The partitioner {type(self._partitioner).__qualname__} chose partition {chosen!r} of topic "
-                f"{topic!r}, which has 0 to {count - 1}"
-            )
-        return chosen
 
     def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
         """Send every row of an Arrow table as a record, encoded without Python objects per row; returns its future.
@@ -331,7 +190,7 @@ class Producer(ProducerTransactions, Generic[K, V]):
         Raises `KafkaTimeoutError` when that takes longer than `timeout` seconds; the records stay on their way.
         """
         lifetime.check(self)
-        self._check_not_in_callback("flush()")
+        self._check_may_wait("flush()")
         self._accumulator.begin_flush()
         self._client.wakeup()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -340,10 +199,6 @@ class Producer(ProducerTransactions, Generic[K, V]):
                 f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
                 "are still being sent"
             )
-
-    def _check_not_in_callback(self, what: str) -> None:
-        if threading.current_thread() is self._thread:
-            raise IllegalStateError(f"{what} in a callback would wait for itself: callbacks run in the Sender thread")
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, by number; blocks up to max.block.ms for its metadata.
@@ -354,19 +209,6 @@ class Producer(ProducerTransactions, Generic[K, V]):
         if self._send_path.closed_reason is not None:
             raise IllegalStateError(self._send_path.closed_reason)
         return list(self._wait_on_metadata(topic).partitions_for_topic(topic))
-
-    def metrics(self) -> dict[str, float]:
-        """Kafka's producer metrics by name: times in milliseconds, sizes in bytes, since the producer was made."""
-        pool = self._accumulator.free
-        return {
-            **self._metrics.snapshot(),
-            "buffer-total-bytes": pool.total_memory,
-            "buffer-available-bytes": pool.available_memory,
-            "buffer-exhausted-total": pool.exhausted_total,
-            "bufferpool-wait-time-ns-total": pool.wait_seconds_total * 1e9,
-            "waiting-threads": pool.queued,
-            "requests-in-flight": self._client.in_flight_request_count(),
-        }
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is left, wait for the results, and end; a second call does nothing.
@@ -394,10 +236,6 @@ class Producer(ProducerTransactions, Generic[K, V]):
             close_partitioner()
         self._interceptors.close()
 
-    def refuse(self, reason: str) -> None:
-        """Take no records any more, without touching thread or sockets; for a forked child."""
-        self._send_path.closed_reason = reason
-
     def __enter__(self) -> Producer[K, V]:
         return self
 
@@ -418,10 +256,3 @@ class Producer(ProducerTransactions, Generic[K, V]):
             ResourceWarning,
             stacklevel=2,
         )
-
-    def __repr__(self) -> str:
-        return f"<Producer {self._config.client_id}>"
-
-
-def _new_builder(codec: str, level: int | None, capacity: int, ratio: float) -> RecordBatchBuilder:
-    return RecordBatchBuilder(capacity, codec, level, 0, ratio)

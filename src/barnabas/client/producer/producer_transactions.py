@@ -20,7 +20,76 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
 
 
-class ProducerTransactions:
+class TransactionOperations:
+    """What transactions need of a producer without waiting. Operations that take time are begun here."""
+
+    _accumulator: RecordAccumulator
+    _client: Any
+    _max_block: float
+    _transactions: TransactionalManager | None
+
+    def begin_transaction(self) -> None:
+        """Begin: every record from now on belongs to the transaction, until it is committed or aborted."""
+        self._manager("begin_transaction()").begin_transaction()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a transactional producer can only be closed, as another one has taken over, for instance."""
+        return self._transactions is not None and self._transactions.has_fatal_error
+
+    def _check_may_wait(self, operation: str) -> None:
+        """Raise `IllegalStateError` where waiting would never end."""
+
+    def _manager(self, operation: str) -> TransactionalManager:
+        lifetime.check(self)
+        if self._transactions is None:
+            raise IllegalStateError(f"{operation} needs the setting transactional.id, which this producer has not")
+        if self._accumulator.closed:
+            raise IllegalStateError(f"{operation}: the producer is closed; make a new one")
+        self._check_may_wait(operation)
+        return self._transactions
+
+    def _initializing(self, keep_prepared_txn: bool) -> TransactionalRequestResult:
+        manager = self._manager("init_transactions()")
+        if keep_prepared_txn and not manager.two_phase_commit:
+            raise IllegalStateError("keep_prepared_txn needs transaction.two.phase.commit.enable=true")
+        return manager.init_transactions(keep_prepared_txn)
+
+    def _sending_offsets(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> TransactionalRequestResult | None:
+        manager = self._manager("send_offsets_to_transaction()")
+        group = _group(group_metadata)
+        settled = {tp: _offset(tp, offset) for tp, offset in offsets.items()}
+        return manager.send_offsets(settled, group) if settled else None
+
+    def _committing(self) -> TransactionalRequestResult:
+        return self._manager("commit_transaction()").begin_commit()
+
+    def _aborting(self) -> TransactionalRequestResult:
+        return self._manager("abort_transaction()").begin_abort()
+
+    def _preparing(self) -> TransactionalManager:
+        manager = self._manager("prepare_transaction()")
+        if not manager.two_phase_commit:
+            raise IllegalStateError("prepare_transaction() needs transaction.two.phase.commit.enable=true")
+        manager.fail_with_error()
+        return manager
+
+    def _completing(self, prepared: PreparedTxnState | str) -> TransactionalRequestResult | None:
+        manager = self._manager("complete_transaction()")
+        if isinstance(prepared, str):
+            prepared = PreparedTxnState.parse(prepared)
+        if manager.state is State.READY:
+            return None
+        if manager.state is not State.PREPARED_TRANSACTION:
+            raise IllegalStateError("complete_transaction() ends a prepared transaction, and there is none")
+        return self._committing() if manager.prepared == prepared else self._aborting()
+
+
+class ProducerTransactions(TransactionOperations):
     """Base of `Producer`: what a producer with a `transactional.id` can do besides.
 
     All methods that talk to a broker wait up to max.block.ms, or `timeout` seconds. After a `KafkaTimeoutError` the
@@ -29,11 +98,7 @@ class ProducerTransactions:
     error is the producer's end.
     """
 
-    _accumulator: RecordAccumulator
-    _client: Any
-    _max_block: float
     _thread: SenderThread
-    _transactions: TransactionalManager | None
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent before has its result."""
@@ -45,14 +110,7 @@ class ProducerTransactions:
         With `keep_prepared_txn` a transaction that was prepared is kept, to be ended by `complete_transaction`
         (KIP-939). Raises `TransactionalIdAuthorizationError`, `UnsupportedVersionError`.
         """
-        manager = self._manager("init_transactions()")
-        if keep_prepared_txn and not manager.two_phase_commit:
-            raise IllegalStateError("keep_prepared_txn needs transaction.two.phase.commit.enable=true")
-        self._wait_for(manager.init_transactions(keep_prepared_txn), timeout)
-
-    def begin_transaction(self) -> None:
-        """Begin: every record from now on belongs to the transaction, until it is committed or aborted."""
-        self._manager("begin_transaction()").begin_transaction()
+        self._wait_for(self._initializing(keep_prepared_txn), timeout)
 
     def transaction(self) -> Transaction:
         """A transaction as a context: `with producer.transaction():` commits at its end, and aborts after an error.
@@ -74,22 +132,20 @@ class ProducerTransactions:
         which the broker refuses a member that was replaced (KIP-447). The consumer must not commit by itself.
         Raises `CommitFailedError` where the group has moved on; the transaction must be aborted then.
         """
-        manager = self._manager("send_offsets_to_transaction()")
-        group = _group(group_metadata)
-        settled = {tp: _offset(tp, offset) for tp, offset in offsets.items()}
-        if settled:
-            self._wait_for(manager.send_offsets(settled, group), timeout)
+        result = self._sending_offsets(offsets, group_metadata)
+        if result is not None:
+            self._wait_for(result, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Send what is left, and commit: readers with isolation.level=read_committed see all of it.
 
         Raises `TransactionAbortableError` when a record could not be stored.
         """
-        self._wait_for(self._manager("commit_transaction()").begin_commit(), timeout)
+        self._wait_for(self._committing(), timeout)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail."""
-        self._wait_for(self._manager("abort_transaction()").begin_abort(), timeout)
+        self._wait_for(self._aborting(), timeout)
 
     def prepare_transaction(self) -> PreparedTxnState:
         """Make the transaction outlive this producer, for a two-phase commit (KIP-939); returns what identifies it.
@@ -98,41 +154,21 @@ class ProducerTransactions:
         the other participant's data; then commit, or after a crash `init_transactions(keep_prepared_txn=True)` and
         `complete_transaction(state)`.
         """
-        manager = self._manager("prepare_transaction()")
-        if not manager.two_phase_commit:
-            raise IllegalStateError("prepare_transaction() needs transaction.two.phase.commit.enable=true")
-        manager.fail_with_error()
+        manager = self._preparing()
         self.flush(self._max_block)
         return manager.prepare()
 
     def complete_transaction(self, prepared: PreparedTxnState | str, timeout: float | None = None) -> None:
         """Commit the prepared transaction if it is this one, else abort it; without one do nothing (KIP-939)."""
-        manager = self._manager("complete_transaction()")
-        if isinstance(prepared, str):
-            prepared = PreparedTxnState.parse(prepared)
-        if manager.state is State.READY:
-            return
-        if manager.state is not State.PREPARED_TRANSACTION:
-            raise IllegalStateError("complete_transaction() ends a prepared transaction, and there is none")
-        if manager.prepared == prepared:
-            self.commit_transaction(timeout)
-        else:
-            self.abort_transaction(timeout)
+        result = self._completing(prepared)
+        if result is not None:
+            self._wait_for(result, timeout)
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a transactional producer can only be closed, as another one has taken over, for instance."""
-        return self._transactions is not None and self._transactions.has_fatal_error
-
-    def _manager(self, operation: str) -> TransactionalManager:
-        lifetime.check(self)
-        if self._transactions is None:
-            raise IllegalStateError(f"{operation} needs the setting transactional.id, which this producer has not")
-        if self._accumulator.closed:
-            raise IllegalStateError(f"{operation}: the producer is closed; make a new one")
+    def _check_may_wait(self, operation: str) -> None:
         if threading.current_thread() is self._thread:
-            raise IllegalStateError(f"{operation} in a callback would wait for itself")
-        return self._transactions
+            raise IllegalStateError(
+                f"{operation} in a callback would wait for itself: callbacks run in the Sender thread"
+            )
 
     def _wait_for(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         self._client.wakeup()

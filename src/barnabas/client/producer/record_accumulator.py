@@ -114,15 +114,16 @@ class RecordAccumulator(IncompleteBatches):
         max_time_to_block: float,
         abort_on_new_batch: bool,
         cluster: Any,
+        allocated: int = 0,
     ) -> RecordAppendResult:
         """Append a record, in a new batch where the last one has no room; partition -1 lets the built-in logic choose.
 
         `size` is the most that the record takes in a batch. Blocks up to `max_time_to_block` seconds for memory, then
-        raises `BufferExhaustedError`.
+        raises `BufferExhaustedError`. `allocated` bytes the caller has taken from `free` already; they are the new
+        batch's, or given back.
         """
         info = self.topic_info(topic)
         record = (timestamp_ms, key, value, headers, on_delivery, size)
-        allocated = 0
         with self._lock:
             self._appends_in_progress += 1
         try:
@@ -194,21 +195,27 @@ class RecordAccumulator(IncompleteBatches):
         self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
 
     def append_rows(
-        self, topic: str, partition: int, fill: Callable[[Any], int], max_time_to_block: float, cluster: Any
+        self,
+        topic: str,
+        partition: int,
+        fill: Callable[[Any], int],
+        max_time_to_block: float,
+        cluster: Any,
+        allocated: int = 0,
     ) -> tuple[ProducerBatch, int]:
         """Append a new batch of as many rows of a table as it takes; -1 lets the sticky partition take it whole.
 
         `fill(builder)` appends rows to a new builder and returns the next row. Returns the batch and that row. Blocks
-        and raises like `append`.
+        and raises like `append`, and takes `allocated` like it.
         """
         info = self.topic_info(topic)
         with self._lock:
             self._appends_in_progress += 1
-        allocated = 0
         try:
-            expected = self._batch_memory(topic)
-            self.free.allocate(expected, max_time_to_block)
-            allocated = expected
+            if not allocated:
+                expected = self._batch_memory(topic)
+                self.free.allocate(expected, max_time_to_block)
+                allocated = expected
             builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
             next_row = fill(builder)
             if builder.uncompressed_size > allocated:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
 
-__all__ = ["RecordMetadata", "wait_in_loop"]
+if TYPE_CHECKING:
+    from barnabas.client.producer.produce_request_result import ProduceRequestResult
+
+__all__ = ["RecordMetadata", "wait_for_record", "wait_in_loop"]
 
 
 async def wait_in_loop(future: FutureRecordMetadata) -> RecordMetadata:
     """What `await future` does: wait in the running asyncio loop without blocking it."""
+    if not future.done():
+        await wait_for_record(future.request_result, future.relative_offset)
+    return future.result(0)
+
+
+async def wait_for_record(result: ProduceRequestResult, index: int) -> None:
+    """Wait in the running asyncio loop until the record is stored or has failed."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -18,11 +30,12 @@ async def wait_in_loop(future: FutureRecordMetadata) -> RecordMetadata:
         if not waiter.done():
             waiter.set_result(None)
 
-    def done(_: FutureRecordMetadata) -> None:
-        # The loop may be closed by the time the broker answers; then nobody waits any more.
-        if not loop.is_closed():
+    def done(_: object) -> None:
+        if asyncio._get_running_loop() is loop:
+            wake()
+        elif not loop.is_closed():
+            # Once the loop is closed nobody waits any more.
             loop.call_soon_threadsafe(wake)
 
-    future.add_done_callback(done)
+    result.add_done_callback(None, index, done)
     await waiter
-    return future.result(0)

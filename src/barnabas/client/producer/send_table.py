@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ class TableFuture:
 
     def fail(self, error: KafkaError) -> None:
         """The rest of the rows was not taken."""
-        self._error = error
+        taken = sum(records for _, records in self._batches)
+        self._error = type(error)(f"{self.rows - taken} of {self.rows} rows were not taken: {error}")
 
     def result(self, timeout: float | None = None) -> int:
         """The number of rows, once all are stored; waits at most `timeout` seconds.
@@ -66,6 +67,18 @@ class TableFuture:
                 if error is not None:
                     yield error
 
+    def __await__(self) -> Generator[Any, None, int]:
+        return self._wait_in_loop().__await__()
+
+    async def _wait_in_loop(self) -> int:
+        from barnabas.client.producer.record_metadata import wait_for_record
+
+        for result, records in self._batches:
+            for index in (0, records - 1):
+                if not result.done(index):
+                    await wait_for_record(result, index)
+        return self.result(0)
+
     def done(self) -> bool:
         """Whether every row was stored or has failed."""
         return all(result.done(index) for result, records in self._batches for index in (0, records - 1))
@@ -82,6 +95,25 @@ def send_table(
     wakeup: Callable[[], None],
 ) -> TableFuture:
     """See `Producer.send_table`; `max_block` is in seconds, `max_record_size` in bytes."""
+    groups = dealt_out(cluster, topic, table, max_record_size, now_ms)
+    future = TableFuture(table.num_rows)
+    try:
+        for partition, chunk in groups:
+            rows, row = arrow_rows(chunk, now_ms), 0
+            while row < rows.count:
+                fill = partial(fill_builder, rows, row)
+                batch, row = accumulator.append_rows(topic, partition, fill, max_block, cluster)
+                future.add(batch.request_result, batch.record_count)
+                wakeup()
+    except ApiError as error:
+        future.fail(error)
+    return future
+
+
+def dealt_out(
+    cluster: Cluster, topic: str, table: pa.Table | pa.RecordBatch, max_record_size: int, now_ms: int
+) -> list[tuple[int, pa.RecordBatch]]:
+    """The table's rows by partition (-1: the sticky one), checked: from here on each of them can be sent."""
     pa = pyarrow()
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise IllegalTypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {type(table).__name__}")
@@ -91,23 +123,11 @@ def send_table(
         arrow_rows(chunk, now_ms)
         _check_sizes(chunk, max_record_size)
         groups += list(_by_partition(chunk, cluster.partition_count_for_topic(topic) or 0, topic))
-    future = TableFuture(table.num_rows)
-    taken = 0
-    try:
-        for partition, chunk in groups:
-            rows, row = arrow_rows(chunk, now_ms), 0
-            while row < rows.count:
-                fill = partial(_fill, rows, row)
-                batch, row = accumulator.append_rows(topic, partition, fill, max_block, cluster)
-                future.add(batch.request_result, batch.record_count)
-                taken += batch.record_count
-                wakeup()
-    except ApiError as error:
-        future.fail(type(error)(f"{table.num_rows - taken} of {table.num_rows} rows were not taken: {error}"))
-    return future
+    return groups
 
 
-def _fill(rows: Any, row: int, builder: Any) -> int:
+def fill_builder(rows: Any, row: int, builder: Any) -> int:
+    """Append rows from `row` on to the builder; returns the first one that it did not take."""
     return int(builder.append_rows(rows, row))
 
 

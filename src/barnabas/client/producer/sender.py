@@ -132,8 +132,32 @@ class Sender:
         """End the turn under way early; from any thread."""
         self._client.wakeup()
 
-    def close(self) -> None:
-        """Close all connections."""
+    def is_ending_transaction(self) -> bool:
+        """Begin to abort a transaction that nobody committed, so that no reader waits until the broker's time is over.
+
+        Tells whether one is open still.
+        """
+        manager = self.transactions
+        if manager is None or not manager.has_ongoing_transaction:
+            return False
+        if not manager.is_completing:
+            log.info("Aborting the open transaction, as the producer is closed")
+            manager.begin_abort()
+        return True
+
+    def shut_down(self) -> None:
+        """Take no more records, fail whatever has no result, and close all connections."""
+        self._accumulator.close()
+        if self.transactions is not None:
+            self.transactions.fail_waiting(KafkaError("The producer was closed before this was done"))
+        lost = self._accumulator.abort_incomplete_batches(
+            KafkaError(
+                "The producer was closed before the record was acknowledged; it may or may not be stored. "
+                "close() without a timeout waits for all records"
+            )
+        )
+        if lost:
+            log.warning("%s: closed with %d records not acknowledged, each has failed", self._client.client_id, lost)
         self._client.close()
 
     # The producer id

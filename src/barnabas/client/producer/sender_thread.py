@@ -8,7 +8,6 @@ import time
 
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.sender import Sender
-from barnabas.errors import KafkaError
 
 log = logging.getLogger("barnabas.producer")
 
@@ -41,30 +40,14 @@ class SenderThread(threading.Thread):
                 self._turn()
             self._abort_transaction()
         finally:
-            self._accumulator.close()
-            if self._sender.transactions is not None:
-                self._sender.transactions.fail_waiting(KafkaError("The producer was closed before this was done"))
-            lost = self._accumulator.abort_incomplete_batches(
-                KafkaError(
-                    "The producer was closed before the record was acknowledged; it may or may not be stored. "
-                    "close() without a timeout waits for all records"
-                )
-            )
-            if lost:
-                log.warning("%s: closed with %d records not acknowledged, each has failed", self.name, lost)
-            self._sender.close()
+            self._sender.shut_down()
 
     def _abort_transaction(self) -> None:
-        """Abort what nobody committed, so that no reader waits for it until the broker's time is over."""
-        manager = self._sender.transactions
         deadline = time.monotonic() + self._abort_timeout
-        while manager is not None and manager.has_ongoing_transaction and not self._forced:
+        while not self._forced and self._sender.is_ending_transaction():
             if time.monotonic() >= deadline:
                 log.warning("%s: closed before the transaction was aborted; the broker will abort it", self.name)
                 return
-            if not manager.is_completing:
-                log.info("%s: aborting the open transaction, as the producer is closed", self.name)
-                manager.begin_abort()
             self._turn()
 
     def _turn(self) -> None:

@@ -35,7 +35,12 @@ class TransactionalRequestResult:
 
     def wait(self, timeout: float) -> None:
         """Wait for the result; raises its error, or `KafkaTimeoutError` after `timeout` seconds."""
-        if not self._event.wait(min(timeout, threading.TIMEOUT_MAX)):
+        self._event.wait(min(timeout, threading.TIMEOUT_MAX))
+        self.settle(timeout)
+
+    def settle(self, timeout: float) -> None:
+        """End a wait of `timeout` seconds: raises as `wait` does, and returns when the operation has succeeded."""
+        if not self._event.is_set():
             raise KafkaTimeoutError(
                 f"{self.operation} got no answer within {timeout:g} s (max.block.ms, unless a timeout was given). It "
                 f"is still under way: call {self.operation} again to wait on, or close the producer"
