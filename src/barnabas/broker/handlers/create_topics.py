@@ -71,6 +71,7 @@ def _result(broker: BrokerState, topic: TopicMetadata) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,
+        error_message=None,
         num_partitions=topic.partitions,
         replication_factor=1,
         configs=[

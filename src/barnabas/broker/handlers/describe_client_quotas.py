@@ -46,7 +46,7 @@ def handle(
         for entity, quotas in broker.metadata.client_quotas.items()
         if _passes(entity, wanted, strict=request.strict)
     ]
-    return DescribeClientQuotasResponse(error_message=None, entries=entries)
+    return DescribeClientQuotasResponse(entries=entries)
 
 
 def _filter(components: list[ComponentData]) -> _Filter:

@@ -36,9 +36,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeConfig
 def _describe(
     broker: BrokerState, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
         entries = _entries(broker, resource.resource_type, resource.resource_name)
     except errors.KafkaError as problem:

@@ -29,8 +29,9 @@ def handle(broker: BrokerState, context: RequestContext, request: FindCoordinato
         found = [_coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
     one = _coordinator(broker, context, request.key_type, request.key)
+    message = one.error_message if one.error_code else "NONE"  # so does Kafka
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
@@ -47,7 +48,7 @@ def _coordinator(broker: BrokerState, context: RequestContext, key_type: int, ke
     except errors.KafkaError as error:
         return _nobody(key, errors.CoordinatorNotAvailableError.code, str(error))
     host, port = broker.endpoint(context.connection.listener)
-    return Coordinator(key=key, node_id=broker.node_id, host=host, port=port, error_message=None)
+    return Coordinator(key=key, node_id=broker.node_id, host=host, port=port)
 
 
 def _nobody(key: str, error_code: int, message: str) -> Coordinator:
