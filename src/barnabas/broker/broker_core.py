@@ -10,10 +10,11 @@ from barnabas.broker.client_connection import Buffers, ClientConnection
 from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for
 from barnabas.broker.purgatory import INFINITY, DelayedOperation
+from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
 from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError
 from barnabas.protocol.api import request_class
-from barnabas.protocol.codec import Decoder
+from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
 from barnabas.protocol.framing import decode_request_header, encode_response
 from barnabas.protocol.plan import plan_of
 
@@ -76,10 +77,12 @@ class BrokerCore:
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
         self.timer: Callable[[], float] = _no_time
+        self._refusals = RepeatedWarnings(warn)
         self._resting: dict[Service, float] = {}
         self._muted: list[tuple[float, int, ClientConnection]] = []
         self._mutings = 0
         self.connections: dict[int, ClientConnection] = {}
+        self.spare_buffers: list[memoryview] = []
         self.now = 0.0
         self.now_ms = 0
         self._next_connection_id = 0
@@ -97,11 +100,14 @@ class BrokerCore:
         close: Callable[[], None],
         resume_reading: Callable[[], None],
         port: int = 0,
+        abort: Callable[[], None] | None = None,
     ) -> ClientConnection:
         """A new connection from `host`; the functions act on its socket (see ClientConnection)."""
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener, client_port=port)
-        connection = ClientConnection(self, info, write, close, resume_reading, self._max_request_size, now)
+        connection = ClientConnection(
+            self, info, write, close, resume_reading, abort or close, self._max_request_size, now
+        )
         self.connections[info.id] = connection
         if self._next_idle_check == INFINITY and self._max_idle >= 0:
             self._next_idle_check = now + self._max_idle / 4
@@ -166,9 +172,11 @@ class BrokerCore:
             api = self.apis.get((header.request_api_key, version)) or self._load(header.request_api_key, version)
             # What follows the message is not looked at, like in Apache Kafka: librdkafka 2.11 sends three bytes more
             # than Metadata version 13 has.
-            request = Decoder(frame, offset, -1).message(api.plan) if api.plan is not None else api.empty_request
+            request = (
+                api.empty_request if api.plan is None else Decoder(frame, offset, -1, MAX_ELEMENTS).message(api.plan)
+            )
         except (ProtocolError, InvalidRequestError) as problem:
-            self.refuse(connection, f"a request cannot be understood: {problem}")
+            self.refuse(connection, f"a request cannot be understood: {problem}", "malformed")
             return
         except Exception as problem:  # noqa: BLE001 - a handler that cannot be imported must not end the broker
             self._report_fault(connection, "loading a request's handler", problem)
@@ -238,9 +246,10 @@ class BrokerCore:
         self._mutings += 1
         heapq.heappush(self._muted, (self.now + milliseconds / 1000, self._mutings, connection))
 
-    def refuse(self, connection: ClientConnection, reason: str) -> None:
-        """End a connection, for a reason that the operator should know."""
-        self.warn(f"closing the connection from {connection.info.client_host}: {reason}")
+    def refuse(self, connection: ClientConnection, reason: str, kind: str = "") -> None:
+        """End a connection, for a reason that the operator should know; of one kind, at most once a second."""
+        text = f"closing the connection from {connection.info.client_host}: {reason}"
+        self._refusals.say(kind or reason, text, self.now)
         connection.end()
 
     def _load(self, api_key: int, version: int) -> ServedApi:

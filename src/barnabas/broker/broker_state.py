@@ -38,7 +38,8 @@ class BrokerState:
     - `transaction_coordinator`: transactional ids and their transactions;
     - `purgatory`: requests that wait;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
-    - `advertised`: listener name → (host, port) as told to clients.
+    - `advertised`: listener name → (host, port) as told to clients;
+    - `unsent_bytes`: of responses that clients are too slow to take.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class BrokerState:
         "random",
         "replica_manager",
         "topic_admin",
+        "unsent_bytes",
     )
 
     config: BrokerConfig
@@ -88,6 +90,7 @@ class BrokerState:
         self._transaction_verification: TransactionVerification | None = None
         self._producer_ids: Iterator[int] = iter(())
         self.advertised: dict[str, tuple[str, int]] = {}
+        self.unsent_bytes = 0
 
     @property
     def config_admin(self) -> ConfigAdmin:

@@ -25,18 +25,21 @@ class ClientConnection:
 
     Like Kafka, it works on one request at a time: while one is parked, or while the client does not read its
     responses, the following ones stay in the buffer, and once that is full the socket is not read (`wants_input`).
-    `write(buffers)`, `close()` and `resume_reading()` act on the socket, for whoever owns it; the owner stops reading
-    when `wants_input` is False and says so in `reading_paused`.
+    `write(buffers)`, `close()`, `abort()` and `resume_reading()` act on the socket, for whoever owns it; the owner
+    stops reading when `wants_input` is False and says so in `reading_paused`. `close()` lets what was written go out
+    first, `abort()` does not.
     """
 
     __slots__ = (
         "_busy",
         "_core",
+        "_held",
         "_muted",
         "_output",
         "_output_blocked",
         "_output_size",
         "_parked",
+        "abort",
         "buffer",
         "close",
         "closed",
@@ -54,11 +57,13 @@ class ClientConnection:
         write: Callable[[Buffers], None],
         close: Callable[[], None],
         resume_reading: Callable[[], None],
+        abort: Callable[[], None],
         max_request_size: int,
         now: float,
     ):
         self._core = core
         self._busy = False
+        self._held = 0
         self._muted = 0
         self._output: list[bytes | bytearray | memoryview] = []
         self._output_blocked = False
@@ -68,10 +73,11 @@ class ClientConnection:
         self.write = write
         self.close = close
         self.resume_reading = resume_reading
+        self.abort = abort
         self.reading_paused = False
         self.closed = False
         self.last_used = now
-        self.buffer = RequestBuffer(max_request_size)
+        self.buffer = RequestBuffer(max_request_size, core.spare_buffers)
 
     @property
     def wants_input(self) -> bool:
@@ -80,8 +86,8 @@ class ClientConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way."""
-        return self._parked is None and not self._output_blocked and not self._muted
+        """Whether nothing is under way here; a client that does not take its responses is idle, too."""
+        return self._parked is None and not self._muted
 
     def received(self, count: int, now: float, now_ms: int) -> None:
         """`count` bytes were put into `buffer.space()`."""
@@ -122,19 +128,26 @@ class ClientConnection:
         self.write(output)
 
     def end(self) -> None:
-        """Close the socket, after the responses that were given so far."""
+        """Close the socket, after the responses that were given so far, unless the client does not take them."""
         if self._output:
             self._flush()
-        self.closed = True
-        self.close()
+        if self._output_blocked or self.closed:
+            self.closed = True
+            self.abort()
+        else:
+            self.closed = True
+            self.close()
 
-    def output_blocked(self) -> None:
-        """The client reads its responses too slowly: no more requests are worked on."""
+    def output_blocked(self, held: int) -> None:
+        """The client reads its responses too slowly, `held` bytes wait: no more requests are worked on."""
         self._output_blocked = True
+        self._hold(held)
 
     def output_resumed(self, now: float, now_ms: int) -> None:
         """The client has caught up."""
         self._output_blocked = False
+        self._hold(0)
+        self.last_used = now
         self._core.now, self._core.now_ms = now, now_ms
         if self._parked is None:
             self._work()
@@ -142,9 +155,14 @@ class ClientConnection:
     def lost(self) -> None:
         """The socket is gone; what is parked is given up."""
         self.closed = True
+        self._hold(0)
         parked, self._parked = self._parked, None
         if parked is not None:
             self._core.state.purgatory.cancel(parked)
+
+    def _hold(self, size: int) -> None:
+        self._core.state.unsent_bytes += size - self._held
+        self._held = size
 
     def mute(self) -> None:
         """Work on no more requests until `unmute`; each call needs its own (KIP-219)."""
@@ -183,11 +201,13 @@ class ClientConnection:
                     break
                 core.handle_frame(self, frame)
         except InvalidRequestError as problem:
-            core.refuse(self, str(problem))
+            core.refuse(self, str(problem), "size")
         finally:
             self._busy = False
             if self._output:
                 self._flush()
+        # A parked request may still use its frame no more than any other: what it keeps is a copy.
+        buffer.release()
         if self.reading_paused and self.wants_input and not self.closed:
             self.reading_paused = False
             self.resume_reading()

@@ -21,6 +21,7 @@ _LOG_MANAGER_SETTINGS = (
     "log.flush.offset.checkpoint.interval.ms",
     "log.flush.start.offset.checkpoint.interval.ms",
     "log.retention.check.interval.ms",
+    "producer.id.expiration.ms",
 )
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 

@@ -23,12 +23,16 @@ class Refusal(NamedTuple):
 
 
 class ConnectionQuotas:
-    """Counts the connections of one broker. The limits are read each time: they may change while it runs."""
+    """Counts the connections of one broker. The limits are read each time: they may change while it runs.
 
-    __slots__ = ("_config", "_overrides", "_overrides_text", "_per_address", "_quotas", "_rates", "count")
+    `most` is how many the process can have, whatever the settings say.
+    """
 
-    def __init__(self, config: Config, quotas: ClientQuotas):
+    __slots__ = ("_config", "_most", "_overrides", "_overrides_text", "_per_address", "_quotas", "_rates", "count")
+
+    def __init__(self, config: Config, quotas: ClientQuotas, most: int = 2**31 - 1):
         self._config = config
+        self._most = most
         self._quotas = quotas
         self._per_address: dict[str, int] = {}
         self._rates: dict[str, Rate] = {}
@@ -43,6 +47,8 @@ class ConnectionQuotas:
             return Refusal("max.connections.per.ip is reached", 0.0)
         if self.count >= self._config.get_int("max.connections"):
             return Refusal("max.connections is reached", 0.0)
+        if self.count >= self._most:
+            return Refusal(f"this process may have no more than {self._most} connections (see ulimit -n)", 0.0)
         if self._quotas.enabled:
             wait = self._count_new(address, now)
             if wait > 0:

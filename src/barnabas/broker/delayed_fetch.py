@@ -54,14 +54,14 @@ class Fetched:
         self.urgent = False
 
 
-def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limits: FetchLimits) -> Fetched:
-    """Read every target, until `max_bytes` are there.
+def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limits: FetchLimits, room: int) -> Fetched:
+    """Read every target, until `max_bytes` are there, or `room` bytes.
 
     The first batch of the first partition that has any is read even if it is larger than all limits: else a consumer
     could never get past it (KIP-74).
     """
     fetched = Fetched()
-    left = limits.max_bytes
+    left = min(limits.max_bytes, room)
     for target in targets:
         try:
             read = _read(manager, target, left, limits.isolation, min_one_message=fetched.size == 0)
@@ -125,20 +125,20 @@ class DelayedFetch(DelayedOperation):
     cost it little; it reads once, for the answer.
     """
 
-    __slots__ = ("_available", "_finish", "_limits", "_manager", "_seen", "_targets", "_woken")
+    __slots__ = ("_available", "_finish", "_limits", "_read", "_seen", "_targets", "_woken")
 
     def __init__(
         self,
-        manager: ReplicaManager,
         targets: Collection[FetchTarget],
         limits: FetchLimits,
         available: int,
         deadline: float,
+        read: Callable[[], Fetched],
         finish: Callable[[Fetched, float], FetchResponse],
     ):
         seen = {target.partition: target.partition.appended for target in targets if target.partition is not None}
         super().__init__(deadline, tuple(seen))
-        self._manager = manager
+        self._read = read
         self._targets = targets
         self._limits = limits
         self._available = available
@@ -174,4 +174,4 @@ class DelayedFetch(DelayedOperation):
 
     def on_expiration(self, now: float) -> FetchResponse:
         """Whatever there is now."""
-        return self._finish(read_targets(self._manager, self._targets, self._limits), now)
+        return self._finish(self._read(), now)

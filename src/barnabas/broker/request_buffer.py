@@ -4,45 +4,65 @@ from __future__ import annotations
 
 from barnabas.errors import InvalidRequestError
 
-#: Requests up to this size share one buffer per connection; a larger one gets a buffer of its own, of its size.
+#: Requests up to this size share one buffer per connection; a larger one gets a buffer of its own.
 SHARED_BUFFER_SIZE = 64 * 1024
+#: The buffer of a large request is at most so many times as large as what has come of it: a size is only a claim.
+_GROWTH = 4
+#: ... unless the connection has already sent a request as large, up to this size; then it is allocated at once.
+_MAX_TRUST = 4 << 20
+#: So many buffers of connections that have nothing in them are kept for others.
+_MAX_SPARE = 64
 
 
 class RequestBuffer:
     """Bytes come in through `space()` and `filled(n)`; frames go out through `next_frame()`.
 
     A frame is a writable view without its size field. It is valid until `space()` is called again: who wants to keep
-    any of it makes a copy. While nobody takes frames, `has_space` becomes False: then stop reading.
+    any of it makes a copy. While nobody takes frames, `has_space` becomes False: then stop reading. A connection with
+    nothing in its buffer gives it to `spare` with `release()`, so that idle ones cost next to nothing.
     """
 
-    __slots__ = ("_end", "_large", "_large_end", "_max_size", "_start", "_view")
+    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_max_size", "_spare", "_start", "_trust", "_view")
 
-    def __init__(self, max_size: int):
+    def __init__(self, max_size: int, spare: list[memoryview] | None = None):
         self._max_size = max_size
-        self._view = memoryview(bytearray(SHARED_BUFFER_SIZE))
+        self._spare = [] if spare is None else spare
+        self._view: memoryview | None = None
         self._start = 0
         self._end = 0
         self._large: memoryview | None = None
         self._large_end = 0
+        self._large_size = 0
+        self._trust = 0
+
+    @property
+    def memory(self) -> int:
+        """The bytes it holds."""
+        return (len(self._view) if self._view is not None else 0) + (len(self._large) if self._large is not None else 0)
 
     @property
     def has_space(self) -> bool:
         """Whether more bytes can be taken in before a frame is taken out."""
         if self._large is not None:
-            return self._large_end < len(self._large)
+            return self._large_end < self._large_size
         return self._start > 0 or self._end < SHARED_BUFFER_SIZE
 
     def space(self) -> memoryview:
         """Where to put the next bytes; never empty as long as `has_space`."""
         if self._large is not None:
+            if self._large_end == len(self._large):
+                self._grow(self._large)
             return self._large[self._large_end :]
+        view = self._view
+        if view is None:
+            view = self._view = self._spare.pop() if self._spare else memoryview(bytearray(SHARED_BUFFER_SIZE))
         if self._start == self._end:
             self._start = self._end = 0
         elif self._start > 0 and SHARED_BUFFER_SIZE - self._end < SHARED_BUFFER_SIZE // 2:
-            rest = bytes(self._view[self._start : self._end])
-            self._view[: len(rest)] = rest
+            rest = bytes(view[self._start : self._end])
+            view[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
-        return self._view[self._end :]
+        return view[self._end :]
 
     def filled(self, count: int) -> None:
         """The first `count` bytes of `space()` now hold data."""
@@ -51,25 +71,35 @@ class RequestBuffer:
         else:
             self._end += count
 
+    def release(self) -> None:
+        """Give the shared buffer away if nothing is in it; no frame may be in use."""
+        if self._start == self._end and self._view is not None:
+            if len(self._spare) < _MAX_SPARE:
+                self._spare.append(self._view)
+            self._view = None
+            self._start = self._end = 0
+
     def next_frame(self) -> memoryview | None:
         """The next whole frame, if there is one. Raises InvalidRequestError for an impossible size."""
         large = self._large
         if large is not None:
-            if self._large_end < len(large):
+            if self._large_end < self._large_size:
                 return None
             self._large = None
+            self._trust = min(max(self._trust, self._large_size), _MAX_TRUST)
             return large
         start = self._start
         available = self._end - start - 4
-        if available < 0:
+        view = self._view
+        if available < 0 or view is None:
             return None
-        size = int.from_bytes(self._view[start : start + 4], "big", signed=True)
+        size = int.from_bytes(view[start : start + 4], "big", signed=True)
         if size <= available and size >= 0:
             self._start = start + 4 + size
-            return self._view[start + 4 : start + 4 + size]
+            return view[start + 4 : start + 4 + size]
         self._check(size)
         if size > SHARED_BUFFER_SIZE - 4:
-            self._begin_large(size, available)
+            self._begin_large(view, size, available)
         return None
 
     def _check(self, size: int) -> None:
@@ -80,8 +110,14 @@ class RequestBuffer:
                 f"a request of {size} bytes is larger than socket.request.max.bytes={self._max_size}"
             )
 
-    def _begin_large(self, size: int, available: int) -> None:
-        self._large = memoryview(bytearray(size))
-        self._large[:available] = self._view[self._start + 4 : self._end]
+    def _begin_large(self, view: memoryview, size: int, available: int) -> None:
+        room = max(self._trust, _GROWTH * SHARED_BUFFER_SIZE)
+        self._large = memoryview(bytearray(min(size, room)))
+        self._large[:available] = view[self._start + 4 : self._end]
         self._large_end = available
+        self._large_size = size
         self._start = self._end = 0
+
+    def _grow(self, full: memoryview) -> None:
+        self._large = memoryview(bytearray(min(self._large_size, _GROWTH * len(full))))
+        self._large[: len(full)] = full

@@ -16,7 +16,7 @@ from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.request_log import RequestLog
-from barnabas.broker.server import BrokerServer, bind, epoch_ms
+from barnabas.broker.server import BrokerServer, bind, epoch_ms, raise_descriptor_limit
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ class BrokerRunner:
 
     def run(self) -> None:
         """Start, serve, stop. Raises BrokerStartError."""
+        if self._signals:
+            # The process is the broker's own.
+            raise_descriptor_limit()
         try:
             self._loop.run_until_complete(self._serve())
         finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.connection_quotas import ConnectionQuotas
 from barnabas.broker.purgatory import INFINITY
+from barnabas.broker.repeated_warnings import RepeatedWarnings
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_core import BrokerCore
@@ -22,8 +23,8 @@ OUTPUT_HIGH_WATER = 256 * 1024
 _SMALL = 32 * 1024
 #: How long a stopping broker waits for clients to take what was written to them, in seconds.
 DRAIN_SECONDS = 2.0
-#: Refused connections of one kind are reported at most so often, in seconds.
-_SAY_AGAIN = 1.0
+#: Descriptors that are neither for files of the log nor for connections: the process's own, the metadata.
+_OTHER_DESCRIPTORS = 32
 
 
 def epoch_ms() -> int:
@@ -38,8 +39,8 @@ class BrokerServer:
         self.core = core
         core.timer = time.perf_counter
         self._loop = asyncio.get_running_loop()
-        self._quotas = ConnectionQuotas(core.state.config, core.state.client_quotas)
-        self._refused: dict[str, tuple[float, int]] = {}
+        self._quotas = ConnectionQuotas(core.state.config, core.state.client_quotas, connection_descriptors())
+        self._refused = RepeatedWarnings(core.warn)
         self._protocols: set[_ConnectionProtocol] = set()
         self._servers: list[asyncio.Server] = []
         self._settling = False
@@ -88,7 +89,9 @@ class BrokerServer:
         if refusal is None:
             self._protocols.add(protocol)
             return True
-        self._report(host, refusal.reason)
+        # A client that tries again and again must not fill the log.
+        reason = refusal.reason
+        self._refused.say(reason, f"refusing a connection from {host}: {reason}", time.monotonic())
         if refusal.delay > 0:
             # Kafka, too, lets such a client wait for the end of its connection.
             self._loop.call_later(refusal.delay, protocol.abort)
@@ -100,17 +103,6 @@ class BrokerServer:
         """An admitted connection is over."""
         self._protocols.discard(protocol)
         self._quotas.release(host)
-
-    def _report(self, host: str, reason: str) -> None:
-        # A client that tries again and again must not fill the log.
-        said_at, unsaid = self._refused.get(reason, (0.0, 0))
-        now = time.monotonic()
-        if now - said_at < _SAY_AGAIN:
-            self._refused[reason] = said_at, unsaid + 1
-            return
-        self._refused[reason] = now, 0
-        more = f" ({unsaid} more since the last time)" if unsaid else ""
-        self.core.warn(f"refusing a connection from {host}: {reason}{more}")
 
     def _settle(self) -> None:
         self._settling = False
@@ -143,7 +135,10 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._transport = transport = cast("asyncio.Transport", transport)
         self._write = transport.write
         # asyncio does so only for sockets that were made with the protocol's number, which these are not.
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A client that vanished while its request was parked is found out by the system.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         peer = transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
         if not self._server.admit(self, host):
@@ -159,6 +154,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             transport.close,
             transport.resume_reading,
             peer[1] if peer else 0,
+            transport.abort,
         )
         self._server.keep_time()
 
@@ -177,7 +173,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         if self._connection is not None:
-            self._connection.output_blocked()
+            self._connection.output_blocked(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         if self._connection is not None:
@@ -214,6 +210,27 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """End the connection now."""
         self._transport.abort()
+
+
+def connection_descriptors() -> int:
+    """How many connections this process may have: half of its descriptors are for the log's files."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2**31 - 1 if limit == resource.RLIM_INFINITY else max(limit - limit // 2 - _OTHER_DESCRIPTORS, 1)
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files and sockets as the system allows it, as Java does for Apache Kafka."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (ValueError, OSError):
+            # Some systems allow less than they say; what there was has to do.
+            return
 
 
 def bind(listener: Listener) -> socket.socket:

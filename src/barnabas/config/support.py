@@ -81,7 +81,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         quota.window.size.seconds
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-        offsets.topic.num.partitions offsets.topic.segment.bytes process.roles socket.request.max.bytes
+        offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
+        socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes

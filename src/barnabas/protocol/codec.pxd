@@ -42,7 +42,7 @@ cdef class Decoder:
     cdef object source
     cdef const uint8_t[::1] view
     cdef const uint8_t *data
-    cdef Py_ssize_t position, end
+    cdef Py_ssize_t position, end, room
 
     cdef object _read_struct(self, Plan plan)
     cdef object _read_value(self, Field field)
@@ -54,6 +54,7 @@ cdef class Decoder:
     cdef list _read_structs(self, Plan plan, Py_ssize_t count)
     cdef list _read_int32s(self, Py_ssize_t count)
     cdef object _read_tags(self, Plan plan, object instance)
+    cdef int _take_room(self, Py_ssize_t count, Py_ssize_t start) except -1
     cdef int _need(self, Py_ssize_t size) except -1
     cdef long long _read_unsigned_varint(self) except -1
     cdef Py_ssize_t _read_length(self, Field field) except -2

@@ -228,10 +228,19 @@ def check_absent(plan: Plan, instance: Any) -> int:
     return 0
 
 
-class Decoder:
-    """Reads one buffer. Nothing is allocated that the bytes at hand do not justify."""
+#: An object takes a hundred times as much memory as the byte or two that announce an element, and more time: so many
+#: elements are what a broker takes in one message, in all its arrays together.
+MAX_ELEMENTS = 1 << 18
+_ANY_NUMBER = 0x7FFFFFFF
 
-    def __init__(self, data: Buffer, start: int, end: int) -> None:
+
+class Decoder:
+    """Reads one buffer. Nothing is allocated that the bytes at hand do not justify.
+
+    `max_elements` is how many elements all arrays together may have, unknown tagged fields included.
+    """
+
+    def __init__(self, data: Buffer, start: int, end: int, max_elements: int = _ANY_NUMBER) -> None:
         view = memoryview(data)
         if view.ndim != 1 or view.itemsize != 1 or view.format != "B":
             view = view.cast("B")
@@ -240,6 +249,7 @@ class Decoder:
         self.data = pointer(self.view)
         self.position = start
         self.end = len(view) if end < 0 else end
+        self.room = max_elements
 
     def message(self, plan: Plan) -> Any:
         """Read one message; `ProtocolError` with the field's path and the offset when the bytes are malformed."""
@@ -363,6 +373,7 @@ class Decoder:
             raise FieldError(
                 f"{count} elements of at least {element.min_size} bytes cannot fit into {left} bytes", start
             )
+        self._take_room(count, start)
         if element.kind == STRUCT:
             return self._read_structs(element.plan, count)
         if element.kind == INT32:
@@ -405,6 +416,7 @@ class Decoder:
             start: cython.Py_ssize_t = self.position
             found = plan.by_tag.get(tag)
             if found is None:
+                self._take_room(1, start)
                 unknown[tag] = octets(self.data, start, size)
                 self.position = start + size
                 continue
@@ -421,6 +433,12 @@ class Decoder:
         if unknown:
             set_slot(instance, plan.tags_slot, unknown)
         return None
+
+    def _take_room(self, count: cython.Py_ssize_t, start: cython.Py_ssize_t) -> int:
+        if count > self.room:
+            raise FieldError(f"{count} elements are more than the {self.room} that the message may still have", start)
+        self.room -= count
+        return 0
 
     def _need(self, size: cython.Py_ssize_t) -> int:
         if size > self.end - self.position:

@@ -8,7 +8,7 @@ from typing import Any
 from barnabas.broker.groups.consumer_group_member import Partitions
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.errors import ProtocolError
-from barnabas.protocol.codec import Decoder
+from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.plan import plan_of
@@ -64,4 +64,4 @@ def by_topic_id(topics: list[Any], image: TopicImage) -> Partitions:
 
 def _read(kind: Any, data: bytes) -> Any:
     # A newer version only adds fields at the end.
-    return Decoder(data, 2, -1).message(plan_of(kind, min(version_of(data), _HIGHEST)))
+    return Decoder(data, 2, -1, MAX_ELEMENTS).message(plan_of(kind, min(version_of(data), _HIGHEST)))

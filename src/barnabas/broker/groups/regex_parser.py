@@ -1,4 +1,4 @@
-"""Reads regular expressions in RE2's syntax into a tree, for names of topics only."""
+"""Reads regular expressions in RE2's syntax into a tree, for names of which all characters are known."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import string
 #: What names of topics are made of.
 ALPHABET = frozenset(string.ascii_letters + string.digits + "._-")
 
-_WORD = ALPHABET & frozenset(string.ascii_letters + string.digits + "_")
+_WORD = frozenset(string.ascii_letters + string.digits + "_")
 _DIGITS = frozenset(string.digits)
-_PERL = {"d": _DIGITS, "w": _WORD, "s": frozenset[str]()}
+_ASCII = frozenset(map(chr, range(128)))
+_GRAPH = frozenset(string.ascii_letters + string.digits + string.punctuation)
+_PERL = {"d": _DIGITS, "w": _WORD, "s": frozenset("\t\n\f\r ")}
 _POSIX = {
     "alnum": frozenset(string.ascii_letters + string.digits),
     "alpha": frozenset(string.ascii_letters),
-    "ascii": ALPHABET,
-    "blank": frozenset[str](),
-    "cntrl": frozenset[str](),
+    "ascii": _ASCII,
+    "blank": frozenset("\t "),
+    "cntrl": _ASCII - _GRAPH - {" "},
     "digit": _DIGITS,
-    "graph": ALPHABET,
+    "graph": _GRAPH,
     "lower": frozenset(string.ascii_lowercase),
-    "print": ALPHABET,
-    "punct": frozenset("._-"),
-    "space": frozenset[str](),
+    "print": _GRAPH | {" "},
+    "punct": frozenset(string.punctuation),
+    "space": frozenset(string.whitespace),
     "upper": frozenset(string.ascii_uppercase),
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
@@ -62,11 +64,11 @@ class Node:
         self.high = high
 
 
-def parse(expression: str) -> Node:
-    """The tree of an expression. Raises RegexSyntaxError."""
+def parse(expression: str, alphabet: frozenset[str] = ALPHABET) -> Node:
+    """The tree of an expression for names that are made of `alphabet`. Raises RegexSyntaxError."""
     if len(expression) > _MAX_LENGTH:
         raise RegexSyntaxError(f"it has {len(expression)} characters, more than {_MAX_LENGTH}")
-    parser = _Parser(expression)
+    parser = _Parser(expression, alphabet)
     node = parser.choice(0)
     if not parser.at_end:
         raise parser.error("unexpected )")
@@ -74,7 +76,8 @@ def parse(expression: str) -> Node:
 
 
 class _Parser:
-    def __init__(self, text: str):
+    def __init__(self, text: str, alphabet: frozenset[str]):
+        self.alphabet = alphabet
         self.text = text
         self.position = 0
         self.ignores_case = False
@@ -140,7 +143,7 @@ class _Parser:
         if character == "\\":
             return self.escape()
         if character == ".":
-            return Node("chars", characters=ALPHABET)
+            return Node("chars", characters=self.alphabet)
         if character in "^$":
             return Node("start" if character == "^" else "end")
         if character in "*+?":
@@ -222,7 +225,7 @@ class _Parser:
     def cased(self, characters: frozenset[str]) -> frozenset[str]:
         if self.ignores_case:
             characters = characters.union(*((character.lower(), character.upper()) for character in characters))
-        return characters & ALPHABET
+        return characters & self.alphabet
 
     def escape(self) -> Node:
         character = self.next()
@@ -231,7 +234,7 @@ class _Parser:
         if character == "z":
             return Node("end")
         if character.lower() in _PERL:
-            return Node("chars", characters=_perl(character))
+            return Node("chars", characters=self.perl(character))
         return self.literal(self.escaped(character))
 
     def escaped(self, character: str) -> str:
@@ -268,7 +271,7 @@ class _Parser:
             first = False
             found |= self.class_item()
         found = self.cased(found)
-        return ALPHABET - found if negated else found
+        return self.alphabet - found if negated else found
 
     def class_item(self) -> frozenset[str]:
         if self.take("[:"):
@@ -277,12 +280,12 @@ class _Parser:
             if not closed or characters is None:
                 raise self.error("there is no such class of characters")
             self.position += len(name) + 2
-            return ALPHABET - characters if name.startswith("^") else characters
+            return self.alphabet - characters if name.startswith("^") else characters & self.alphabet
         low = self.next()
         if low == "\\":
             low = self.next()
             if low.lower() in _PERL:
-                return _perl(low)
+                return self.perl(low)
             low = self.escaped(low)
         if not self.peek("-") or self.peek("-]"):
             return frozenset(low)
@@ -292,9 +295,8 @@ class _Parser:
             high = self.escaped(self.next())
         if high < low:
             raise self.error(f"{low}-{high} is no range")
-        return frozenset(character for character in ALPHABET if low <= character <= high)
+        return frozenset(character for character in self.alphabet if low <= character <= high)
 
-
-def _perl(character: str) -> frozenset[str]:
-    characters = _PERL[character.lower()]
-    return ALPHABET - characters if character.isupper() else characters
+    def perl(self, character: str) -> frozenset[str]:
+        characters = _PERL[character.lower()]
+        return self.alphabet - characters if character.isupper() else characters & self.alphabet

@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression (KIP-848): RE2's syntax, matched against whole topic names in linear time.
+"""Regular expressions of clients (KIP-848, KIP-1152): RE2's syntax, matched against whole names in linear time.
 
 Python's `re` would let one client stop the broker with an expression that backtracks without end. This is the textbook
 way instead: a parser, an automaton without backtracking (Thompson), and its deterministic form made as names need it.
@@ -10,11 +10,12 @@ Not known: `\\b`, `\\B`, `\\C` and `\\p{...}`; they are refused. Names of groups
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 from barnabas import errors
 from barnabas.broker.groups.automaton import Automaton, compile_automaton
-from barnabas.broker.groups.regex_parser import RegexSyntaxError, parse
+from barnabas.broker.groups.regex_parser import ALPHABET, RegexSyntaxError, parse
 from barnabas.broker.groups.topic_image import TopicImage
 
 
@@ -27,6 +28,16 @@ def matching_topics(expression: str, image: TopicImage) -> frozenset[str]:
     """The topics whose whole names match. Raises InvalidRegularExpressionError."""
     automaton = _compiled(expression)
     return frozenset(topic.name for topic in image.topics() if automaton.matches(topic.name))
+
+
+def matching_names(expression: str, names: Collection[str]) -> frozenset[str]:
+    """Those of any names, not only topics', that match as a whole. Raises InvalidRegularExpressionError."""
+    alphabet = ALPHABET.union(*names)
+    try:
+        automaton = compile_automaton(parse(expression, alphabet))
+    except RegexSyntaxError as problem:
+        raise errors.InvalidRegularExpressionError(f"{expression!r} is not a regular expression: {problem}.") from None
+    return frozenset(filter(automaton.matches, names))
 
 
 @lru_cache(maxsize=256)

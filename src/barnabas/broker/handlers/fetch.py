@@ -18,6 +18,7 @@ from barnabas.broker.fetch_session import (
     FetchTarget,
 )
 from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.messages.fetch_response import (
     AbortedTransaction,
     EpochEndOffset,
@@ -40,6 +41,10 @@ _SESSIONS_FROM = 7
 #: About what a partition takes in a response beside its records, in bytes.
 _PARTITION_OVERHEAD = 50
 _TOPIC_IDS_FROM = 13
+#: Clients that do not take what they fetched may make the broker hold about so much. Beyond that a fetch still brings
+#: so much, a partition's usual share, so that the others do not suffer.
+_MOST_UNSENT = 64 << 20
+_LEAST_ROOM = 1 << 20
 
 
 def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedFetch:
@@ -68,11 +73,17 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         max_bytes,
         READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED,
     )
-    fetched = read_targets(broker.replica_manager, targets.values(), limits)
+    asked = list(targets.values())
+
+    def read() -> Fetched:
+        room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
+        return read_targets(broker.replica_manager, asked, limits, room)
+
+    fetched = read()
     if fetched.size >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
         return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000
-    return DelayedFetch(broker.replica_manager, list(targets.values()), limits, fetched.size, deadline, finish)
+    return DelayedFetch(asked, limits, fetched.size, deadline, read, finish)
 
 
 def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched, now: float) -> bool:
@@ -103,6 +114,9 @@ def _take_up(
     session = cache.use(request.session_id, request.session_epoch, by_id, context.now)
     _forget(session.targets, request, by_id)
     _merge(session.targets, request, by_id)
+    if len(session.targets) > MAX_ELEMENTS:
+        cache.remove(session.id)
+        raise errors.FetchSessionIdNotFoundError(f"Fetch session {session.id} has more than {MAX_ELEMENTS} partitions.")
     if not session.targets:
         cache.remove(session.id)
         return None, session.targets

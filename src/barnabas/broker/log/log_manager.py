@@ -35,6 +35,7 @@ from barnabas.broker.log.log_file_utils import (
     parse_directory_name,
 )
 from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError, KafkaStorageError, NotLeaderOrFollowerError
@@ -82,7 +83,11 @@ class LogManager:
         self.had_clean_shutdown = False
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         """The logs that are open."""
-        self.unopened = UnopenedLogs(self.filesystem, lambda topic: self._log_config(self._topic_settings(topic)))
+        self.unopened = UnopenedLogs(
+            self.filesystem,
+            lambda topic: self._log_config(self._topic_settings(topic)),
+            lambda: self._producer_expiration_ms,
+        )
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
         self.on_all_opened: Callable[[], None] = lambda: None
@@ -286,7 +291,14 @@ class LogManager:
             self.filesystem.make_directory(directory)
             if topic_id is not None:
                 write_partition_metadata(self.filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
-            log = LogLoader(self.filesystem, directory, topic_partition, log_config, clean=True).load()
+            log = LogLoader(
+                self.filesystem,
+                directory,
+                topic_partition,
+                log_config,
+                clean=True,
+                producer_id_expiration_ms=self._producer_expiration_ms,
+            ).load()
         except OSError as error:
             raise KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}") from error
         if log.log_end_offset:
@@ -299,6 +311,7 @@ class LogManager:
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
+        log.producer_state.expiration_ms = self._producer_expiration_ms
         self.logs[log.topic_partition] = log
 
     def update_topic_config(self, topic: str, settings: Settings) -> None:
@@ -326,6 +339,11 @@ class LogManager:
             raise
         for log in self.logs.values():
             log.update_config(configs[log.topic_partition.topic])
+            log.producer_state.expiration_ms = self._producer_expiration_ms
+
+    @property
+    def _producer_expiration_ms(self) -> int:
+        return int(str(self.config.get("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS)))
 
     @property
     def absolute_directory(self) -> str:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 SNAPSHOT_VERSION = 1
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
+#: A log remembers at most so many producers. Beyond that the half that wrote longest ago is forgotten early, but for
+#: those with open transactions: their next batches are taken, only a repetition is no longer recognised.
+MAX_PRODUCERS = 100_000
 _HEADER = Struct(">hI")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
@@ -129,6 +132,8 @@ class ProducerStateManager:
         updated = info.updated
         current = self.producers.get(updated.producer_id)
         if current is None:
+            if len(self.producers) >= MAX_PRODUCERS:
+                self._forget_older_half()
             self.producers[updated.producer_id] = updated
         else:
             current.update(updated)
@@ -194,6 +199,12 @@ class ProducerStateManager:
         expired = [producer_id for producer_id, entry in self.producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
+
+    def _forget_older_half(self) -> None:
+        idle = [entry for entry in self.producers.values() if entry.current_txn_first_offset == NO_OFFSET]
+        idle.sort(key=lambda entry: entry.last_timestamp)
+        for entry in idle[: len(idle) // 2 + 1]:
+            del self.producers[entry.producer_id]
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= self.expiration_ms

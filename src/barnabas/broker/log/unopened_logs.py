@@ -44,16 +44,20 @@ class LoadProgress:
 class UnopenedLogs:
     """What remains to be opened, those with the coordinators' records first.
 
-    `config_of(topic)` gives a log's settings when it is opened. `on_progress` is called after every log and for every
+    `config_of(topic)` gives a log's settings when it is opened, `expiration_ms()` the time after which its producers are
+    forgotten. `on_progress` is called after every log and for every
     few megabytes that are read.
     """
 
-    def __init__(self, filesystem: FileSystem, config_of: Callable[[str], LogConfig]) -> None:
+    def __init__(
+        self, filesystem: FileSystem, config_of: Callable[[str], LogConfig], expiration_ms: Callable[[], int]
+    ) -> None:
         self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
         self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
         """What could not be opened, and why; it stays so until the broker is started again."""
         self._filesystem = filesystem
         self._config_of = config_of
+        self._expiration_ms = expiration_ms
         self._waiting: dict[TopicPartition, UnopenedLog] = {}
         self._under_way: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
         self._progress = LoadProgress(0)
@@ -139,6 +143,7 @@ class UnopenedLogs:
                 clean=log.clean,
                 recovery_point=log.recovery_point or 0,
                 log_start_offset=log.log_start_offset or 0,
+                producer_id_expiration_ms=self._expiration_ms(),
             )
             found = self._under_way[name] = loader, loader.steps(now_ms)
         return found[1]
