@@ -44,9 +44,8 @@ class LoadProgress:
 class UnopenedLogs:
     """What remains to be opened, those with the coordinators' records first.
 
-    `config_of(topic)` gives a log's settings when it is opened, `expiration_ms()` the time after which its producers are
-    forgotten. `on_progress` is called after every log and for every
-    few megabytes that are read.
+    `config_of(topic)` gives a log's settings when it is opened, `expiration_ms()` how long its producers are
+    remembered. `on_progress` is called after every log and for every few megabytes that are read.
     """
 
     def __init__(
