@@ -17,6 +17,11 @@ from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.consumer_parts import Environment
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -52,6 +57,11 @@ TICK = 0.01
 NODE = (0, "broker", 9092)
 
 
+def topic_id(name: str) -> bytes:
+    """The id of a topic of this cluster."""
+    return name.encode().ljust(16, b"\1")[:16]
+
+
 class VirtualSelector(FakeSelector):
     """A selector that lets the whole environment live while it waits."""
 
@@ -85,7 +95,8 @@ class VirtualSelector(FakeSelector):
 class ScriptedCluster(Environment):
     """Topics, committed offsets and one group, and what was asked of them.
 
-    `errors[ApiKey.X]` holds error codes for the next requests of that kind; `hold[ApiKey.X]` leaves them unanswered.
+    `errors[ApiKey.X]` holds error codes for the next requests of that kind; requests in `hold` are left unanswered,
+    and the broker does not know those in `lacks`.
     """
 
     def __init__(self) -> None:
@@ -102,9 +113,14 @@ class ScriptedCluster(Environment):
         self.requests: list[tuple[ApiKey, Any, float]] = []
         self.errors: dict[int, deque[int]] = {}
         self.hold: set[int] = set()
+        self.lacks: set[int] = set()
         self.generation = 0
         self.member_ids = map("member-{}".format, itertools.count(1))
         self.assign: Callable[[dict[str, bytes]], bytes] | None = None
+        # The consumer protocol: the epoch, and what its one member shall own (everything, when None).
+        self.member_epoch = 0
+        self.wanted: set[TopicPartition] | None = None
+        self._told: set[TopicPartition] | None = None
         self.app_selector: VirtualSelector | None = None
         self.group_selector: VirtualSelector | None = None
         self._core: Any = None
@@ -112,12 +128,13 @@ class ScriptedCluster(Environment):
         self._numbers = itertools.count()
         self._waiting_fetch: tuple[float, Any] | None = None
         self._handlers = {
-            ApiKey.API_VERSIONS: lambda request: all_api_versions(),
+            ApiKey.API_VERSIONS: lambda request: self._api_versions(),
             ApiKey.METADATA: self._metadata,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.JOIN_GROUP: self._join_group,
             ApiKey.SYNC_GROUP: self._sync_group,
             ApiKey.HEARTBEAT: lambda request: HeartbeatResponse(error_code=self._error(ApiKey.HEARTBEAT)),
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._consumer_group_heartbeat,
             ApiKey.LEAVE_GROUP: lambda request: LeaveGroupResponse(error_code=self._error(ApiKey.LEAVE_GROUP)),
             ApiKey.OFFSET_COMMIT: self._offset_commit,
             ApiKey.OFFSET_FETCH: self._offset_fetch,
@@ -175,7 +192,7 @@ class ScriptedCluster(Environment):
     def network_client(self, config: Any, metadata: Any) -> Any:
         """The first is the application's, the second the membership core's."""
         selector = VirtualSelector(self, is_membership=self.app_selector is not None)
-        selector.handlers = {key: self._handler(key) for key in self._handlers}
+        selector.handlers = {key: self._handler(key, selector) for key in self._handlers}
         if self.app_selector is None:
             self.app_selector = selector
         else:
@@ -210,8 +227,12 @@ class ScriptedCluster(Environment):
 
     # --- the broker
 
-    def _handler(self, key: int) -> Callable[[Any], Any]:
+    def _handler(self, key: int, selector: VirtualSelector) -> Callable[[Any], Any]:
         def handle(request: Any) -> Any:
+            if self._waiting_fetch is not None and selector is self.app_selector:
+                # Answers come in the order of the requests, so the fetch that is parked is let go.
+                self._waiting_fetch = None
+                selector.respond(NODE[0], FetchResponse())
             self.requests.append((ApiKey(key), request, self.now))
             return None if key in self.hold else self._handlers[ApiKey(key)](request)
 
@@ -221,8 +242,15 @@ class ScriptedCluster(Environment):
         waiting = self.errors.get(key)
         return waiting.popleft() if waiting else 0
 
+    def _api_versions(self) -> Any:
+        response = all_api_versions()
+        response.api_keys = [entry for entry in response.api_keys if entry.api_key not in self.lacks]
+        return response
+
     def _metadata(self, request: Any) -> Any:
-        wanted = self.topics if request.topics is None else {topic.name for topic in request.topics}
+        names = {topic_id(name): name for name in self.topics}
+        asked = () if request.topics is None else request.topics
+        wanted = {topic.name or names[topic.topic_id] for topic in asked} if request.topics is not None else self.topics
         known = {name: count for name, count in self.topics.items() if name in wanted}
         missing = {name: 3 for name in wanted if name not in self.topics}
         return metadata_response([NODE], known, leader_epoch=self.leader_epoch, errors=missing)
@@ -261,6 +289,28 @@ class ScriptedCluster(Environment):
         assignment = given[request.member_id] if self.assign is None else self.assign(given)
         return SyncGroupResponse(
             protocol_type="consumer", protocol_name=request.protocol_name, assignment=bytes(assignment)
+        )
+
+    def _consumer_group_heartbeat(self, request: Any) -> Any:
+        """Member's epoch and target; a change of `wanted` comes with the next heartbeat and makes a new epoch."""
+        error = self._error(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        if error or request.member_epoch < 0:
+            return ConsumerGroupHeartbeatResponse(error_code=error, member_epoch=request.member_epoch)
+        everything = {TopicPartition(name, number) for name, count in self.topics.items() for number in range(count)}
+        target = everything if self.wanted is None else self.wanted
+        assignment = None
+        if target != self._told or request.member_epoch == 0:
+            self.member_epoch += 1
+            self._told = set(target)
+            numbers: dict[str, list[int]] = {}
+            for topic, number in sorted(target):
+                numbers.setdefault(topic, []).append(number)
+            assignment = Assignment([TopicPartitions(topic_id(name), found) for name, found in numbers.items()])
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=self.member_epoch,
+            heartbeat_interval_ms=5_000,
+            assignment=assignment,
         )
 
     def _offset_commit(self, request: Any) -> Any:
@@ -349,7 +399,7 @@ class ScriptedCluster(Environment):
             self.app_selector.respond(NODE[0], response or FetchResponse())
 
     def _fetched(self, request: Any) -> Any:
-        names = {name.encode().ljust(16, b"\1")[:16]: name for name in self.topics}
+        names = {topic_id(name): name for name in self.topics}
         error = self._error(ApiKey.FETCH)
         topics = []
         for topic in request.topics:

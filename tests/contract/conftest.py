@@ -13,6 +13,13 @@ import pytest
 
 from tools import apache_kafka
 
+#: Old records are kept (some of the tests' are as old as 1970), and members of the consumer protocol hear of their
+#: targets soon.
+SETTINGS = {
+    "log.retention.ms": "-1",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 PEERS = ["barnabas", "apache-kafka"]
 _numbers = itertools.count()
 
@@ -30,13 +37,13 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "barnabas":
         from barnabas import Broker
 
-        with Broker(log_retention_ms=-1) as broker:  # some records of the tests are as old as 1970
+        with Broker(config=SETTINGS) as broker:
             yield broker.bootstrap_servers
     elif request.param == "apache-kafka":
         missing = apache_kafka.why_not()
         if missing:
             pytest.skip(missing)
-        with apache_kafka.ApacheKafka({"log.retention.ms": "-1"}) as kafka:
+        with apache_kafka.ApacheKafka(SETTINGS) as kafka:
             yield kafka.bootstrap_servers
     else:
         yield request.param

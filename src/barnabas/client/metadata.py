@@ -87,6 +87,10 @@ class Metadata:
         """The topics to ask for: None for all. With `only_new`, those that were added since the last request."""
         return None
 
+    def topic_ids_of_interest(self) -> Collection[bytes]:
+        """The topics to ask for by their ids, where there are none to ask for by name."""
+        return ()
+
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
         """Whether a topic in a response is to be kept."""
         return True
@@ -161,6 +165,10 @@ class Metadata:
             )
 
     def _request_for(self, topics: Collection[str] | None) -> MetadataRequest:
+        topic_ids = () if topics is None or topics else self.topic_ids_of_interest()
+        if topic_ids:
+            by_id = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids)]
+            return MetadataRequest(topics=by_id, allow_auto_topic_creation=False)
         return MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics],
             allow_auto_topic_creation=self.allow_auto_topic_creation,
@@ -256,6 +264,8 @@ class Metadata:
         unauthorized: set[str] = set()
         invalid: set[str] = set()
         for topic in response.topics:
+            if topic.name is None:  # asked for by an id that the broker does not know
+                continue
             mentioned.add(topic.name)
             if not self.retain_topic(topic.name, topic.is_internal, now):
                 continue

@@ -40,7 +40,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         f"""{_CLIENT}
         allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs client.rack
         default.api.timeout.ms enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms
-        fetch.min.bytes group.id group.instance.id heartbeat.interval.ms isolation.level key.deserializer
+        fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
+        isolation.level key.deserializer
         max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
         session.timeout.ms value.deserializer
         """

@@ -49,9 +49,19 @@ def test_without_a_group_nothing_is_committed_automatically() -> None:
         config(enable_auto_commit=True)
 
 
-def test_the_new_group_protocol_is_refused_in_words() -> None:
-    with pytest.raises(ConfigError, match="not supported yet"):
-        config(group_id="g", group_protocol="consumer")
+@pytest.mark.parametrize(
+    ("protocol", "setting"),
+    [
+        ("consumer", {"partition_assignment_strategy": "range"}),
+        ("consumer", {"heartbeat_interval_ms": 1000}),
+        ("CONSUMER", {"session_timeout_ms": 10_000}),
+        ("classic", {"group_remote_assignor": "uniform"}),
+    ],
+)
+def test_settings_of_the_other_group_protocol_are_refused(protocol: str, setting: dict[str, object]) -> None:
+    (name,) = setting
+    with pytest.raises(ConfigError, match=rf"{name.replace('_', '.')} cannot be set with group.protocol"):
+        config(group_id="g", group_protocol=protocol, **setting)
 
 
 class Mine(PartitionCountAssignor):

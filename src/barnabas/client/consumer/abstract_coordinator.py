@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.client.consumer.commit_errors import COMMIT_FAILED, REBALANCING
 from barnabas.client.consumer.group_requests import PROTOCOL_TYPE, heartbeat, join_group, leave_group, sync_group
 from barnabas.client.consumer.membership_messages import (
     NO_GENERATION,
     Assigned,
+    Command,
     Event,
     Generation,
     GroupMember,
+    GroupMembershipOperation,
     Join,
     LeaderElected,
     Leave,
@@ -22,6 +25,7 @@ from barnabas.client.consumer.membership_messages import (
 )
 from barnabas.errors import (
     NONE,
+    CommitFailedError,
     FencedInstanceIdError,
     GroupAuthorizationError,
     GroupMaxSizeReachedError,
@@ -89,6 +93,15 @@ class AbstractCoordinator:
 
     # --- commands
 
+    def take(self, command: Command, now: float) -> None:
+        """See `GroupMembership`."""
+        if isinstance(command, Join):
+            self.join(command)
+        elif isinstance(command, Sync):
+            self.sync(command, now)
+        elif isinstance(command, Leave):
+            self._leave(command.reason, now, command.operation)
+
     def join(self, command: Join) -> None:
         """Join with these protocols, again and again until it works or the member is told that it is out."""
         self._attempt = command.attempt
@@ -104,10 +117,6 @@ class AbstractCoordinator:
         """Bring the assignment to the coordinator."""
         if self.state == COMPLETING_REBALANCE and command.attempt == self._attempt:
             self._send_sync(dict(command.assignments), now)
-
-    def leave(self, command: Leave, now: float) -> None:
-        """Say good-bye and forget the membership; a static member only forgets."""
-        self._leave(command.reason, now, even_if_static=command.even_if_static)
 
     # --- time
 
@@ -276,14 +285,27 @@ class AbstractCoordinator:
             self._rejoin_posted = True
             self._post(RejoinNeeded(self._attempt, reason))
 
-    def refused(self, sent: Generation, error: KafkaError) -> None:
-        """The coordinator said, in answer to a commit, that the member of this generation is out."""
-        if sent == self.generation and self.state == STABLE:
-            self._lose(f"the coordinator refused a commit: {error}", error)
+    def commit_as(self, asked: Generation) -> Generation:
+        """See `GroupMembership`."""
+        if self.state == STABLE and self.generation == asked:
+            return asked
+        if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+            raise RebalanceInProgressError(REBALANCING)
+        raise CommitFailedError(COMMIT_FAILED)
 
-    def _leave(self, reason: str, now: float, *, even_if_static: bool = False) -> None:
+    def commit_refused(self, sent: Generation, error: KafkaError) -> bool:
+        """See `GroupMembership`."""
+        if isinstance(error, RebalanceInProgressError):
+            self.request_rejoin("offset commit failed since group is already rebalancing")
+        elif sent == self.generation and self.state == STABLE:
+            self._lose(f"the coordinator refused a commit: {error}", error)
+        return False
+
+    def _leave(
+        self, reason: str, now: float, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
+    ) -> None:
         node = self._lookup.coordinator(now)
-        goes = self._group.is_dynamic or even_if_static
+        goes = self._group.leaves(operation)
         if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
             self._leaves_in_flight += 1

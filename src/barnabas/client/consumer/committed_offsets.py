@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.client.consumer.abstract_coordinator import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
+from barnabas.client.consumer.commit_errors import COMMIT_FAILED, REBALANCING
 from barnabas.client.consumer.group_requests import offset_commit, offset_fetch
 from barnabas.client.consumer.membership_messages import (
     CommitOffsets,
@@ -21,11 +21,13 @@ from barnabas.errors import (
     NONE,
     CommitFailedError,
     CoordinatorNotAvailableError,
+    FencedMemberEpochError,
     GroupAuthorizationError,
     IllegalGenerationError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
+    StaleMemberEpochError,
     TopicAuthorizationError,
     UnknownMemberIdError,
     UnstableOffsetCommitError,
@@ -34,27 +36,25 @@ from barnabas.errors import (
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.abstract_coordinator import AbstractCoordinator
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.group_membership import GroupMembership
     from barnabas.client.consumer.group_requests import GroupIdentity
 
-_COMMIT_FAILED: Final = (
-    "The offsets were not committed: this consumer is no longer part of the group, which has given its partitions to "
-    "others. Usually poll() was not called for max.poll.interval.ms: raise that, or lower max.poll.records"
-)
-_REBALANCING: Final = (
-    "The offsets were not committed: the group is rebalancing. Call poll() to complete the rebalance, then commit again"
-)
+_OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError, FencedMemberEpochError)
 
 
 class _Pending:
     """A command that has not been answered yet."""
 
-    __slots__ = ("attempts", "command", "retry_at")
+    __slots__ = ("attempts", "command", "may_retry", "retry_at", "sent_as")
 
     def __init__(self, command: CommitOffsets | FetchOffsets) -> None:
         self.command = command
+        # The generation that a commit went out in; an epoch may be newer than the one it was asked for in.
+        self.sent_as: Generation | None = None
+        # Whether the last answer allows another try, although its error is one that does not pass by itself.
+        self.may_retry = False
         self.attempts = 0
         self.retry_at = 0.0
 
@@ -66,7 +66,7 @@ class CommittedOffsets:
         self,
         client: ConsumerNetworkClient,
         lookup: CoordinatorLookup,
-        membership: AbstractCoordinator,
+        membership: GroupMembership,
         group: GroupIdentity,
         backoff: Callable[[int], float],
         post: Callable[[Event], object],
@@ -116,11 +116,13 @@ class CommittedOffsets:
     def _send(self, pending: _Pending, node: Any, now: float) -> None:
         command = pending.command
         if isinstance(command, CommitOffsets):
-            refusal = self._refusal(command.generation)
-            if refusal is not None:
+            try:
+                asked = command.generation
+                pending.sent_as = None if asked is None else self._membership.commit_as(asked)
+            except KafkaError as refusal:
                 self._answer(pending, refusal)
                 return
-            request = offset_commit(self._group, command.generation, command.offsets)
+            request = offset_commit(self._group, pending.sent_as, command.offsets)
         else:
             request = offset_fetch(self._group, command.partitions)
         self._in_flight += 1
@@ -129,13 +131,6 @@ class CommittedOffsets:
             lambda error: self._failed(pending, error),
         )
 
-    def _refusal(self, generation: Generation | None) -> KafkaError | None:
-        membership = self._membership
-        if generation is None or (membership.state == STABLE and membership.generation == generation):
-            return None
-        is_rebalancing = membership.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE)
-        return RebalanceInProgressError(_REBALANCING) if is_rebalancing else CommitFailedError(_COMMIT_FAILED)
-
     # --- answers
 
     def _answered(self, pending: _Pending, message: Any) -> None:
@@ -143,14 +138,14 @@ class CommittedOffsets:
         if isinstance(command, FetchOffsets):
             self._offsets_fetched(pending, message)
             return
-        error = self._commit_error(command, message)
+        error = self._commit_error(pending, message)
         if error is None:
             self._in_flight -= 1
             self._answer(pending, None)
         else:
             self._failed(pending, error)
 
-    def _commit_error(self, command: CommitOffsets, message: Any) -> KafkaError | None:
+    def _commit_error(self, pending: _Pending, message: Any) -> KafkaError | None:
         """The first error that concerns the commit as a whole, or all topics that may not be committed to."""
         forbidden: list[str] = []
         for topic in message.topics:
@@ -160,18 +155,17 @@ class CommittedOffsets:
                     forbidden.append(topic.name)
                 elif code != NONE:
                     return self._commit_refused(
-                        command, for_code(code), TopicPartition(topic.name, partition.partition_index)
+                        pending, for_code(code), TopicPartition(topic.name, partition.partition_index)
                     )
         return _forbidden_topics(forbidden)
 
-    def _commit_refused(self, command: CommitOffsets, error: KafkaError, partition: TopicPartition) -> KafkaError:
-        if isinstance(error, RebalanceInProgressError):
-            self._membership.request_rejoin("offset commit failed since group is already rebalancing")
-            return RebalanceInProgressError(_REBALANCING)
-        if isinstance(error, (UnknownMemberIdError, IllegalGenerationError)):
-            if command.generation is not None:
-                self._membership.refused(command.generation, error)
-            return CommitFailedError(_COMMIT_FAILED)
+    def _commit_refused(self, pending: _Pending, error: KafkaError, partition: TopicPartition) -> KafkaError:
+        if isinstance(error, (*_OUT_OF_GROUP, RebalanceInProgressError, StaleMemberEpochError)):
+            sent = pending.sent_as
+            pending.may_retry = sent is not None and self._membership.commit_refused(sent, error)
+            if isinstance(error, RebalanceInProgressError):
+                return RebalanceInProgressError(REBALANCING)
+            return error if pending.may_retry and not pending.command.retry else CommitFailedError(COMMIT_FAILED)
         if isinstance(error, GroupAuthorizationError):
             return GroupAuthorizationError(f"Not authorized to commit offsets of group {self._group.group_id!r}")
         return for_code(error.code, f"The offset of {partition} was not committed: {error}")
@@ -209,7 +203,9 @@ class CommittedOffsets:
         if isinstance(error, KafkaTimeoutError):
             self._lookup.mark_unknown(disconnect=True)
         retry_at = self._client.now + self._backoff(pending.attempts)
-        if not error.retriable or not pending.command.retry or retry_at >= pending.command.deadline:
+        may_pass = error.retriable or pending.may_retry
+        pending.may_retry = False
+        if not may_pass or not pending.command.retry or retry_at >= pending.command.deadline:
             self._answer(pending, error)
             return
         pending.attempts += 1

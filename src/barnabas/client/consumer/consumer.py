@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
-from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_partition
+from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
 from barnabas.client.consumer.consumer_parts import Environment
 from barnabas.client.consumer.consumer_records import ConsumerRecords
+from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
@@ -160,17 +161,23 @@ class Consumer(ConsumerBase):
 
     # --- the end
 
-    def close(self, timeout: float = 30.0) -> None:
+    def close(
+        self,
+        timeout: float = 30.0,
+        group_membership_operation: GroupMembershipOperation | str = GroupMembershipOperation.DEFAULT,
+    ) -> None:
         """Commit if that is automatic, leave the group, close the connections; within `timeout` seconds.
 
-        The other members get the partitions at once, unless this is a static member (group.instance.id). A second call
+        The other members get the partitions at once, unless this is a static member (group.instance.id);
+        `group_membership_operation`, `leave_group` or `remain_in_group`, decides otherwise (KIP-1092). A second call
         does nothing.
         """
+        operation = as_operation(group_membership_operation)
         if self._single_thread.is_closed:
             return
         with self._use:
             try:
-                run(self._polling.close(timeout))
+                run(self._polling.close(timeout, operation))
             finally:
                 self._single_thread.is_closed = True
 

@@ -13,6 +13,7 @@ from barnabas.client.consumer.consumer_config import ConsumerConfig
 from barnabas.client.consumer.consumer_parts import Environment, consumer_parts
 from barnabas.client.consumer.consumer_polling import ConsumerPolling
 from barnabas.client.consumer.list_offsets import OffsetsLookup
+from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.offsets import (
     ConsumerGroupMetadata,
@@ -21,6 +22,7 @@ from barnabas.client.consumer.offsets import (
     OffsetAndTimestamp,
 )
 from barnabas.client.consumer.steps import Steps
+from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
 from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -57,9 +59,13 @@ class ConsumerBase(ABC):
     # --- what to read
 
     def subscribe(
-        self, topics: str | Iterable[str] | re.Pattern[str], listener: ConsumerRebalanceListener | None = None
+        self,
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Read these topics, or every topic whose whole name matches a pattern, sharing them with the group.
+
+        An `re.Pattern` is matched here, against the names of all topics; a `SubscriptionPattern` by the brokers.
 
         Replaces an earlier subscription; an empty list ends it. Nothing is sent before `poll`. Raises
         `InvalidGroupIdError` without a group.id, `IllegalStateError` after `assign`.
@@ -67,6 +73,9 @@ class ConsumerBase(ABC):
         with self._use:
             if isinstance(topics, re.Pattern):
                 self._polling.subscribe_pattern(topics, listener)
+                return
+            if isinstance(topics, SubscriptionPattern):
+                self._polling.subscribe_regex(topics, listener)
                 return
             names = [topics] if isinstance(topics, str) else list(topics)
             for name in names:
@@ -170,6 +179,15 @@ class ConsumerBase(ABC):
         with self._use:
             return self._polling.coordinator().group_metadata()
 
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Have the group rebalance with the next `poll`; for assignors whose user data changed.
+
+        With `group.protocol=consumer` the coordinator alone decides, and this only warns. Raises
+        `InvalidGroupIdError` without a group.
+        """
+        with self._use:
+            self._polling.coordinator().enforce_rebalance(reason or "rebalance enforced by user")
+
     # --- the rest
 
     @property
@@ -264,6 +282,15 @@ def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
         else:
             raise IllegalTypeError(f"Consumer takes topic names and a dict of settings, not {argument!r}")
     return properties, topics
+
+
+def as_operation(operation: str) -> GroupMembershipOperation:
+    """What `close` does to the membership, which may be given by name."""
+    try:
+        return GroupMembershipOperation(operation.lower())
+    except ValueError:
+        known = ", ".join(GroupMembershipOperation)
+        raise IllegalArgumentError(f"group_membership_operation is {operation!r}; it must be one of {known}") from None
 
 
 def as_partition(partition: Any) -> TopicPartition:

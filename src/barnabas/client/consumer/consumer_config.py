@@ -25,6 +25,16 @@ _ASSIGNORS: Final[dict[str, type[ConsumerPartitionAssignor]]] = {
 _ASSIGNORS_BY_CLASS: Final = {assignor.__name__: assignor for assignor in _ASSIGNORS.values()}
 
 
+_CLASSIC_ONLY: Final = {
+    "partition.assignment.strategy": "the group's coordinator assigns the partitions; see group.remote.assignor",
+    "heartbeat.interval.ms": "the broker decides, by group.consumer.heartbeat.interval.ms",
+    "session.timeout.ms": "the broker decides, by group.consumer.session.timeout.ms",
+}
+_CONSUMER_ONLY: Final = {
+    "group.remote.assignor": "the members assign the partitions; see partition.assignment.strategy"
+}
+
+
 class ConsumerConfig(ClientConfig):
     """Kafka's ConsumerConfig: the settings, and what follows from them.
 
@@ -42,6 +52,12 @@ class ConsumerConfig(ClientConfig):
         self.assignors = [_assignor(choice) for choice in self.get_list("partition.assignment.strategy")]
         self.enable_auto_commit = self._enable_auto_commit()
         self._check_timeouts()
+        self._check_protocol()
+
+    @property
+    def is_consumer_protocol(self) -> bool:
+        """Whether `group.protocol` is `consumer` (KIP-848), not `classic`."""
+        return self.get_str("group.protocol").lower() == "consumer"
 
     @property
     def group_id(self) -> str | None:
@@ -66,6 +82,15 @@ class ConsumerConfig(ClientConfig):
         if self.is_given("enable.auto.commit") and self.get_bool("enable.auto.commit"):
             raise ConfigError("enable.auto.commit=true needs a group.id: offsets are committed for a group")
         return False
+
+    def _check_protocol(self) -> None:
+        """Refuse the settings that the other protocol alone has, as Kafka does."""
+        other = _CLASSIC_ONLY if self.is_consumer_protocol else _CONSUMER_ONLY
+        for name, reason in other.items():
+            if self.is_given(name):
+                raise ConfigError(
+                    f"{name} cannot be set with group.protocol={self.get_str('group.protocol')}: {reason}"
+                )
 
     def _check_timeouts(self) -> None:
         interval, session = self.get_int("heartbeat.interval.ms"), self.get_int("session.timeout.ms")

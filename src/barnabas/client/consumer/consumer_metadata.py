@@ -69,14 +69,25 @@ class ConsumerMetadata(Metadata):
 
     def topics_of_interest(self, *, only_new: bool) -> Collection[str] | None:
         """See `Metadata`."""
-        if self._subscriptions.has_pattern_subscription:
+        subscriptions = self._subscriptions
+        if subscriptions.has_pattern_subscription:
             return None
-        topics = self._subscriptions.metadata_topics | self._transient_topics
+        if subscriptions.topic_regex is not None:
+            # A request is either by id or by name.
+            return None if self._transient_topics else ()
+        topics = subscriptions.metadata_topics | self._transient_topics
         return sorted(topics - self.fetch().topics.keys() if only_new else topics)
+
+    def topic_ids_of_interest(self) -> Collection[bytes]:
+        """See `Metadata`."""
+        is_by_id = self._subscriptions.topic_regex is not None and not self._transient_topics
+        return self._subscriptions.assigned_topic_ids if is_by_id else ()
 
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
         """See `Metadata`; internal topics match no pattern while `exclude.internal.topics` is set."""
         if topic in self._transient_topics or topic in self._subscriptions.metadata_topics:
+            return True
+        if self._subscriptions.topic_regex is not None:
             return True
         if is_internal and self._exclude_internal_topics:
             return False

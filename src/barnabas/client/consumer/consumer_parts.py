@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.client_utils import create_network_client
+from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
+from barnabas.client.consumer.consumer_membership_manager import ConsumerMembershipManager
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
 from barnabas.client.consumer.fetch_collector import FetchCollector
@@ -20,20 +23,21 @@ from barnabas.client.consumer.heartbeat import Heartbeat
 from barnabas.client.consumer.heartbeat_thread import HeartbeatThread
 from barnabas.client.consumer.membership_core import MembershipCore
 from barnabas.client.consumer.offset_fetcher import OffsetFetcher
+from barnabas.client.consumer.reconciling_coordinator import ReconcilingCoordinator
 from barnabas.client.consumer.subscription_state import SubscriptionState
 from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_config import ConsumerConfig
     from barnabas.client.metadata import Metadata
-    from barnabas.network.exponential_backoff import RandomSource
     from barnabas.network.network_client import NetworkClient
 
 
 class Environment:
     """What a consumer needs of the world outside; a simulator brings its own."""
 
-    random: RandomSource = random.Random()
+    random: random.Random = random.Random()
 
     def clock(self) -> float:
         """Monotonic seconds."""
@@ -65,7 +69,7 @@ class ConsumerParts(NamedTuple):
     fetcher: Fetcher
     collector: FetchCollector
     offset_fetcher: OffsetFetcher
-    coordinator: ConsumerCoordinator | None
+    coordinator: ApplicationCoordinator | None
 
 
 def consumer_parts(config: ConsumerConfig, environment: Environment) -> ConsumerParts:
@@ -132,7 +136,8 @@ def _membership_core(
         config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random
     ).backoff
     heartbeat = Heartbeat(
-        session_timeout=config.get_seconds("session.timeout.ms"),
+        # In the consumer protocol the coordinator alone knows the session's timeout, and tells the interval.
+        session_timeout=float("inf") if config.is_consumer_protocol else config.get_seconds("session.timeout.ms"),
         interval=config.get_seconds("heartbeat.interval.ms"),
         max_poll_interval=config.get_seconds("max.poll.interval.ms"),
         backoff=backoff,
@@ -144,7 +149,15 @@ def _membership_core(
         config.get_int("max.poll.interval.ms"),
     )
     client = _network_client(config, environment, metadata)
-    return MembershipCore(client, group, heartbeat, backoff, wake_application)
+    if not config.is_consumer_protocol:
+        return MembershipCore(client, group, heartbeat, backoff, wake_application)
+    membership = partial(
+        ConsumerMembershipManager,
+        member_id=to_text(random_uuid(environment.random)),
+        server_assignor=config["group.remote.assignor"],
+        rack_id=config["client.rack"] or None,
+    )
+    return MembershipCore(client, group, heartbeat, backoff, wake_application, membership)
 
 
 def _coordinator(
@@ -154,19 +167,27 @@ def _coordinator(
     membership: MembershipCore,
     subscriptions: SubscriptionState,
     metadata: ConsumerMetadata,
-) -> ConsumerCoordinator:
-    interval = config.get_seconds("auto.commit.interval.ms") if config.enable_auto_commit else None
+) -> ApplicationCoordinator:
+    settings = CoordinatorSettings(
+        group_id=group_id,
+        group_instance_id=config.group_instance_id,
+        auto_commit_interval=config.get_seconds("auto.commit.interval.ms") if config.enable_auto_commit else None,
+        rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
+        api_timeout=config.get_seconds("default.api.timeout.ms"),
+        retry_backoff=config.get_seconds("retry.backoff.ms"),
+    )
+
+    def start() -> Callable[[float], None]:
+        return environment.start(membership, group_id)
+
+    if config.is_consumer_protocol:
+        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, start)
     return ConsumerCoordinator(
         membership,
         subscriptions,
         metadata,
-        config.assignors,
-        group_id=group_id,
-        group_instance_id=config.group_instance_id,
+        settings,
+        start,
+        assignors=config.assignors,
         rack_id=config["client.rack"] or None,
-        start_heartbeat_thread=lambda: environment.start(membership, group_id),
-        auto_commit_interval=interval,
-        rebalance_timeout=config.get_seconds("max.poll.interval.ms"),
-        api_timeout=config.get_seconds("default.api.timeout.ms"),
-        retry_backoff=config.get_seconds("retry.backoff.ms"),
     )

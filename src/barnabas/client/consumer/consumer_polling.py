@@ -11,19 +11,27 @@ from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetS
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetch_config import isolation_level
 from barnabas.client.consumer.iteration import RecordCursor
-from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched
+from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.steps import Steps
-from barnabas.errors import IllegalStateError, InvalidGroupIdError, KafkaError, KafkaTimeoutError
+from barnabas.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
+    from barnabas.client.consumer.application_coordinator import ApplicationCoordinator
     from barnabas.client.consumer.consumer_parts import ConsumerParts
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.records.decoder import ConsumerRecord
 
@@ -60,7 +68,7 @@ class ConsumerPolling:
 
     # --- subscription
 
-    def coordinator(self) -> ConsumerCoordinator:
+    def coordinator(self) -> ApplicationCoordinator:
         """The coordinator's client; raises `InvalidGroupIdError` without a group."""
         if self._coordinator is None:
             raise InvalidGroupIdError(
@@ -80,6 +88,18 @@ class ConsumerPolling:
         coordinator = self.coordinator()
         self._subscriptions.subscribe_pattern(pattern, listener)
         coordinator.require_metadata_after(self._parts.metadata.request_update())
+
+    def subscribe_regex(self, pattern: SubscriptionPattern, listener: ConsumerRebalanceListener | None) -> None:
+        """Subscribe to the topics that the brokers find to match."""
+        self.coordinator()
+        if not self._parts.config.is_consumer_protocol:
+            raise UnsupportedVersionError(
+                "A SubscriptionPattern is resolved by the brokers, which takes group.protocol=consumer; with the "
+                "classic protocol subscribe to an re.Pattern"
+            )
+        if not pattern.pattern:
+            raise IllegalArgumentError("The pattern to subscribe to is empty")
+        self._subscriptions.subscribe_regex(pattern.pattern, listener)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions."""
@@ -361,7 +381,7 @@ class ConsumerPolling:
 
     # --- the end
 
-    def close(self, timeout: float) -> Steps[None]:
+    def close(self, timeout: float, operation: GroupMembershipOperation) -> Steps[None]:
         """See `Consumer.close`. Every step is taken, and the first error raised at the end."""
         deadline = self._clock() + timeout
         errors: list[BaseException] = []
@@ -370,7 +390,7 @@ class ConsumerPolling:
         if coordinator is not None:
             if coordinator.has_heartbeat_thread:
                 yield from _attempt(errors, self._finish_commits(deadline))
-                yield from _attempt(errors, self._leave_group())
+                yield from _attempt(errors, self._leave_group(operation))
             coordinator.stop_heartbeat_thread(self._clock(), deadline)
         yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
@@ -388,9 +408,9 @@ class ConsumerPolling:
                 log.warning("Committing offsets while closing failed: %s", error)
         yield from self._await_async_commits(max(0.0, deadline - self._clock()))
 
-    def _leave_group(self) -> Steps[None]:
+    def _leave_group(self, operation: GroupMembershipOperation) -> Steps[None]:
         if self._subscriptions.has_auto_assigned_partitions:
-            yield from self.coordinator().leave("the consumer is being closed")
+            yield from self.coordinator().leave("the consumer is being closed", operation)
 
     def _close_sessions(self) -> Steps[None]:
         now = self._clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.client.consumer.membership_messages import NO_GENERATION, Generation
+from barnabas.client.consumer.membership_messages import NO_GENERATION, Generation, GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -50,6 +50,12 @@ class GroupIdentity:
     def is_dynamic(self) -> bool:
         """Whether the member has no name of its own that outlives it (KIP-345)."""
         return self.group_instance_id is None
+
+    def leaves(self, operation: GroupMembershipOperation) -> bool:
+        """Whether such an ending takes the member out of the group at once."""
+        if operation is GroupMembershipOperation.DEFAULT:
+            return self.is_dynamic
+        return operation is GroupMembershipOperation.LEAVE_GROUP
 
 
 def find_coordinator(group_id: str) -> RequestBuilder:

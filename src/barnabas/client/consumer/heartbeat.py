@@ -42,6 +42,12 @@ class Heartbeat:
         self.in_flight = True
         self._next_at = now + self._interval
 
+    def set_interval(self, interval: float, now: float) -> None:
+        """Follow the coordinator, which tells the interval in the consumer protocol."""
+        if interval != self._interval:
+            self._interval = interval
+            self._next_at = now + interval
+
     def received(self, now: float) -> None:
         """The coordinator answered: it has this member."""
         self.in_flight = False

@@ -14,22 +14,20 @@ from barnabas.client.consumer.membership_messages import (
     CommitOffsets,
     Event,
     FetchOffsets,
-    Join,
-    Leave,
     MembershipFailed,
     Stop,
-    Sync,
 )
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.group_membership import GroupMembership
     from barnabas.client.consumer.group_requests import GroupIdentity
     from barnabas.client.consumer.heartbeat import Heartbeat
     from barnabas.errors import KafkaError
 
 
 class MembershipCore:
-    """Coordinator connection, join, sync, heartbeats, commits: all of it owned by whoever calls `run_once`.
+    """Coordinator connection, membership, heartbeats, commits: all of it owned by whoever calls `run_once`.
 
     That is the heartbeat thread; in tests and simulations anything that can pass the time. The application's thread
     touches three things only: `send` and `events`, the two mailboxes (a deque's append and popleft are atomic), and
@@ -43,6 +41,7 @@ class MembershipCore:
         heartbeat: Heartbeat,
         backoff: Callable[[int], float],
         wake_application: Callable[[], object],
+        membership: Callable[..., GroupMembership] = AbstractCoordinator,
     ) -> None:
         self._client = client
         self._commands: deque[Command] = deque()
@@ -52,8 +51,8 @@ class MembershipCore:
         self.heartbeat = heartbeat
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
-        self.coordinator = AbstractCoordinator(client, self._lookup, group, heartbeat, backoff, self._post)
-        self._offsets = CommittedOffsets(client, self._lookup, self.coordinator, group, backoff, self._post)
+        self._membership = membership(client, self._lookup, group, heartbeat, backoff, self._post)
+        self._offsets = CommittedOffsets(client, self._lookup, self._membership, group, backoff, self._post)
 
     def send(self, command: Command) -> None:
         """Leave a command for the core; from the application's thread."""
@@ -64,7 +63,7 @@ class MembershipCore:
         """Take commands, do what is due, then wait for the network or the next thing to do; returns the time after."""
         while self._commands:
             self._take(self._commands.popleft(), now)
-        self.coordinator.step(now)
+        self._membership.step(now)
         self._offsets.step(now)
         if self._stop is not None and (now >= self._stop.deadline or self._is_idle()):
             self.is_done = True
@@ -85,20 +84,16 @@ class MembershipCore:
             self._offsets.add(command)
             # Sent before a Join that follows it: from then on the old generation may not commit any more.
             self._offsets.step(now)
-        elif isinstance(command, Join):
-            self.coordinator.join(command)
-        elif isinstance(command, Sync):
-            self.coordinator.sync(command, now)
-        elif isinstance(command, Leave):
-            self.coordinator.leave(command, now)
-        else:
+        elif isinstance(command, Stop):
             self._stop = command
+        else:
+            self._membership.take(command, now)
 
     def _is_idle(self) -> bool:
-        return self._offsets.is_idle and self.coordinator.is_idle
+        return self._offsets.is_idle and self._membership.is_idle
 
     def _time_to_next_step(self, now: float) -> float:
-        nearest = min(self.coordinator.time_to_next_step(now), self._offsets.time_to_next_step(now))
+        nearest = min(self._membership.time_to_next_step(now), self._offsets.time_to_next_step(now))
         return nearest if self._stop is None else min(nearest, self._stop.deadline - now)
 
     def _post(self, event: Event) -> None:

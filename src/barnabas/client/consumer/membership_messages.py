@@ -7,15 +7,33 @@ owns what is in it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 
+#: Topic id to the numbers of its partitions, in order.
+TopicIdPartitions = Mapping[bytes, tuple[int, ...]]
+
+
+class GroupMembershipOperation(StrEnum):
+    """What becomes of the membership when a consumer is closed (KIP-1092)."""
+
+    #: A dynamic member leaves, a static one (group.instance.id) stays until its session ends.
+    DEFAULT = "default"
+    #: Leave, static or not.
+    LEAVE_GROUP = "leave_group"
+    #: Stay, static or not: the partitions go to others once the session has timed out.
+    REMAIN_IN_GROUP = "remain_in_group"
+
 
 class Generation(NamedTuple):
-    """One round of a group and this member's name in it; the protocol is the one all members agreed on."""
+    """One round of a group and this member's name in it; the protocol is the one all members agreed on.
+
+    In the consumer protocol the member's epoch stands in place of the generation's number, and no protocol is named.
+    """
 
     generation_id: int = -1
     member_id: str = ""
@@ -52,11 +70,29 @@ class Sync(NamedTuple):
     assignments: Mapping[str, bytes]
 
 
+class Subscribe(NamedTuple):
+    """Join a group of the consumer protocol, or tell it that the subscription changed: these topics, or a regex (RE2).
+
+    `attempt` numbers the memberships of one consumer; every event that follows from this one carries it.
+    """
+
+    attempt: int
+    topic_names: tuple[str, ...]
+    topic_regex: str | None = None
+
+
+class Reconciled(NamedTuple):
+    """The application has given up what it had to and taken what it got: it now owns exactly these (by topic id)."""
+
+    attempt: int
+    owned: TopicIdPartitions
+
+
 class Leave(NamedTuple):
-    """Leave the group; a static member is only forgotten here, unless told by `even_if_static`."""
+    """Leave the group, in the way `operation` says."""
 
     reason: str
-    even_if_static: bool = False
+    operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
 
 
 class CommitOffsets(NamedTuple):
@@ -87,7 +123,7 @@ class Stop(NamedTuple):
     deadline: float
 
 
-Command = Join | Sync | Leave | CommitOffsets | FetchOffsets | Stop
+Command = Join | Sync | Subscribe | Reconciled | Leave | CommitOffsets | FetchOffsets | Stop
 
 # --- events
 
@@ -115,6 +151,20 @@ class Assigned(NamedTuple):
     attempt: int
     generation: Generation
     assignment: bytes
+
+
+class MemberEpochChanged(NamedTuple):
+    """The coordinator gave the member another epoch; `generation` holds it in place of a generation's number."""
+
+    attempt: int
+    generation: Generation
+
+
+class TargetAssigned(NamedTuple):
+    """The coordinator wants this member to own exactly these partitions (by topic id); `Reconciled` is the answer."""
+
+    attempt: int
+    partitions: TopicIdPartitions
 
 
 class RejoinNeeded(NamedTuple):
@@ -153,4 +203,14 @@ class OffsetsFetched(NamedTuple):
     error: KafkaError | None
 
 
-Event = LeaderElected | Assigned | RejoinNeeded | MembershipLost | MembershipFailed | OffsetsCommitted | OffsetsFetched
+Event = (
+    LeaderElected
+    | Assigned
+    | MemberEpochChanged
+    | TargetAssigned
+    | RejoinNeeded
+    | MembershipLost
+    | MembershipFailed
+    | OffsetsCommitted
+    | OffsetsFetched
+)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _NONE: Final = "none"
 _AUTO_TOPICS: Final = "topics"
 _AUTO_PATTERN: Final = "pattern"
+_AUTO_REGEX: Final = "pattern (resolved by the brokers)"
 _USER_ASSIGNED: Final = "assignment"
 
 
@@ -45,6 +46,9 @@ class SubscriptionState:
         self._default_reset_strategy = default_reset_strategy
         self._type = _NONE
         self._pattern: re.Pattern[str] | None = None
+        #: The expression that the brokers resolve, and the ids of the topics that they found.
+        self.topic_regex: str | None = None
+        self.assigned_topic_ids: frozenset[bytes] = frozenset()
         self._subscription: frozenset[str] = frozenset()
         self._group_subscription: frozenset[str] = frozenset()
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
@@ -68,6 +72,12 @@ class SubscriptionState:
         self.rebalance_listener = listener
         self._pattern = pattern
 
+    def subscribe_regex(self, regex: str, listener: ConsumerRebalanceListener | None) -> None:
+        """Subscribe to every topic that the brokers find to match; which ones follows from the assignment."""
+        self._set_type(_AUTO_REGEX)
+        self.rebalance_listener = listener
+        self.topic_regex = regex
+
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
         """Set the topics that match the pattern now; tells whether the set changed."""
         if self._type != _AUTO_PATTERN:
@@ -88,14 +98,14 @@ class SubscriptionState:
     def unsubscribe(self) -> None:
         """Forget subscription, pattern and assignment."""
         self._type = _NONE
-        self._pattern = None
+        self._pattern = self.topic_regex = None
         self._subscription = self._group_subscription = frozenset()
         self._set_assignment(())
 
     @property
     def has_auto_assigned_partitions(self) -> bool:
         """Whether the group assigns the partitions."""
-        return self._type in (_AUTO_TOPICS, _AUTO_PATTERN)
+        return self._type in (_AUTO_TOPICS, _AUTO_PATTERN, _AUTO_REGEX)
 
     @property
     def has_pattern_subscription(self) -> bool:
@@ -109,7 +119,17 @@ class SubscriptionState:
 
     @property
     def subscription(self) -> frozenset[str]:
-        """The topics subscribed to; empty when partitions were assigned by hand."""
+        """The topics subscribed to; empty when partitions were assigned by hand.
+
+        Of an expression that the brokers resolve only the topics are known that this consumer has partitions of.
+        """
+        if self._type == _AUTO_REGEX:
+            return frozenset(partition.topic for partition in self._assignment)
+        return self.subscribed_names
+
+    @property
+    def subscribed_names(self) -> frozenset[str]:
+        """The topics subscribed to by name or by a pattern that is matched here."""
         return self._subscription if self.has_auto_assigned_partitions else frozenset()
 
     @property

@@ -1,0 +1,303 @@
+"""The application's side of membership in a group, as far as it is the same in both protocols."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.client.consumer.commit_errors import NOT_A_MEMBER, REBALANCING
+from barnabas.client.consumer.membership_messages import (
+    NO_GENERATION,
+    Event,
+    Generation,
+    GroupMembershipOperation,
+    Leave,
+    MembershipFailed,
+    OffsetsCommitted,
+    OffsetsFetched,
+    Stop,
+)
+from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
+from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
+from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
+from barnabas.client.consumer.steps import Steps
+from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.protocol.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorSettings(NamedTuple):
+    """What a coordinator's application side is told once; durations in seconds, `auto_commit_interval` None for off."""
+
+    group_id: str
+    group_instance_id: str | None
+    auto_commit_interval: float | None
+    rebalance_timeout: float
+    api_timeout: float
+    retry_backoff: float
+
+
+class ApplicationCoordinator:
+    """Takes the events of the membership core, runs listeners, asks for commits.
+
+    Belongs to the application's thread; nothing here waits. `poll` does what can be done now, and is called again when
+    an event wakes the application's `NetworkClient`. What a rebalance takes is up to the subclasses:
+    `ConsumerCoordinator` for the classic protocol, `ReconcilingCoordinator` for the consumer protocol.
+    """
+
+    def __init__(
+        self,
+        membership: MembershipCore,
+        subscriptions: SubscriptionState,
+        metadata: ConsumerMetadata,
+        settings: CoordinatorSettings,
+        start_heartbeat_thread: Callable[[], Callable[[float], object]],
+    ) -> None:
+        self._membership = membership
+        self._subscriptions = subscriptions
+        self._metadata = metadata
+        self._settings = settings
+        self._start_heartbeat_thread = start_heartbeat_thread
+        self._join_heartbeat_thread: Callable[[float], object] | None = None
+        self.commits = OffsetCommits(membership)
+        self.listener = ConsumerRebalanceListenerInvoker(subscriptions)
+        self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
+        self._events: deque[Event] = deque()
+        self._failure: KafkaError | None = None
+        self._generation = NO_GENERATION
+        # Numbers the joins, so that events of one that was given up are told from those of the present one.
+        self._attempt = 0
+        self._needed_version = -1
+        self._next_auto_commit_at = float("inf")
+        self._committed_request: tuple[int, int] | None = None
+        # Numbers the assignments: what was looked up under an earlier one may be out of date.
+        self._assignment_number = 0
+        # The automatic commit that comes before partitions are given up, and until when it is waited for.
+        self._last_commit: tuple[int | None, float] | None = None
+
+    # --- the heartbeat thread
+
+    def ensure_heartbeat_thread(self) -> None:
+        """Have the membership core driven, from the first call on."""
+        if self._join_heartbeat_thread is None:
+            self._join_heartbeat_thread = self._start_heartbeat_thread()
+
+    @property
+    def has_heartbeat_thread(self) -> bool:
+        """Whether the membership core is driven."""
+        return self._join_heartbeat_thread is not None
+
+    def stop_heartbeat_thread(self, now: float, deadline: float) -> None:
+        """Let the membership core finish what it was asked for, and wait for it until `deadline`."""
+        if self._join_heartbeat_thread is not None:
+            self._membership.send(Stop(deadline))
+            self._join_heartbeat_thread(max(0.0, deadline - now))
+        else:
+            self._membership.close()
+
+    # --- poll
+
+    def poll(self, now: float) -> Steps[None]:
+        """Do all that is due: listeners, callbacks, steps of a rebalance, an automatic commit.
+
+        Raises what a listener raised, what a callback raised, or an error of the group that does not pass.
+        """
+        self._membership.heartbeat.poll(now)
+        self.raise_failure()
+        if self._membership.events or self._events:
+            self.take_events()
+            while self._events:
+                yield from self._handle(self._events.popleft(), now)
+        if self.commits.has_completed:
+            yield from self.commits.invoke_completed_callbacks()
+        if self._subscriptions.has_auto_assigned_partitions:
+            yield from self._step(now)
+        if now >= self._next_auto_commit_at:
+            self._auto_commit_async(now)
+
+    def _handle(self, event: Event, now: float) -> Steps[None]:
+        """Take one event of the membership core."""
+        raise NotImplementedError
+
+    def _step(self, now: float) -> Steps[None]:
+        """Go on with joining and rebalancing."""
+        raise NotImplementedError
+
+    def _is_rebalancing(self) -> bool:
+        """Whether commits have to wait for the end of a rebalance."""
+        raise NotImplementedError
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group rebalance, or say why that cannot be asked for."""
+        raise NotImplementedError
+
+    def _forget_membership(self) -> None:
+        """Begin anew with the next `poll`."""
+        self._attempt += 1
+        self._assignment_number += 1
+        self._generation = NO_GENERATION
+        self._last_commit = None
+        self._next_auto_commit_at = float("inf")
+
+    def time_to_next_poll(self, now: float) -> float:
+        """Seconds until `poll` has something to do, events apart."""
+        return max(0.0, self._next_auto_commit_at - now)
+
+    def raise_failure(self) -> None:
+        """Raise the error that ended the membership core, if one did."""
+        if self._membership.is_done and self._failure is not None:
+            raise self._failure
+
+    def take_events(self) -> None:
+        """Take in what the membership core posted: results at once, the rest is kept for `poll`."""
+        events = self._membership.events
+        while events:
+            event = events.popleft()
+            if isinstance(event, OffsetsCommitted | OffsetsFetched):
+                self.commits.completed(event)
+                continue
+            if isinstance(event, MembershipFailed):
+                self._failure = event.error
+            self._events.append(event)
+
+    def require_metadata_after(self, version: int) -> None:
+        """Do not join before the metadata is newer than this."""
+        self._needed_version = version
+
+    def _commit_before_revocation(self, now: float) -> bool:
+        """Commit automatically what was handed out, once, waiting for the outcome over as many polls as it takes."""
+        if self._settings.auto_commit_interval is None or self._generation.is_unknown:
+            return True
+        if self._last_commit is None:
+            deadline = now + self._settings.rebalance_timeout
+            offsets = self.consumed_offsets()
+            number = self.commits.commit(offsets, self._generation, deadline) if offsets else None
+            self._last_commit = (number, deadline)
+        number, deadline = self._last_commit
+        if number is not None:
+            result = self.commits.take_result(number)
+            if result is None and now < deadline:
+                return False
+            if result is None or result.error is not None:
+                log.warning("Committing offsets before a rebalance failed: %s", result and result.error)
+        self._last_commit = None
+        return True
+
+    # --- leaving
+
+    def leave(self, reason: str, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT) -> Steps[None]:
+        """Give all partitions up and leave; a static member stays in the group until its session ends."""
+        owned = self._subscriptions.assigned_partitions
+        if self._subscriptions.has_auto_assigned_partitions and owned:
+            if self._generation.is_unknown or self._is_rebalancing():
+                yield from self.listener.lost(owned)
+            else:
+                yield from self.listener.revoked(owned)
+            self._subscriptions.assign_from_subscribed(())
+        self._membership.send(Leave(reason, operation))
+        self._forget_membership()
+        self.listener.raise_first_error()
+
+    # --- offsets
+
+    def committable_generation(self) -> Generation | None:
+        """The generation to commit in; None for partitions assigned by hand.
+
+        Raises `RebalanceInProgressError` while the classic protocol joins, `CommitFailedError` when the member is out
+        of the group.
+        """
+        if not self._subscriptions.has_auto_assigned_partitions:
+            return None
+        if self._is_rebalancing():
+            raise RebalanceInProgressError(REBALANCING)
+        if self._generation.is_unknown:
+            raise CommitFailedError(NOT_A_MEMBER)
+        return self._generation
+
+    def commit_async(self, offsets: Offsets, callback: OffsetCommitCallback | None, now: float) -> None:
+        """Commit without waiting; what stands against it is told to the callback too."""
+        try:
+            generation = self.committable_generation()
+        except KafkaError as error:
+            self.commits.fail_async(offsets, callback, error)
+            return
+        self.commits.commit_async(offsets, generation, callback, now + self._settings.api_timeout)
+
+    def auto_commit_now(self, now: float) -> None:
+        """Commit automatically, out of turn: the partitions assigned by hand are about to change."""
+        self._auto_commit_async(now)
+
+    def _note_new_assignment(self, now: float) -> None:
+        self._assignment_number += 1
+        self._schedule_auto_commit(now)
+
+    def _schedule_auto_commit(self, now: float) -> None:
+        if self._settings.auto_commit_interval is not None:
+            self._next_auto_commit_at = now + self._settings.auto_commit_interval
+
+    def _auto_commit_async(self, now: float) -> None:
+        self._schedule_auto_commit(now)
+        offsets = self.consumed_offsets()
+        if offsets:
+            self.commit_async(offsets, lambda _, error: self._auto_committed(error, now), now)
+
+    def _auto_committed(self, error: KafkaError | None, now: float) -> None:
+        if error is None:
+            return
+        log.warning("Group %s: an automatic commit failed: %s", self._settings.group_id, error)
+        if error.retriable or isinstance(error, StaleMemberEpochError):
+            self._next_auto_commit_at = min(self._next_auto_commit_at, now + self._settings.retry_backoff)
+
+    @property
+    def auto_commits(self) -> bool:
+        """Whether offsets are committed automatically."""
+        return self._settings.auto_commit_interval is not None
+
+    def refresh_committed_offsets(self, now: float) -> bool:
+        """Set the positions of new partitions from the group's committed offsets; False while they are looked up."""
+        missing = self._subscriptions.initializing_partitions
+        if self._committed_request is not None:
+            number, assignment_number = self._committed_request
+            result = self.commits.take_result(number)
+            if result is None and assignment_number == self._assignment_number:
+                return not missing
+            self._committed_request = None
+            self.commits.forget(number)
+            if isinstance(result, OffsetsFetched) and assignment_number == self._assignment_number:
+                self._take_committed_offsets(result, missing)
+                return True
+        if not missing:
+            return True
+        self._committed_request = (
+            self.commits.fetch(missing, now + self._settings.api_timeout),
+            self._assignment_number,
+        )
+        return False
+
+    def _take_committed_offsets(self, result: OffsetsFetched, missing: set[TopicPartition]) -> None:
+        if result.error is not None:
+            if result.error.retriable:
+                return
+            raise result.error
+        for partition, offset in result.offsets.items():
+            if offset is not None and partition in missing:
+                if offset.leader_epoch >= 0:
+                    self._metadata.update_last_seen_epoch_if_newer(partition, offset.leader_epoch)
+                leader = self._metadata.leader_and_epoch(partition)
+                position = FetchPosition(offset.offset, offset.leader_epoch, leader)
+                self._subscriptions.seek_unvalidated(partition, position)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What identifies this member."""
+        generation = self._generation
+        return ConsumerGroupMetadata(
+            self._settings.group_id, generation.generation_id, generation.member_id, self._settings.group_instance_id
+        )

@@ -1,0 +1,300 @@
+"""Membership in a group of the consumer protocol (KIP-848): heartbeats, epochs, targets, leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.client.consumer.commit_errors import COMMIT_FAILED
+from barnabas.client.consumer.consumer_group_heartbeat import HeartbeatState
+from barnabas.client.consumer.membership_messages import (
+    NO_GENERATION,
+    Command,
+    Event,
+    Generation,
+    GroupMembershipOperation,
+    Leave,
+    MemberEpochChanged,
+    MembershipFailed,
+    MembershipLost,
+    Reconciled,
+    Subscribe,
+    TargetAssigned,
+    TopicIdPartitions,
+)
+from barnabas.errors import (
+    NONE,
+    CommitFailedError,
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    GroupAuthorizationError,
+    GroupIdNotFoundError,
+    GroupMaxSizeReachedError,
+    KafkaError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+    for_code,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.group_requests import GroupIdentity
+    from barnabas.client.consumer.heartbeat import Heartbeat
+
+#: Not in the group: not subscribed, left, put out, or failed. The application's next `Subscribe` begins anew.
+UNSUBSCRIBED: Final = "unsubscribed"
+#: The first heartbeat, with all that describes the member, has to be sent or answered.
+JOINING: Final = "joining"
+#: The application has what the coordinator wants it to have.
+STABLE: Final = "stable"
+#: There is a target that the application has not taken yet.
+RECONCILING: Final = "reconciling"
+#: The application has taken its target, and the coordinator has to be told.
+ACKNOWLEDGING: Final = "acknowledging"
+
+_FENCED: Final = (UnknownMemberIdError, FencedMemberEpochError)
+_NOT_SUPPORTED: Final = (
+    "The cluster does not support the consumer group protocol (KIP-848): set group.protocol=classic until it is "
+    "upgraded, or group.version=1 in the cluster"
+)
+_NO_REGEX: Final = (
+    "The cluster does not resolve regular expressions of subscriptions: it must be upgraded for subscribe() with a "
+    "SubscriptionPattern; a re.Pattern is matched by the consumer itself"
+)
+
+
+class ConsumerMembershipManager:
+    """One member's side of the consumer protocol: Kafka's ConsumerMembershipManager and its heartbeat requests.
+
+    It belongs to the membership core. What the application has to do with a target (commit, listeners, positions) is
+    not its business: it posts `TargetAssigned` and goes on with heartbeats until `Reconciled` comes, which the next
+    heartbeat acknowledges. The member id is the consumer's own, for as long as it lives (KIP-1082).
+    """
+
+    def __init__(
+        self,
+        client: ConsumerNetworkClient,
+        lookup: CoordinatorLookup,
+        group: GroupIdentity,
+        heartbeat: Heartbeat,
+        backoff: Callable[[int], float],
+        post: Callable[[Event], object],
+        *,
+        member_id: str,
+        server_assignor: str | None,
+        rack_id: str | None,
+    ) -> None:
+        self._client = client
+        self._lookup = lookup
+        self._group = group
+        self._heartbeat = heartbeat
+        self._post = post
+        self._member_id = member_id
+        self._request = HeartbeatState(group, member_id, server_assignor, rack_id)
+        self.state = UNSUBSCRIBED
+        self.member_epoch = 0
+        # The first epoch of this membership: partitions owned in an older one may belong to others by now.
+        self._joined_epoch = 0
+        self._attempt = 0
+        self._target: TopicIdPartitions | None = None
+        # Tells the answers to the present heartbeat from late ones of an earlier membership.
+        self._try = 0
+        # Something is to be said before the interval is over.
+        self._is_urgent = False
+        self._leaves_in_flight = 0
+        lookup.on_fatal = self._fail
+
+    # --- commands
+
+    def take(self, command: Command, now: float) -> None:
+        """See `GroupMembership`."""
+        if isinstance(command, Subscribe):
+            self._subscribe(command, now)
+        elif isinstance(command, Reconciled):
+            self._reconciled(command)
+        elif isinstance(command, Leave):
+            self._leave(command.operation, now)
+
+    def _subscribe(self, command: Subscribe, now: float) -> None:
+        self._request.subscribe(command.topic_names, command.topic_regex)
+        self._is_urgent = True
+        if command.attempt == self._attempt and self.state != UNSUBSCRIBED:
+            return
+        self._attempt = command.attempt
+        self._reset()
+        self.state = JOINING
+        self._is_urgent = True
+        self._heartbeat.reset_timeouts(now)
+
+    def _reconciled(self, command: Reconciled) -> None:
+        if command.attempt == self._attempt and self.state in (RECONCILING, STABLE):
+            self._request.owned = command.owned
+            self.state = ACKNOWLEDGING
+            self._is_urgent = True
+
+    def _leave(self, operation: GroupMembershipOperation, now: float) -> None:
+        """Say good-bye: epoch -1, or -2 for a static member that will be back; who remains only falls silent."""
+        if operation is not GroupMembershipOperation.REMAIN_IN_GROUP or not self._group.is_dynamic:
+            self._send_leave(now, for_good=self._group.leaves(operation))
+        self._reset()
+
+    # --- time
+
+    def step(self, now: float) -> None:
+        """See `GroupMembership`."""
+        if self.state == UNSUBSCRIBED:
+            return
+        if self._heartbeat.poll_timeout_expired(now):
+            self._send_leave(now, for_good=self._group.is_dynamic)
+            self._lose(
+                "poll() was not called for max.poll.interval.ms: "
+                "process fewer records a poll (max.poll.records) or allow more time"
+            )
+            return
+        node = self._lookup.ensure(now)
+        if node is None or self._heartbeat.in_flight:
+            return
+        if self._is_urgent or self._heartbeat.should_heartbeat(now):
+            self._send_heartbeat(node, now)
+
+    def time_to_next_step(self, now: float) -> float:
+        """See `GroupMembership`."""
+        if self.state == UNSUBSCRIBED:
+            return float("inf")
+        if self._lookup.coordinator(now) is None:
+            return min(self._lookup.time_to_retry(now), self._heartbeat.time_to_poll_timeout(now))
+        if self._is_urgent and not self._heartbeat.in_flight:
+            return 0.0
+        return self._heartbeat.time_to_next_action(now)
+
+    @property
+    def is_idle(self) -> bool:
+        """See `GroupMembership`."""
+        return self._leaves_in_flight == 0
+
+    # --- heartbeats
+
+    def _send_heartbeat(self, node: Any, now: float) -> None:
+        number = self._try
+        request = self._request.build(self.member_epoch, is_joining=self.state == JOINING)
+        self._is_urgent = False
+        if self.state == ACKNOWLEDGING:
+            self.state = STABLE if self._target == self._request.owned else RECONCILING
+        self._heartbeat.sent(now)
+        self._client.send(node, request, now).add_listener(
+            lambda response: self._answered(number, response.message),
+            lambda error: self._failed(number, error),
+        )
+
+    def _answered(self, number: int, message: Any) -> None:
+        if number != self._try:
+            return
+        if message.error_code != NONE:
+            self._failed(number, self._error(message.error_code, message.error_message))
+            return
+        self._heartbeat.received(self._client.now)
+        self._heartbeat.set_interval(message.heartbeat_interval_ms / 1000, self._client.now)
+        if message.member_epoch != self.member_epoch:
+            self._joined_epoch = self._joined_epoch or message.member_epoch
+            self.member_epoch = message.member_epoch
+            self._post(MemberEpochChanged(self._attempt, Generation(self.member_epoch, self._member_id)))
+        if message.assignment is not None:
+            self._take_target(
+                {topic.topic_id: tuple(topic.partitions) for topic in message.assignment.topic_partitions}
+            )
+        elif self.state == JOINING:
+            self._take_target({})
+
+    def _take_target(self, partitions: TopicIdPartitions) -> None:
+        target = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in partitions.items() if numbers}
+        is_new = target != self._target
+        self._target = target
+        if target == self._request.owned:
+            self.state = ACKNOWLEDGING if self.state == ACKNOWLEDGING else STABLE
+        else:
+            self.state = RECONCILING
+        if is_new:
+            self._post(TargetAssigned(self._attempt, target))
+
+    def _failed(self, number: int, error: KafkaError) -> None:
+        if number != self._try:
+            return
+        now = self._client.now
+        self._heartbeat.failed(now)
+        self._request.forget_sent()
+        self._lookup.note_error(error)
+        is_gone = isinstance(error, GroupIdNotFoundError) and self.member_epoch > 0
+        if is_gone or isinstance(error, _FENCED):
+            self._lose(f"the coordinator answered a heartbeat with: {error}")
+        elif isinstance(error, UnsupportedVersionError):
+            # Without a regex there is nothing in the request that another version would carry.
+            self._fail(UnsupportedVersionError(_NO_REGEX if self._request.topic_regex is not None else _NOT_SUPPORTED))
+        elif not error.retriable:
+            self._fail(error)
+
+    def _error(self, code: int, text: str | None) -> KafkaError:
+        group = self._group.group_id
+        if code == GroupAuthorizationError.code:
+            return GroupAuthorizationError(f"Not authorized to read in group {group!r}")
+        if code == GroupMaxSizeReachedError.code:
+            return GroupMaxSizeReachedError(f"Group {group!r} has as many members as it may (group.consumer.max.size)")
+        if code in (FencedInstanceIdError.code, UnreleasedInstanceIdError.code):
+            return for_code(
+                code,
+                f"Another consumer is in group {group!r} with the same group.instance.id "
+                f"{self._group.group_instance_id!r}; each instance needs an id of its own",
+            )
+        return for_code(code, text)
+
+    # --- commits
+
+    def commit_as(self, asked: Generation) -> Generation:
+        """See `GroupMembership`: epochs pass while a commit waits, and the present one is what counts."""
+        if self.member_epoch <= 0 or asked.generation_id < self._joined_epoch:
+            raise CommitFailedError(COMMIT_FAILED)
+        return Generation(self.member_epoch, self._member_id)
+
+    def commit_refused(self, sent: Generation, error: KafkaError) -> bool:
+        """See `GroupMembership`; a stale epoch means that a heartbeat is about to bring a newer one, or has."""
+        if self.member_epoch <= 0:
+            return False
+        if isinstance(error, StaleMemberEpochError):
+            self._is_urgent = self._is_urgent or sent.generation_id == self.member_epoch
+            return True
+        if isinstance(error, _FENCED):
+            # The coordinator says the same to a heartbeat, which is where the member learns that it is out.
+            self._is_urgent = True
+        return False
+
+    # --- out
+
+    def _send_leave(self, now: float, *, for_good: bool) -> None:
+        node = self._lookup.coordinator(now)
+        if node is None or self.state == UNSUBSCRIBED:
+            return
+        self._leaves_in_flight += 1
+        self._client.send(node, self._request.leave(for_good=for_good), now).add_listener(self._left, self._left)
+
+    def _left(self, _outcome: object) -> None:
+        # Whatever the answer, the membership is over.
+        self._leaves_in_flight -= 1
+
+    def _lose(self, reason: str) -> None:
+        self._reset()
+        self._post(MembershipLost(self._attempt, NO_GENERATION, reason))
+
+    def _fail(self, error: KafkaError) -> None:
+        self._reset()
+        self._post(MembershipFailed(error))
+
+    def _reset(self) -> None:
+        self.state = UNSUBSCRIBED
+        self.member_epoch = self._joined_epoch = 0
+        self._target = None
+        self._request.forget_membership()
+        self._is_urgent = False
+        self._heartbeat.in_flight = False
+        self._try += 1
