@@ -43,7 +43,7 @@ READ_OPTIONS = {
         "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
         "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
         "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode", "offsetCommitIntervalMs",
-        "partitionDiscoveryIntervalMs",
+        "partitionDiscoveryIntervalMs", "fetchedDataCache",
     )
 }  # fmt: skip
 WRITE_OPTIONS = {"topic", "includeheaders"}
@@ -77,6 +77,7 @@ class SourceOptions:
         self.discovery_interval_ms = _whole(lowered, "partitionDiscoveryIntervalMs", default=0, least=-1)
         self.commit_mode = _commit_mode(lowered, self.group_id)
         self.commit_interval = _whole(lowered, "offsetCommitIntervalMs", default=5000, least=0) / 1000
+        self.keep_fetched_ahead = _boolean(lowered, "fetchedDataCache", default=True)
         self.strategy()
 
     def strategy(self) -> Strategy:
