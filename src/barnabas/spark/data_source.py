@@ -46,20 +46,22 @@ class BarnabasDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch query's writer; topics are appended to, so `overwrite` is refused."""
         from barnabas.spark.errors import OptionError
-        from barnabas.spark.sink import KafkaBatchWriter, check_schema
+        from barnabas.spark.sink import KafkaBatchWriter
+        from barnabas.spark.sink_schema import check_schema
 
         if overwrite:
             raise OptionError("a topic cannot be overwritten, only appended to: use mode('append')")
         options = SinkOptions(self.options)
-        check_schema(schema, options)
+        check_schema(schema, options.topic)
         return KafkaBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         """A streaming query's writer; `overwrite` (complete output mode) appends each batch anew, as the built-in."""
-        from barnabas.spark.sink import KafkaStreamWriter, check_schema
+        from barnabas.spark.sink import KafkaStreamWriter
+        from barnabas.spark.sink_schema import check_schema
 
         options = SinkOptions(self.options)
-        check_schema(schema, options)
+        check_schema(schema, options.topic)
         return KafkaStreamWriter(options)
 
 

@@ -47,6 +47,8 @@ READ_OPTIONS = {
     )
 }  # fmt: skip
 WRITE_OPTIONS = {"topic", "includeheaders"}
+#: Settings of the sink's producers where nothing else is given: a task has all its rows at once, so batches fill.
+WRITE_DEFAULTS = {"batch.size": "524288"}
 COMMIT_MODES = ("disabled", "oncheckpoint", "periodic")
 
 #: Java's units of time, in milliseconds.
@@ -91,7 +93,7 @@ class SinkOptions:
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check all options at once; raises OptionError."""
         lowered = _lowered(options, WRITE_OPTIONS, "write")
-        self.client = _client_settings(lowered, "producer")
+        self.client = WRITE_DEFAULTS | _client_settings(lowered, "producer")
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")

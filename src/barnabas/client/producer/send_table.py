@@ -136,18 +136,21 @@ def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tup
     import pyarrow.compute as pc
 
     names = chunk.schema.names
+    if not chunk.num_rows:
+        return
+    if count == 1 and "partition" not in names:
+        # With nothing to choose, rows with and without key stay in their order.
+        yield 0, chunk
+        return
+    if "key" not in names and "partition" not in names:
+        yield STICKY, chunk
+        return
     chosen = pa.array([STICKY], pa.int32()).take(pa.array([0] * chunk.num_rows, pa.int32()))
     if "key" in names:
         chosen = partition_column(chunk.column("key"), count)
     if "partition" in names:
         given = _given_partitions(chunk.column("partition"), count, topic)
         chosen = pc.coalesce(given, chosen)
-    if not chunk.num_rows:
-        return
-    if count == 1:
-        # With nothing to choose, rows with and without key stay in their order.
-        yield 0, chunk
-        return
     # A stable sort: rows of one partition keep their order.
     order = pc.sort_indices(chosen)
     ordered, chunk = chosen.take(order), chunk.take(order)

@@ -1,0 +1,72 @@
+"""From the Arrow batches of a task to a producer, column-wise."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.spark.errors import SinkSchemaError
+from barnabas.spark.sink_schema import NULL_TOPIC, SINK_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.client.producer.send_table import TableFuture
+
+
+class TableSender(Protocol):
+    """What is needed of a producer."""
+
+    def send_table(self, topic: str, table: Any) -> TableFuture:
+        """Send the rows of a table to a topic."""
+
+    def flush(self) -> None:
+        """Send everything now, and wait for the results."""
+
+
+class RowWriter:
+    """Sends batches of rows to their topics; the first row that fails fails the task.
+
+    The producer's buffer.memory bounds what is on its way. The option topic wins over the column.
+    """
+
+    def __init__(self, producer: TableSender, topic: str | None) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._sent: deque[TableFuture] = deque()
+        self._count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send the rows, as far as there is memory; raises what rows sent earlier raised."""
+        if batch.num_rows == 0:
+            return
+        for topic, rows in by_topic(batch, self._topic):
+            self._sent.append(self._producer.send_table(topic, rows))
+        while self._sent and self._sent[0].done():
+            self._count += self._sent.popleft().result()
+
+    def finish(self) -> int:
+        """The number of rows, once each is acknowledged; raises what the first that failed raised."""
+        if self._sent:
+            self._producer.flush()
+        while self._sent:
+            self._count += self._sent.popleft().result()
+        return self._count
+
+
+def by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic with the columns that go into records; raises SinkSchemaError for a topic that is null."""
+    import pyarrow.compute as pc
+
+    names = batch.schema.names
+    rows = batch.select([name for name in names if name in SINK_COLUMNS and name != "topic"])
+    if option is not None:
+        yield option, rows
+        return
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise SinkSchemaError(NULL_TOPIC)
+    found = pc.unique(topics).to_pylist()
+    for topic in found:
+        yield topic, rows if len(found) == 1 else rows.filter(pc.equal(topics, topic))
