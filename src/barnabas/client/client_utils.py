@@ -17,6 +17,13 @@ from barnabas.network.selector import Selector
 DEFAULT_MAX_IN_FLIGHT = 100
 
 
+def create_selector(config: ClientConfig) -> Selector:
+    """The sockets of one client."""
+    return Selector(
+        send_buffer=config.get_int("send.buffer.bytes"), receive_buffer=config.get_int("receive.buffer.bytes")
+    )
+
+
 def create_network_client(
     config: ClientConfig,
     client_id: str,
@@ -28,7 +35,7 @@ def create_network_client(
 ) -> NetworkClient:
     """A NetworkClient that keeps `metadata` fresh; `metadata` starts from `bootstrap.servers` if it has no nodes yet.
 
-    `selector` and `random` are for simulators.
+    `selector` and `random` are for event loops and simulators.
 
     Raises:
         ConfigError: `bootstrap.servers` cannot be read.
@@ -36,9 +43,7 @@ def create_network_client(
     if not metadata.fetch().nodes:
         metadata.bootstrap(parse_bootstrap_servers(config.get_list("bootstrap.servers")))
     if selector is None:
-        selector = Selector(
-            send_buffer=config.get_int("send.buffer.bytes"), receive_buffer=config.get_int("receive.buffer.bytes")
-        )
+        selector = create_selector(config)
     request_timeout = config.get_seconds("request.timeout.ms")
     does_rebootstrap = config.get_str("metadata.recovery.strategy").lower() == "rebootstrap"
     updater = DefaultMetadataUpdater(

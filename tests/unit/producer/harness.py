@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.client.client_utils import create_network_client
 from barnabas.client.producer.append import FutureRecordMetadata, record_size_upper_bound
 from barnabas.client.producer.buffer_pool import BufferPool
-from barnabas.client.producer.producer import _new_builder
+from barnabas.client.producer.producer_base import _new_builder
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult

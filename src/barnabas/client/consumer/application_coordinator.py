@@ -22,7 +22,7 @@ from barnabas.client.consumer.membership_messages import (
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
 from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ class ApplicationCoordinator:
         """Whether the membership core is driven."""
         return self._join_heartbeat_thread is not None
 
-    def stop_heartbeat_thread(self, now: float, deadline: float) -> None:
+    def stop_heartbeat_thread(self, now: float, deadline: float) -> Steps[None]:
         """Let the membership core finish what it was asked for, and wait for it until `deadline`."""
         if self._join_heartbeat_thread is not None:
             self._membership.send(Stop(deadline))
-            self._join_heartbeat_thread(max(0.0, deadline - now))
+            yield from call(self._join_heartbeat_thread, max(0.0, deadline - now))
         else:
             self._membership.close()
 

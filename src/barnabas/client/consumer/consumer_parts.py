@@ -51,8 +51,11 @@ class Environment:
         """A client of its own for each core."""
         return create_network_client(config, config.client_id, metadata, random=self.random)
 
-    def start(self, core: MembershipCore, group_id: str) -> Callable[[float], None]:
-        """Have the membership core driven; the function returned waits, at most so many seconds, until it is done."""
+    def start(self, core: MembershipCore, group_id: str) -> Callable[[float], object]:
+        """Have the membership core driven; the function returned waits, at most so many seconds, until it is done.
+
+        On an event loop it has to be awaited.
+        """
         thread = HeartbeatThread(core, self.clock, group_id)
         thread.start()
         return thread.join
@@ -177,7 +180,7 @@ def _coordinator(
         retry_backoff=config.get_seconds("retry.backoff.ms"),
     )
 
-    def start() -> Callable[[float], None]:
+    def start() -> Callable[[float], object]:
         return environment.start(membership, group_id)
 
     if config.is_consumer_protocol:

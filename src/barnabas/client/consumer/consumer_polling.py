@@ -391,7 +391,7 @@ class ConsumerPolling:
             if coordinator.has_heartbeat_thread:
                 yield from _attempt(errors, self._finish_commits(deadline))
                 yield from _attempt(errors, self._leave_group(operation))
-            coordinator.stop_heartbeat_thread(self._clock(), deadline)
+            yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
         yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
         self._client.client.close()

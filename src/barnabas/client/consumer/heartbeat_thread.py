@@ -28,12 +28,13 @@ class HeartbeatThread(threading.Thread):
             while not core.is_done:
                 now = core.run_once(now)
         except Exception as error:  # noqa: BLE001 - the thread must not die without a word
-            core.fail(_as_kafka_error(error))
+            core.fail(as_kafka_error(error))
         finally:
             core.close()
 
 
-def _as_kafka_error(error: Exception) -> KafkaError:
+def as_kafka_error(error: Exception) -> KafkaError:
+    """What the application is told when the core failed."""
     if isinstance(error, KafkaError):
         return error
     wrapped = KafkaError(f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}")

@@ -25,13 +25,20 @@ class RecordCursor:
     def records(self, poll: Callable[[], ConsumerRecords]) -> Iterator[ConsumerRecord]:
         """All records, for ever: first those left by an earlier loop, then what `poll` brings."""
         while True:
-            while self._waiting:
-                iterator = self._waiting[0][2]
-                yield from iterator
-                if self._waiting and self._waiting[0][2] is iterator:
-                    del self._waiting[0]
-            found = poll()
-            self._waiting = [(name, found.records(name), iter(found.records(name))) for name in found.partitions()]
+            yield from self.left()
+            self.fill(poll())
+
+    def left(self) -> Iterator[ConsumerRecord]:
+        """The records that have not been handed out."""
+        while self._waiting:
+            iterator = self._waiting[0][2]
+            yield from iterator
+            if self._waiting and self._waiting[0][2] is iterator:
+                del self._waiting[0]
+
+    def fill(self, found: ConsumerRecords) -> None:
+        """Take over what `poll` returned."""
+        self._waiting = [(name, found.records(name), iter(found.records(name))) for name in found.partitions()]
 
     def undelivered(self) -> dict[TopicPartition, ConsumerRecord]:
         """The first record of each partition that was polled and not handed out."""

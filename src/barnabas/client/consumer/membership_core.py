@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.group_requests import GroupIdentity
     from barnabas.client.consumer.heartbeat import Heartbeat
     from barnabas.errors import KafkaError
+    from barnabas.network.network_client import NetworkClient
 
 
 class MembershipCore:
@@ -53,6 +54,11 @@ class MembershipCore:
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
         self._membership = membership(client, self._lookup, group, heartbeat, backoff, self._post)
         self._offsets = CommittedOffsets(client, self._lookup, self._membership, group, backoff, self._post)
+
+    @property
+    def network_client(self) -> NetworkClient:
+        """What the core polls; whoever drives it may want to know when that has something to do."""
+        return self._client.client
 
     def send(self, command: Command) -> None:
         """Leave a command for the core; from the application's thread."""

@@ -64,6 +64,26 @@ class ProducerInterceptors:
             except Exception:
                 log.warning("The interceptor %r raised an error in on_acknowledgement", interceptor, exc_info=True)
 
+    def intercept(
+        self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
+    ) -> tuple[ProducerRecord, Any]:
+        """What goes into a send path instead of this: the record as they want it, and its `on_delivery`."""
+        if isinstance(headers, Mapping):
+            headers = headers.items()
+        record = self.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+
+        def on_done(metadata: RecordMetadata, error: BaseException | None) -> None:
+            self.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return record, on_done
+
+    def refused(self, record: ProducerRecord, error: BaseException) -> None:
+        """Tell the interceptors of a record that came into no batch."""
+        where = -1 if record.partition is None else record.partition
+        self.on_acknowledgement(RecordMetadata(record.topic, where, -1), error)
+
     def close(self) -> None:
         """Close the interceptors that can be closed."""
         for interceptor in self._interceptors:
@@ -96,23 +116,13 @@ class InterceptingSendPath:
         self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
     ) -> FutureRecordMetadata:
         """As `SendPath.do_send`, with the record that the interceptors make of it."""
-        if isinstance(headers, Mapping):
-            headers = headers.items()
-        record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        acknowledge = self._interceptors.on_acknowledgement
-
-        def on_done(metadata: RecordMetadata, error: BaseException | None) -> None:
-            acknowledge(metadata, error)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
-
+        record, on_done = self._interceptors.intercept(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         try:
             future: FutureRecordMetadata = self._send_path.do_send(
                 record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, on_done
             )
         except Exception as error:
-            where = -1 if record.partition is None else record.partition
-            acknowledge(RecordMetadata(record.topic, where, -1), error)
+            self._interceptors.refused(record, error)
             raise
         return future
 

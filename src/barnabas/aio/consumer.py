@@ -1,0 +1,276 @@
+"""`Consumer`: reads records from topics, in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from barnabas.aio.environment import Environment
+from barnabas.aio.loop_use import LoopUse
+from barnabas.aio.loop_waiter import LoopWaiter
+from barnabas.client.consumer import auto_offset_reset_strategy as reset
+from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
+from barnabas.client.consumer.consumer_records import ConsumerRecords
+from barnabas.client.consumer.membership_messages import GroupMembershipOperation
+from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
+from barnabas.client.consumer.steps import Steps
+from barnabas.errors import IllegalArgumentError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.records.decoder import ConsumerRecord
+
+log = logging.getLogger("barnabas.aio")
+
+T = TypeVar("T")
+
+
+class Consumer(ConsumerBase):
+    """Reads records, in asyncio.
+
+        async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
+            async for record in consumer:
+                ...
+
+    Settings, methods and errors are those of `barnabas.Consumer`. What may wait is a coroutine function, what never
+    does is not (`subscribe`, `assign`, `seek`, `pause`, `commit_async`, ...). Rebalance listeners and commit callbacks
+    may be coroutine functions. Heartbeats are the loop's work: there is no thread, and code that holds the loop up for
+    session.timeout.ms loses the partitions.
+
+    Made for one event loop. One `poll` at a time; the other calls may come from any task at any time. A call that is
+    cancelled hands out nothing and loses nothing.
+    """
+
+    def __init__(
+        self, *topics: str | Mapping[str, Any], environment: Environment | None = None, **settings: Any
+    ) -> None:
+        self._environment = environment or Environment()
+        self._loop_use = LoopUse(self._environment)
+        super().__init__(topics, self._environment, self._loop_use, settings)
+        self._waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))
+        # What is left of a call that was cancelled while code of the application ran.
+        self._unfinished: asyncio.Task[None] | None = None
+
+    async def unsubscribe(self) -> None:
+        """Read nothing any more, and leave the group."""
+        await self._run_alone(self._polling.unsubscribe())
+
+    # --- reading
+
+    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
+        """Records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
+
+        Has to be called again within max.poll.interval.ms. See `barnabas.Consumer.poll`. When the call is cancelled
+        while a rebalance listener runs, the listener goes on, and the next call waits for it.
+        """
+        if max_records is not None and max_records < 1:
+            raise IllegalArgumentError(f"max_records is {max_records}; it must be at least 1")
+        return await self._run_alone(self._polling.poll(timeout, max_records))
+
+    async def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
+        """All records that have arrived as one Arrow batch, or None when there are none after `timeout`.
+
+        See `barnabas.Consumer.poll_arrow`.
+        """
+        return await self._run_alone(self._polling.poll_arrow(timeout))
+
+    async def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
+        """All data that has arrived, still encoded. See `barnabas.Consumer.poll_raw`."""
+        return await self._run_alone(self._polling.poll_raw(timeout))
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """All records, one by one, for ever.
+
+        A commit in the middle covers the records handed out so far, and what a loop that is left has not handed out
+        comes with the next loop or `poll`.
+        """
+        return self._records()
+
+    async def _records(self) -> AsyncIterator[ConsumerRecord]:
+        cursor = self._polling.cursor
+        while True:
+            for record in cursor.left():
+                yield record
+            cursor.fill(await self.poll(1.0))
+
+    async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
+        """The offset of the next record to be handed out; looked up if need be.
+
+        Raises `KafkaTimeoutError` when that takes longer than `timeout` (default.api.timeout.ms).
+        """
+        return await self._run(self._polling.position(as_partition(partition), self._timeout(timeout)))
+
+    # --- committed offsets
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetLike] | None = None, timeout: float | None = None
+    ) -> None:
+        """Commit and wait for it: these offsets, or the position of every assigned partition.
+
+        See `barnabas.Consumer.commit`. A call that is cancelled may have committed.
+        """
+        chosen = None if offsets is None else as_offsets(offsets)
+        await self._run(self._polling.commit(chosen, self._timeout(timeout)))
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None for a partition without."""
+        chosen = {as_partition(partition) for partition in partitions}
+        return await self._run(self._polling.committed(chosen, self._timeout(timeout)))
+
+    # --- the cluster
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a time in epoch milliseconds, for each partition; None where there is none."""
+        return await self._run(self._times(timestamps, timeout))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._run(self._bounds(partitions, reset.EARLIEST_TIMESTAMP, timeout))
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record that this consumer may read, for each partition."""
+        return await self._run(self._bounds(partitions, reset.LATEST_TIMESTAMP, timeout))
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionInfo]:
+        """The partitions of a topic; none when there is no such topic."""
+        return await self._run(self._partitions(topic, timeout))
+
+    async def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
+        """All topics that this consumer may see, with their partitions."""
+        return await self._run(self._look_up_topics(None, timeout))
+
+    # --- the end
+
+    async def close(
+        self,
+        timeout: float = 30.0,
+        group_membership_operation: GroupMembershipOperation | str = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Commit if that is automatic, leave the group, close the connections; within `timeout` seconds.
+
+        See `barnabas.Consumer.close`. A second call does nothing. When the call is cancelled, the connections are
+        closed at once.
+        """
+        operation = as_operation(group_membership_operation)
+        if self._loop_use.is_closed:
+            return
+        try:
+            await self._run_alone(self._polling.close(timeout, operation))
+        finally:
+            self._loop_use.is_closed = True
+            self._environment.abandon()
+
+    async def __aenter__(self) -> Self:
+        self._environment.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        # Not yet set when the constructor failed.
+        use = getattr(self, "_loop_use", None)
+        environment = self._environment
+        if use is None or use.is_closed or environment.is_foreign:
+            return
+        loop = environment.loop
+        if loop is None or loop.is_closed():
+            environment.abandon()
+        else:
+            loop.call_soon_threadsafe(environment.abandon)
+        if loop is not None:
+            warnings.warn(
+                f"{self!r} was never closed; its group waits for it until session.timeout.ms is over. Use it in an "
+                "async with statement, or await close()",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    # --- inner
+
+    async def _run_alone(self, steps: Steps[T]) -> T:
+        if self._unfinished is not None:
+            await asyncio.shield(self._unfinished)
+        with self._loop_use.exclusive:
+            return await self._run(steps)
+
+    async def _run(self, steps: Steps[T]) -> T:
+        """Run a call to its end. It waits before anything is handed out, so who is cancelled has got nothing."""
+        with self._loop_use:
+            await self._waiter.be_fair()
+            try:
+                awaited = next(steps)
+                while True:
+                    if awaited is None:
+                        await self._waiter.wait()
+                        awaited = next(steps)
+                    else:
+                        awaited = _resume(steps, await self._run_application(steps, awaited))
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            except BaseException:
+                if self._unfinished is None:
+                    steps.close()
+                raise
+
+    async def _run_application(self, steps: Steps[Any], awaited: Awaitable[Any]) -> asyncio.Future[Any]:
+        """Await what a listener or callback returned; when the call is cancelled meanwhile, that goes on."""
+        task = asyncio.ensure_future(awaited)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            self._unfinished = asyncio.ensure_future(self._finish(steps, task))
+            raise
+        return task
+
+    async def _finish(self, steps: Steps[Any], task: asyncio.Future[Any]) -> None:
+        """Finish a call that was cancelled, for nobody: a poll ends before it takes records."""
+        self._polling.is_abandoned = True
+        try:
+            await asyncio.wait([task])
+            awaited = _resume(steps, task)
+            while True:
+                if awaited is None:
+                    await self._waiter.wait()
+                    awaited = next(steps)
+                else:
+                    task = asyncio.ensure_future(awaited)
+                    await asyncio.wait([task])
+                    awaited = _resume(steps, task)
+        except StopIteration:
+            return
+        except Exception:
+            log.exception("%r: the rest of a call that was cancelled failed", self)
+        finally:
+            self._polling.is_abandoned = False
+            self._unfinished = None
+
+    def _unsubscribe_in(self, call: str) -> None:
+        raise IllegalArgumentError(f"{call} would have to wait for listeners here: await unsubscribe() instead")
+
+
+def _resume(steps: Steps[Any], task: asyncio.Future[Any]) -> Awaitable[Any] | None:
+    """Go on after the application's code, with its error if it raised one."""
+    if task.cancelled():
+        return steps.throw(asyncio.CancelledError())
+    error = task.exception()
+    return next(steps) if error is None else steps.throw(error)

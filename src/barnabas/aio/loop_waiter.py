@@ -1,0 +1,71 @@
+"""Waits for a core that nobody drives between the application's calls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.aio.environment import Environment
+    from barnabas.aio.loop_port import LoopPort
+
+_FOREVER = float("inf")
+# Seconds that calls which find all they need may follow each other without the loop having a turn.
+FAIRNESS = 0.005
+
+
+class LoopWaiter:
+    """Where the calls of a consumer or an admin client wait for their core's network, any number at a time.
+
+    Outside of calls nothing is read: what has arrived stays in the sockets.
+    """
+
+    def __init__(self, environment: Environment, port: LoopPort) -> None:
+        self._environment = environment
+        self._port = port
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._last_wait = -_FOREVER
+        port.on_ready = self._ready
+        port.on_wakeup = self._wake_all
+
+    def _ready(self) -> None:
+        if not self._waiters:
+            # Watching on would report the same bytes in every turn of the loop.
+            self._port.unwatch()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for waiter in self._waiters:
+            _wake(waiter)
+
+    async def wait(self) -> None:
+        """Wait until the core is to be driven again."""
+        loop = self._environment.bind()
+        seconds = self._port.seconds_to_wait()
+        if seconds <= 0.0:
+            await asyncio.sleep(0)
+            self._last_wait = loop.time()
+            return
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, waiter) if seconds < _FOREVER else None
+        self._waiters.add(waiter)
+        self._port.watch()
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+            if timer is not None:
+                timer.cancel()
+            self._last_wait = loop.time()
+
+    async def be_fair(self) -> None:
+        """Give the loop a turn if a while has passed without one."""
+        loop = self._environment.bind()
+        if loop.time() - self._last_wait > FAIRNESS:
+            await asyncio.sleep(0)
+            self._last_wait = loop.time()
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
