@@ -21,14 +21,22 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
 }
 PEERS = ["barnabas", "apache-kafka"]
+# An authorizer for the tests of ACLs; everyone is a super user, so that it refuses nobody anything.
+_KAFKA_SETTINGS = {
+    **SETTINGS,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "delegation.token.secret.key": "a secret of the tests",
+}
 _numbers = itertools.count()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that asks for `bootstrap_servers` against each broker."""
+    """Run every test that asks for `bootstrap_servers` against each broker, or those that its module's PEERS names."""
     if "bootstrap_servers" in metafunc.fixturenames:
         chosen = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
-        metafunc.parametrize("bootstrap_servers", [chosen] if chosen else PEERS, indirect=True, scope="session")
+        peers = [chosen] if chosen else getattr(metafunc.module, "PEERS", PEERS)
+        metafunc.parametrize("bootstrap_servers", peers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +51,7 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
         missing = apache_kafka.why_not()
         if missing:
             pytest.skip(missing)
-        with apache_kafka.ApacheKafka(SETTINGS) as kafka:
+        with apache_kafka.ApacheKafka(_KAFKA_SETTINGS) as kafka:
             yield kafka.bootstrap_servers
     else:
         yield request.param

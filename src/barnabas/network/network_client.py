@@ -30,7 +30,7 @@ from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
 log = logging.getLogger("barnabas.network")
 
-_SOFTWARE_NAME = "barnabas"
+SOFTWARE_NAME = "barnabas"
 _LARGEST_FRAME = 2**31 - 1
 _LAST_CORRELATION_ID = 2**31 - 1
 
@@ -359,7 +359,7 @@ class NetworkClient:
                 continue
             del self._api_versions_to_ask[node_id]
             self.connection_states.checking_api_versions(node_id)
-            message = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=__version__)
+            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
             self.send_internal_request(node_id, RequestBuilder.fixed(message, version), now)
 
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin import admin_client
+from barnabas.client.admin import admin_operations
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.client_utils import create_network_client
 from barnabas.protocol.api import ApiKey
@@ -71,9 +71,9 @@ def new_admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Admin]]
     def make(**settings: Any) -> Admin:
         selector = FakeSelector()
         clock = Clock(selector)
-        monkeypatch.setattr(admin_client, "time", clock)
+        monkeypatch.setattr(admin_operations, "time", clock)
         monkeypatch.setattr(
-            admin_client,
+            admin_operations,
             "create_network_client",
             lambda *args, **options: create_network_client(*args, selector=selector, **options),
         )

@@ -8,11 +8,14 @@ from typing import Any, Generic
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.results import Results
 from barnabas.client.metadata import Metadata
-from barnabas.errors import KafkaError, KafkaTimeoutError, UnknownServerError
+from barnabas.errors import KafkaError, KafkaTimeoutError, UnknownServerError, UnsupportedVersionError
 from barnabas.network.client_request import ClientResponse
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
+
+Take = Callable[[list[K], Any, int], None]
+"""Takes a response: the keys it is about, the message, the id of the broker that sent it."""
 
 
 class AdminApiDriver(Generic[K, V]):
@@ -117,7 +120,7 @@ class AdminApiDriver(Generic[K, V]):
             self._metadata.request_update(reset_equivalent_backoff=False)
         return node
 
-    def _send(self, node: Node, keys: list[K], message: Any, take: Callable[[list[K], Any], None], now: float) -> None:
+    def _send(self, node: Node, keys: list[K], message: Any, take: Take[K], now: float) -> None:
         self._in_flight.update(keys)
         timeout = min(self._deadline - now, self._client.request_timeout)
 
@@ -126,34 +129,38 @@ class AdminApiDriver(Generic[K, V]):
             # A response that comes after the deadline finds its keys given up on.
             left = [key for key in keys if key in self._targets]
             try:
-                self._take_response(left, response, take)
+                self._take_response(left, response, take, node)
             except Exception as error:  # noqa: BLE001  (kept for the caller: out of a callback it would be lost)
                 self._crash = error
 
         self._client.send(self._client.new_client_request(node.id, message, now, True, timeout, on_complete), now)
 
-    def _take_response(self, keys: list[K], response: ClientResponse, take: Callable[[list[K], Any], None]) -> None:
+    def _take_response(self, keys: list[K], response: ClientResponse, take: Take[K], node: Node) -> None:
         error = response.error
         self._now = response.received_at
         if error is None:
-            take(keys, response.message)
+            take(keys, response.message, node.id)
         elif response.version_mismatch and len(keys) > 1:
             self._is_one_by_one = True
         elif error.retriable:
             for key in keys:
                 self._try_again(key, error)
         else:
+            if response.version_mismatch:
+                error = UnsupportedVersionError(
+                    f"{self._handler.name} at {node.host}:{node.port} (id {node.id}): {error}"
+                )
             for key in keys:
                 self._finish(key, error=error)
 
-    def _take_lookup(self, keys: list[K], message: Any) -> None:
+    def _take_lookup(self, keys: list[K], message: Any, broker_id: int) -> None:
         found: Outcome[K, Target] = Outcome()
         self._handler.lookup.handle_response(keys, message, found)
         self._targets.update(found.completed)
         self._take_failures(keys, found)
 
-    def _take_operation(self, keys: list[K], message: Any) -> None:
-        outcome: Outcome[K, V] = Outcome()
+    def _take_operation(self, keys: list[K], message: Any, broker_id: int) -> None:
+        outcome: Outcome[K, V] = Outcome(broker_id)
         self._handler.handle_response(keys, message, outcome)
         for key, value in outcome.completed.items():
             self._values[key] = value

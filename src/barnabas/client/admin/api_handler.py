@@ -56,11 +56,15 @@ def label(key: object) -> str:
 
 
 class Outcome(Generic[K, V]):
-    """What one response said of its keys. A key of which it said nothing is looked up and asked for again."""
+    """What one response said of its keys. A key of which it said nothing is looked up and asked for again.
 
-    __slots__ = ("completed", "failed", "problems")
+    `broker_id` is the broker that gave the response.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("broker_id", "completed", "failed", "problems")
+
+    def __init__(self, broker_id: int = -1) -> None:
+        self.broker_id = broker_id
         self.completed: dict[K, V] = {}
         self.failed: dict[K, KafkaError] = {}
         self.problems: dict[K, KafkaError] = {}

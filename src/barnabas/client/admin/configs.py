@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
+from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.errors import IllegalArgumentError
+from barnabas.network.client_request import RequestBuilder
+from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 
 
 class ConfigResourceType(IntEnum):
     """What has settings, with the numbers of the protocol."""
 
+    UNKNOWN = 0
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -44,6 +49,16 @@ class ConfigResource(NamedTuple):
     def broker(cls, node_id: int | None) -> ConfigResource:
         """The settings of a broker; None for the default of all brokers."""
         return cls(ConfigResourceType.BROKER, "" if node_id is None else str(node_id))
+
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        """The settings of a group (KIP-848, KIP-932)."""
+        return cls(ConfigResourceType.GROUP, group_id)
+
+    @classmethod
+    def client_metrics(cls, name: str) -> ConfigResource:
+        """A subscription to metrics of clients (KIP-714)."""
+        return cls(ConfigResourceType.CLIENT_METRICS, name)
 
 
 class ConfigSource(IntEnum):
@@ -222,6 +237,40 @@ class IncrementalAlterConfigsHandler:
             key = ConfigResource(ConfigResourceType(result.resource_type), result.resource_name)
             if outcome.is_success(key, result.error_code, result.error_message):
                 outcome.complete(key, None)
+
+
+_FIRST_LIST_WITH_TYPES = 1
+
+
+def list_config_resources(types: Collection[ConfigResourceType]) -> KeyedRequest[str, list[ConfigResource]]:
+    """ListConfigResources, at any broker (KIP-1142); version 0 knows only client metrics."""
+    message = ListConfigResourcesRequest(resource_types=list(types))
+    bare = ListConfigResourcesRequest()
+    low, high = stable_versions(ApiKey.LIST_CONFIG_RESOURCES)
+    if set(types) != {ConfigResourceType.CLIENT_METRICS}:
+        low = _FIRST_LIST_WITH_TYPES
+
+    def build(timeout_ms: int) -> RequestBuilder:
+        return RequestBuilder(
+            ApiKey.LIST_CONFIG_RESOURCES,
+            lambda version: message if version >= _FIRST_LIST_WITH_TYPES else bare,
+            low,
+            high,
+        )
+
+    def read(response: Any) -> list[ConfigResource]:
+        return [
+            ConfigResource(_known_type(found.resource_type), found.resource_name) for found in response.config_resources
+        ]
+
+    return one_request("list_config_resources", build, read)
+
+
+def _known_type(number: int) -> ConfigResourceType:
+    try:
+        return ConfigResourceType(number)
+    except ValueError:
+        return ConfigResourceType.UNKNOWN
 
 
 def config_text(value: Any) -> str | None:

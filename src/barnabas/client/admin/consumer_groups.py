@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.groups import GroupDescription, MemberDescription
 from barnabas.client.admin.lookups import CoordinatorLookup
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.topic_partition import TopicPartition
+
+_TYPE_NOT_TOLD = -1
+_CONSUMER_MEMBER = 1
 
 
 class ConsumerGroupDescribeHandler:
@@ -16,12 +20,15 @@ class ConsumerGroupDescribeHandler:
 
     name = "describe_groups"
 
-    def __init__(self) -> None:
+    def __init__(self, *, include_authorized_operations: bool) -> None:
         self.lookup = CoordinatorLookup()
+        self._include_authorized_operations = include_authorized_operations
 
     def build_request(self, keys: list[str], timeout_ms: int) -> ConsumerGroupDescribeRequest:
         """See `AdminApiHandler`."""
-        return ConsumerGroupDescribeRequest(group_ids=keys)
+        return ConsumerGroupDescribeRequest(
+            group_ids=keys, include_authorized_operations=self._include_authorized_operations
+        )
 
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupDescription]) -> None:
         """See `AdminApiHandler`."""
@@ -29,11 +36,33 @@ class ConsumerGroupDescribeHandler:
             if outcome.is_success(group.group_id, group.error_code, group.error_message):
                 members = [_member(member) for member in group.members]
                 description = GroupDescription(
-                    group.group_id, "consumer", group.assignor_name, group.group_state, members
+                    group.group_id,
+                    "consumer",
+                    group.assignor_name,
+                    group.group_state,
+                    members,
+                    "consumer",
+                    outcome.broker_id,
+                    group.group_epoch,
+                    group.assignment_epoch,
+                    authorized_operations(group.authorized_operations),
                 )
                 outcome.complete(group.group_id, description)
 
 
 def _member(member: Any) -> MemberDescription:
-    assigned = [TopicPartition(t.topic_name, n) for t in member.assignment.topic_partitions for n in t.partitions]
-    return MemberDescription(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        _partitions(member.assignment),
+        member.rack_id,
+        member.member_epoch,
+        _partitions(member.target_assignment),
+        None if member.member_type == _TYPE_NOT_TOLD else member.member_type == _CONSUMER_MEMBER,
+    )
+
+
+def _partitions(assignment: Any) -> list[TopicPartition]:
+    return [TopicPartition(t.topic_name, number) for t in assignment.topic_partitions for number in t.partitions]

@@ -1,45 +1,30 @@
-"""The operations on consumer groups of the classic protocol, and on their committed offsets."""
+"""Groups in general, and those of the classic protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, StaticLookup, is_passing
+from barnabas.client.admin.acls import AclOperation, authorized_operations
+from barnabas.client.admin.api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorLookup
-from barnabas.client.admin.offsets import by_topic
-from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import KafkaError, UnsupportedVersionError, for_code
+from barnabas.client.admin.requests import RequestInParts
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
-from barnabas.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from barnabas.protocol.messages.offset_delete_request import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from barnabas.protocol.messages.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
 from barnabas.protocol.topic_partition import TopicPartition
 
 _CONSUMER = "consumer"
 _FIRST_LIST_WITH_STATES = 4
 _FIRST_LIST_WITH_TYPES = 5
-_FIRST_FETCH_OF_GROUPS = 8
-# From version 10 on partitions go by topic id, which a caller who names topics does not know.
-_LAST_WITH_TOPIC_NAMES = 9
+_FIRST_DESCRIBE_WITH_OPERATIONS = 3
+_FIRST_LEAVE_OF_MEMBERS = 3
+_LONGEST_REASON = 255
+_REMOVED = "member was removed by an admin"
 
 
 class GroupListing(NamedTuple):
@@ -52,23 +37,39 @@ class GroupListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a group, and the partitions it has (of a group of consumers)."""
+    """A member of a group, and the partitions it has (of a group of consumers).
+
+    What follows the assignment is told of members of groups of KIP-848 only: `target_assignment` is what the member is
+    to have, `is_upgraded` whether it speaks that protocol itself.
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     host: str
     assignment: list[TopicPartition]
+    rack_id: str | None = None
+    member_epoch: int | None = None
+    target_assignment: list[TopicPartition] | None = None
+    is_upgraded: bool | None = None
 
 
 class GroupDescription(NamedTuple):
-    """A group: `protocol` is the assignor its members agreed on, `coordinator_id` the broker that keeps it."""
+    """A group: `protocol` is the assignor its members agreed on, `coordinator_id` the broker that keeps it.
+
+    Only groups of KIP-848 have epochs. `authorized_operations` is what the caller may do with it, if that was asked.
+    """
 
     group_id: str
     protocol_type: str
     protocol: str
     state: str
     members: list[MemberDescription]
+    type: str = "classic"
+    coordinator_id: int = -1
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
 
 
 class ListGroupsHandler:
@@ -103,12 +104,16 @@ class DescribeGroupsHandler:
 
     name = "describe_groups"
 
-    def __init__(self) -> None:
+    def __init__(self, *, include_authorized_operations: bool) -> None:
         self.lookup = CoordinatorLookup()
+        self._include_authorized_operations = include_authorized_operations
 
-    def build_request(self, keys: list[str], timeout_ms: int) -> DescribeGroupsRequest:
+    def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
         """See `AdminApiHandler`."""
-        return DescribeGroupsRequest(groups=keys)
+        message = DescribeGroupsRequest(groups=keys, include_authorized_operations=self._include_authorized_operations)
+        low, high = stable_versions(ApiKey.DESCRIBE_GROUPS)
+        low = _FIRST_DESCRIBE_WITH_OPERATIONS if self._include_authorized_operations else low
+        return RequestBuilder(ApiKey.DESCRIBE_GROUPS, lambda _: message, low, high)
 
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupDescription]) -> None:
         """See `AdminApiHandler`."""
@@ -118,7 +123,13 @@ class DescribeGroupsHandler:
                 outcome.complete(
                     group.group_id,
                     GroupDescription(
-                        group.group_id, group.protocol_type, group.protocol_data, group.group_state, members
+                        group.group_id,
+                        group.protocol_type,
+                        group.protocol_data,
+                        group.group_state,
+                        members,
+                        coordinator_id=outcome.broker_id,
+                        authorized_operations=authorized_operations(group.authorized_operations),
                     ),
                 )
 
@@ -152,146 +163,31 @@ class DeleteGroupsHandler:
                 outcome.complete(result.group_id, None)
 
 
-GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
-PartitionErrors = dict[TopicPartition, "KafkaError | None"]
+class MemberToRemove(NamedTuple):
+    """A member that is to leave: a static one by its instance id, any other by its member id."""
+
+    group_instance_id: str | None = None
+    member_id: str = ""
+
+    def __str__(self) -> str:
+        return self.group_instance_id or self.member_id
 
 
-class OffsetFetchHandler:
-    """OffsetFetch, at the coordinators; `partitions` by group, None for all that have an offset."""
+def remove_members(members: Collection[MemberToRemove], reason: str | None) -> RequestInParts[MemberToRemove]:
+    """LeaveGroup on behalf of members, at the group's coordinator."""
+    text = f"{_REMOVED}: {reason}"[:_LONGEST_REASON] if reason else _REMOVED
 
-    name = "list_consumer_group_offsets"
-
-    def __init__(self, partitions: Mapping[str, Collection[TopicPartition] | None], *, require_stable: bool) -> None:
-        self.lookup = CoordinatorLookup()
-        self._partitions = partitions
-        self._require_stable = require_stable
-        self._is_of_groups = True
-
-    def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
-        """See `AdminApiHandler`."""
-
-        def build(version: int) -> OffsetFetchRequest:
-            self._is_of_groups = version >= _FIRST_FETCH_OF_GROUPS
-            if self._is_of_groups:
-                groups = [OffsetFetchRequestGroup(group_id=key, topics=self._topics_of(key)) for key in keys]
-                return OffsetFetchRequest(groups=groups, require_stable=self._require_stable)
-            if len(keys) > 1:
-                raise UnsupportedVersionError("this broker gives the offsets of one group at a time")
-            asked = self._partitions[keys[0]]
-            topics = (
-                None
-                if asked is None
-                else [
-                    OffsetFetchRequestTopic(name=topic, partition_indexes=[p.partition for p in partitions])
-                    for topic, partitions in by_topic(asked)
-                ]
-            )
-            return OffsetFetchRequest(group_id=keys[0], topics=topics, require_stable=self._require_stable)
-
-        return RequestBuilder(
-            ApiKey.OFFSET_FETCH, build, stable_versions(ApiKey.OFFSET_FETCH)[0], _LAST_WITH_TOPIC_NAMES
-        )
-
-    def _topics_of(self, group_id: str) -> list[OffsetFetchRequestTopics] | None:
-        asked = self._partitions[group_id]
-        if asked is None:
-            return None
-        return [
-            OffsetFetchRequestTopics(name=topic, partition_indexes=[p.partition for p in partitions])
-            for topic, partitions in by_topic(asked)
+    def build(group_id: str, timeout_ms: int) -> RequestBuilder:
+        leaving = [
+            MemberIdentity(member_id=member.member_id, group_instance_id=member.group_instance_id, reason=text)
+            for member in members
         ]
+        message = LeaveGroupRequest(group_id=group_id, members=leaving)
+        high = stable_versions(ApiKey.LEAVE_GROUP)[1]
+        return RequestBuilder(ApiKey.LEAVE_GROUP, lambda _: message, _FIRST_LEAVE_OF_MEMBERS, high)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupOffsets]) -> None:
-        """See `AdminApiHandler`."""
-        groups = {group.group_id: group for group in response.groups} if self._is_of_groups else {keys[0]: response}
-        for key in keys:
-            group = groups.get(key)
-            if group is None or not outcome.is_success(key, group.error_code):
-                continue
-            offsets: GroupOffsets = {}
-            for topic in group.topics:
-                for partition in topic.partitions:
-                    label = f"{key}, {topic.name}-{partition.partition_index}"
-                    if not outcome.is_success(key, partition.error_code, label if partition.error_code else None):
-                        break
-                    if partition.committed_offset >= 0:
-                        offsets[TopicPartition(topic.name, partition.partition_index)] = OffsetAndMetadata(
-                            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
-                        )
-            if key not in outcome.failed and key not in outcome.problems:
-                outcome.complete(key, offsets)
+    def parts(response: Any) -> Iterable[tuple[MemberToRemove, int, str | None]]:
+        for asked, member in zip(members, response.members, strict=False):
+            yield asked, member.error_code, None
 
-
-class OffsetCommitHandler:
-    """OffsetCommit for a group without members, at its coordinator; gives each partition's error."""
-
-    name = "alter_consumer_group_offsets"
-
-    def __init__(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        self.lookup = CoordinatorLookup()
-        self._offsets = offsets
-
-    def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
-        """See `AdminApiHandler`."""
-        message = OffsetCommitRequest(
-            group_id=keys[0],
-            topics=[
-                OffsetCommitRequestTopic(name=topic, partitions=[self._partition(key) for key in partitions])
-                for topic, partitions in by_topic(self._offsets)
-            ],
-        )
-        low = stable_versions(ApiKey.OFFSET_COMMIT)[0]
-        return RequestBuilder(ApiKey.OFFSET_COMMIT, lambda _: message, low, _LAST_WITH_TOPIC_NAMES)
-
-    def _partition(self, key: TopicPartition) -> OffsetCommitRequestPartition:
-        offset = self._offsets[key]
-        return OffsetCommitRequestPartition(
-            partition_index=key.partition,
-            committed_offset=offset.offset,
-            committed_leader_epoch=offset.leader_epoch,
-            committed_metadata=offset.metadata,
-        )
-
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, PartitionErrors]) -> None:
-        """See `AdminApiHandler`."""
-        _take_partitions(keys[0], response, outcome)
-
-
-class OffsetDeleteHandler:
-    """OffsetDelete, at the group's coordinator; gives each partition's error."""
-
-    name = "delete_consumer_group_offsets"
-
-    def __init__(self, partitions: Collection[TopicPartition]) -> None:
-        self.lookup = CoordinatorLookup()
-        self._partitions = partitions
-
-    def build_request(self, keys: list[str], timeout_ms: int) -> OffsetDeleteRequest:
-        """See `AdminApiHandler`."""
-        topics = [
-            OffsetDeleteRequestTopic(
-                name=topic,
-                partitions=[OffsetDeleteRequestPartition(partition_index=p.partition) for p in partitions],
-            )
-            for topic, partitions in by_topic(self._partitions)
-        ]
-        return OffsetDeleteRequest(group_id=keys[0], topics=topics)
-
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, PartitionErrors]) -> None:
-        """See `AdminApiHandler`."""
-        if outcome.is_success(keys[0], response.error_code):
-            _take_partitions(keys[0], response, outcome)
-
-
-def _take_partitions(group_id: str, response: Any, outcome: Outcome[str, PartitionErrors]) -> None:
-    """Errors that pass are retried for the whole group; the others are the partitions' own."""
-    errors: PartitionErrors = {}
-    for topic in response.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
-            code = partition.error_code
-            if code and is_passing(code):
-                outcome.retry(group_id, for_code(code))
-                return
-            errors[key] = for_code(code, f"{key}: {for_code(code)}") if code else None
-    outcome.complete(group_id, errors)
+    return RequestInParts("remove_members_from_consumer_group", CoordinatorLookup(), build, parts)

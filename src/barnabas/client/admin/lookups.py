@@ -21,6 +21,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 GROUP = 0
 """The key type of a group's coordinator in FindCoordinator."""
 
+TRANSACTION = 1
+"""The key type of a transactional id's coordinator."""
+
 # A broker may not have heard of a new topic yet.
 _UNKNOWN_TOPIC_OR_PARTITION = (3,)
 
@@ -61,7 +64,7 @@ class PartitionLeaderLookup:
 
 
 class CoordinatorLookup:
-    """The broker that coordinates each group."""
+    """The broker that coordinates each group, or each transactional id."""
 
     def __init__(self, key_type: int = GROUP) -> None:
         self._key_type = key_type

@@ -203,8 +203,9 @@ class ListTopicsHandler:
 
     name = "list_topics"
 
-    def __init__(self) -> None:
+    def __init__(self, *, include_internal: bool) -> None:
         self.lookup: StaticLookup[str] = StaticLookup(Scope.ANY)
+        self._include_internal = include_internal
 
     def build_request(self, keys: list[str], timeout_ms: int) -> MetadataRequest:
         """See `AdminApiHandler`."""
@@ -212,7 +213,11 @@ class ListTopicsHandler:
 
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, dict[str, TopicListing]]) -> None:
         """See `AdminApiHandler`."""
-        found = {t.name: TopicListing(t.name, _id(t.topic_id), t.is_internal) for t in response.topics}
+        found = {
+            topic.name: TopicListing(topic.name, _id(topic.topic_id), topic.is_internal)
+            for topic in response.topics
+            if self._include_internal or not topic.is_internal
+        }
         outcome.complete(keys[0], dict(sorted(found.items())))
 
 

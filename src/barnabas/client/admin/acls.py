@@ -1,0 +1,214 @@
+"""ACLs: who may do what to which resources (KIP-11, KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
+from barnabas.errors import for_code
+from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
+
+_NOT_REQUESTED = -(2**31)
+
+
+class AclOperation(IntEnum):
+    """What may be done, with the numbers of the protocol."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclOperation:
+        return cls.UNKNOWN
+
+
+class AclPermissionType(IntEnum):
+    """Whether it may be done, with the numbers of the protocol."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclPermissionType:
+        return cls.UNKNOWN
+
+
+class ResourceType(IntEnum):
+    """To what it may be done, with the numbers of the protocol."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+    @classmethod
+    def _missing_(cls, value: object) -> ResourceType:
+        return cls.UNKNOWN
+
+
+class PatternType(IntEnum):
+    """How the name of a resource is meant, with the numbers of the protocol. ANY and MATCH are for filters: MATCH finds
+    the patterns that apply to the resource of that name.
+    """
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+    @classmethod
+    def _missing_(cls, value: object) -> PatternType:
+        return cls.UNKNOWN
+
+
+class AclBinding(NamedTuple):
+    """One rule. `principal` is written as in `User:alice`; the name of the cluster resource is `kafka-cluster`."""
+
+    resource_type: ResourceType
+    resource_name: str
+    principal: str
+    operation: AclOperation
+    permission_type: AclPermissionType = AclPermissionType.ALLOW
+    host: str = "*"
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+class AclBindingFilter(NamedTuple):
+    """Finds rules; what is ANY or None finds all."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
+    host: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+
+
+def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
+    """A bit field of KIP-430: bit n stands for operation n; None when it was not asked for."""
+    if bits == _NOT_REQUESTED:
+        return None
+    return frozenset(operation for operation in AclOperation if bits >> operation & 1)
+
+
+def describe_acls(wanted: AclBindingFilter) -> KeyedRequest[str, list[AclBinding]]:
+    """DescribeAcls, at any broker."""
+    request = DescribeAclsRequest(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.resource_name,
+        pattern_type_filter=wanted.pattern_type,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission_type,
+    )
+
+    def read(response: Any) -> list[AclBinding]:
+        return [_binding(resource, acl) for resource in response.resources for acl in resource.acls]
+
+    return one_request("describe_acls", lambda timeout_ms: request, read)
+
+
+def _binding(resource: Any, acl: Any) -> AclBinding:
+    return AclBinding(
+        ResourceType(resource.resource_type),
+        resource.resource_name,
+        acl.principal,
+        AclOperation(acl.operation),
+        AclPermissionType(acl.permission_type),
+        acl.host,
+        PatternType(resource.pattern_type),
+    )
+
+
+def create_acls() -> KeyedRequest[AclBinding, None]:
+    """CreateAcls; the results come in the order of the request."""
+
+    def build(keys: list[AclBinding], timeout_ms: int) -> CreateAclsRequest:
+        return CreateAclsRequest(
+            creations=[
+                AclCreation(
+                    resource_type=key.resource_type,
+                    resource_name=key.resource_name,
+                    resource_pattern_type=key.pattern_type,
+                    principal=key.principal,
+                    host=key.host,
+                    operation=key.operation,
+                    permission_type=key.permission_type,
+                )
+                for key in keys
+            ]
+        )
+
+    def answers(keys: list[AclBinding], response: Any) -> Iterable[Answer[AclBinding, None]]:
+        for key, result in zip(keys, response.results, strict=False):
+            yield key, result.error_code, result.error_message, None
+
+    return KeyedRequest("create_acls", StaticLookup(Scope.ANY), build, answers)
+
+
+class DeleteAclsHandler:
+    """DeleteAcls: for each filter the rules that were deleted; the results come in the order of the request."""
+
+    name = "delete_acls"
+
+    def __init__(self) -> None:
+        self.lookup: StaticLookup[AclBindingFilter] = StaticLookup(Scope.ANY)
+
+    def build_request(self, keys: list[AclBindingFilter], timeout_ms: int) -> DeleteAclsRequest:
+        """See `AdminApiHandler`."""
+        return DeleteAclsRequest(
+            filters=[
+                DeleteAclsFilter(
+                    resource_type_filter=key.resource_type,
+                    resource_name_filter=key.resource_name,
+                    pattern_type_filter=key.pattern_type,
+                    principal_filter=key.principal,
+                    host_filter=key.host,
+                    operation=key.operation,
+                    permission_type=key.permission_type,
+                )
+                for key in keys
+            ]
+        )
+
+    def handle_response(
+        self, keys: list[AclBindingFilter], response: Any, outcome: Outcome[AclBindingFilter, list[AclBinding]]
+    ) -> None:
+        """See `AdminApiHandler`; a rule that matches and cannot be deleted makes its filter fail."""
+        for key, result in zip(keys, response.filter_results, strict=False):
+            if not outcome.is_success(key, result.error_code, result.error_message):
+                continue
+            failed = next((acl for acl in result.matching_acls if acl.error_code), None)
+            if failed is None:
+                outcome.complete(key, [_binding(acl, acl) for acl in result.matching_acls])
+            else:
+                text = failed.error_message or str(for_code(failed.error_code))
+                outcome.is_success(key, failed.error_code, f"{_binding(failed, failed)}: {text}")

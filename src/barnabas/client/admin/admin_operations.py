@@ -1,0 +1,177 @@
+"""What all operations of an admin client stand on: its network, and the way an operation is carried out."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from barnabas.client.admin.admin_metadata import AdminMetadata
+from barnabas.client.admin.api_driver import AdminApiDriver
+from barnabas.client.admin.api_handler import AdminApiHandler, K, V
+from barnabas.client.admin.results import Results
+from barnabas.client.client_utils import create_network_client
+from barnabas.client.consumer.steps import Steps, run
+from barnabas.config.client_config import ClientConfig
+from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
+from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.network.node import Node
+
+T = TypeVar("T")
+
+_numbers = itertools.count(1)
+
+
+class AdminOperations:
+    """The ground of `AdminClient`; the operations themselves are in the classes that derive from this one.
+
+    An operation is written as steps (see `Steps`), and a public method does nothing after `_complete` or `_run`, so
+    that a client on an event loop needs no more than a `_complete` of its own.
+    """
+
+    def __init__(self, configs: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self._config = config = ClientConfig("admin", configs, settings)
+        self._client_id = config.get_str("client.id") or f"adminclient-{next(_numbers)}"
+        random = Random()
+        self._metadata = AdminMetadata(
+            refresh_backoff=config.get_seconds("retry.backoff.ms"),
+            refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
+            max_age=config.get_seconds("metadata.max.age.ms"),
+            random=random,
+        )
+        self._backoff = ExponentialBackoff(
+            config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), random
+        )
+        self._client = create_network_client(config, self._client_id, self._metadata, random=random)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._client_instance_id: bytes | None = None
+
+    # Steps.
+
+    def _ask(self, handler: AdminApiHandler[K, V], keys: Iterable[K], deadline: float) -> Steps[Results[K, V]]:
+        """Carries out an operation for all keys; gives what became of each."""
+        driver = AdminApiDriver(
+            handler, keys, self._client, self._metadata, self._backoff, deadline, self._config.get_int("retries")
+        )
+        self._ensure_open()
+        while not driver.is_done:
+            now = time.monotonic()
+            wait = driver.step(now)
+            if not driver.is_done:
+                self._client.poll(wait, now)
+                self._metadata.raise_fatal_error()
+                if not driver.is_done:
+                    yield None
+        return driver.results()
+
+    def _ask_one(self, handler: AdminApiHandler[K, V], key: K, deadline: float) -> Steps[V]:
+        """Carries out an operation for one key; raises what made it fail."""
+        results = yield from self._ask(handler, [key], deadline)
+        return results[key]
+
+    def _known_nodes(self, deadline: float) -> Steps[list[Node]]:
+        """All brokers, as soon as the first metadata has come."""
+        self._ensure_open()
+        while self._metadata.fetch().is_bootstrap_configured:
+            now = time.monotonic()
+            if now >= deadline:
+                raise KafkaTimeoutError("no bootstrap server answered in time")
+            self._metadata.request_update(reset_equivalent_backoff=False)
+            self._client.poll(deadline - now, now)
+            self._metadata.raise_fatal_error()
+            yield None
+        return self._metadata.fetch().nodes
+
+    def _ask_all_brokers(self, handler: AdminApiHandler[int, V], deadline: float) -> Steps[list[V]]:
+        """Asks every broker; raises what made one of them fail."""
+        nodes = yield from self._known_nodes(deadline)
+        results = yield from self._ask(handler, [node.id for node in nodes], deadline)
+        results.raise_errors()
+        return list(results.values())
+
+    def _operation(
+        self, handler: AdminApiHandler[K, V], keys: Iterable[K], timeout: float | None, raise_errors: bool
+    ) -> Steps[Results[K, V]]:
+        results = yield from self._ask(handler, keys, self._deadline(timeout))
+        return checked(results, raise_errors)
+
+    def _operation_in_parts(
+        self,
+        handler: AdminApiHandler[str, Mapping[K, KafkaError | None]],
+        key: str,
+        timeout: float | None,
+        raise_errors: bool,
+    ) -> Steps[Results[K, None]]:
+        """One request whose response has an error, or None, for each of its parts."""
+        outcomes = yield from self._ask_one(handler, key, self._deadline(timeout))
+        values = {part: None for part, error in outcomes.items() if error is None}
+        errors = {part: error for part, error in outcomes.items() if error is not None}
+        return checked(Results(values, errors), raise_errors)
+
+    # Running them.
+
+    def _complete(self, steps: Steps[T]) -> T:
+        """Runs steps in this thread, once no other thread does; every public operation ends here."""
+        with self._lock:
+            return run(steps)
+
+    def _run(
+        self, handler: AdminApiHandler[K, V], keys: Iterable[K], timeout: float | None, raise_errors: bool
+    ) -> Results[K, V]:
+        return self._complete(self._operation(handler, keys, timeout, raise_errors))
+
+    def _run_one(self, handler: AdminApiHandler[K, V], key: K, timeout: float | None) -> V:
+        return self._complete(self._ask_one(handler, key, self._deadline(timeout)))
+
+    def _run_in_parts(
+        self,
+        handler: AdminApiHandler[str, Mapping[K, KafkaError | None]],
+        key: str,
+        timeout: float | None,
+        raise_errors: bool,
+    ) -> Results[K, None]:
+        return self._complete(self._operation_in_parts(handler, key, timeout, raise_errors))
+
+    def _ensure_open(self) -> None:
+        if self._is_closed:
+            raise IllegalStateError(f"{self._client_id}: the admin client is closed")
+
+    def _deadline(self, timeout: float | None) -> float:
+        if timeout is None:
+            timeout = self._config.get_seconds("default.api.timeout.ms")
+        if timeout < 0:
+            raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
+        return time.monotonic() + timeout
+
+    def close(self) -> None:
+        """Ends the connections, after the call that another thread may be in. A second call does nothing."""
+        with self._lock:
+            self._is_closed = True
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def unique(keys: Iterable[K]) -> list[K]:
+    """The keys without duplicates; a single string is more likely a mistake than a list of letters."""
+    if isinstance(keys, (str, bytes)):
+        raise IllegalArgumentError(f"a list is needed, not {keys!r}: write [{keys!r}]")
+    return list(dict.fromkeys(keys))
+
+
+def checked(results: Results[K, V], raise_errors: bool) -> Results[K, V]:
+    """The results; raises their errors if asked to."""
+    if raise_errors:
+        results.raise_errors()
+    return results

@@ -1,0 +1,119 @@
+"""What an admin client does with the cluster as a whole: brokers, features, the metadata quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.client.admin.admin_operations import AdminOperations
+from barnabas.client.admin.cluster import (
+    ClusterDescription,
+    DescribeClusterHandler,
+    FeatureMetadata,
+    FeatureUpdate,
+    client_instance_id,
+    describe_features,
+    unregister_broker,
+    update_features,
+)
+from barnabas.client.admin.quorum import (
+    DescribeQuorumHandler,
+    QuorumInfo,
+    RaftVoterEndpoint,
+    add_voter,
+    remove_voter,
+)
+from barnabas.client.admin.results import Results
+from barnabas.client.consumer.steps import Steps
+
+
+class ClusterOperations(AdminOperations):
+    """The cluster."""
+
+    def describe_cluster(
+        self,
+        *,
+        include_fenced_brokers: bool = False,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+    ) -> ClusterDescription:
+        """The cluster's id, brokers and controller."""
+        handler = DescribeClusterHandler(
+            include_fenced_brokers=include_fenced_brokers, include_authorized_operations=include_authorized_operations
+        )
+        return self._run_one(handler, "cluster", timeout)
+
+    def describe_features(self, *, timeout: float | None = None) -> FeatureMetadata:
+        """The features of the cluster: which are switched on, and which could be."""
+        return self._run_one(describe_features(), "features", timeout)
+
+    def update_features(
+        self,
+        updates: Mapping[str, FeatureUpdate | int],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, None]:
+        """Sets the levels of features, by name, as `FeatureUpdate` or as a number to go up to; all or none.
+
+        Raises:
+            InvalidUpdateVersionError, FeatureUpdateFailedError, InvalidRequestError, ...
+        """
+        wanted = {name: FeatureUpdate(new) if isinstance(new, int) else new for name, new in updates.items()}
+        return self._run(update_features(wanted, validate_only=validate_only), wanted, timeout, raise_errors)
+
+    def describe_metadata_quorum(self, *, timeout: float | None = None) -> QuorumInfo:
+        """The controllers that keep the cluster's metadata, and how far each of them is."""
+        return self._run_one(DescribeQuorumHandler(), "quorum", timeout)
+
+    def add_raft_voter(
+        self,
+        voter_id: int,
+        voter_directory_id: bytes,
+        endpoints: Iterable[RaftVoterEndpoint],
+        *,
+        cluster_id: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Lets a controller vote; its directory's id (16 bytes) is in its meta.properties.
+
+        Raises:
+            DuplicateVoterError, InconsistentClusterIdError, UnsupportedVersionError (a quorum with fixed voters), ...
+        """
+        self._run_one(add_voter(voter_id, voter_directory_id, endpoints, cluster_id), "voter", timeout)
+
+    def remove_raft_voter(
+        self,
+        voter_id: int,
+        voter_directory_id: bytes,
+        *,
+        cluster_id: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Takes the vote from a controller.
+
+        Raises:
+            VoterNotFoundError, InconsistentClusterIdError, UnsupportedVersionError (a quorum with fixed voters), ...
+        """
+        self._run_one(remove_voter(voter_id, voter_directory_id, cluster_id), "voter", timeout)
+
+    def unregister_broker(self, broker_id: int, *, timeout: float | None = None) -> None:
+        """Forgets a broker that is gone for good.
+
+        Raises:
+            BrokerIdNotRegisteredError, ...
+        """
+        self._run_one(unregister_broker(broker_id), "broker", timeout)
+
+    def client_instance_id(self, *, timeout: float | None = None) -> bytes:
+        """The id (16 bytes) that the cluster gave this client for its telemetry; asked for once.
+
+        Raises:
+            UnsupportedVersionError: the brokers take no telemetry.
+        """
+        return self._complete(self._instance_id(timeout))
+
+    def _instance_id(self, timeout: float | None) -> Steps[bytes]:
+        if self._client_instance_id is None:
+            self._client_instance_id = yield from self._ask_one(client_instance_id(), "client", self._deadline(timeout))
+        return self._client_instance_id

@@ -1,0 +1,150 @@
+"""The committed offsets of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.requests import RequestInParts, partitions_of
+from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.errors import UnsupportedVersionError
+from barnabas.network.client_request import RequestBuilder
+from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+
+_FIRST_FETCH_OF_GROUPS = 8
+# From version 10 on partitions go by topic id, which a caller who names topics does not know.
+_LAST_WITH_TOPIC_NAMES = 9
+
+GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class OffsetFetchHandler:
+    """OffsetFetch, at the coordinators; `partitions` by group, None for all that have an offset."""
+
+    name = "list_consumer_group_offsets"
+
+    def __init__(self, partitions: Mapping[str, Collection[TopicPartition] | None], *, require_stable: bool) -> None:
+        self.lookup = CoordinatorLookup()
+        self._partitions = partitions
+        self._require_stable = require_stable
+        self._is_of_groups = True
+
+    def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
+        """See `AdminApiHandler`."""
+
+        def build(version: int) -> OffsetFetchRequest:
+            self._is_of_groups = version >= _FIRST_FETCH_OF_GROUPS
+            if self._is_of_groups:
+                groups = [OffsetFetchRequestGroup(group_id=key, topics=self._topics_of(key)) for key in keys]
+                return OffsetFetchRequest(groups=groups, require_stable=self._require_stable)
+            if len(keys) > 1:
+                raise UnsupportedVersionError("this broker gives the offsets of one group at a time")
+            asked = self._partitions[keys[0]]
+            topics = (
+                None
+                if asked is None
+                else [
+                    OffsetFetchRequestTopic(name=topic, partition_indexes=[p.partition for p in partitions])
+                    for topic, partitions in by_topic(asked)
+                ]
+            )
+            return OffsetFetchRequest(group_id=keys[0], topics=topics, require_stable=self._require_stable)
+
+        return RequestBuilder(
+            ApiKey.OFFSET_FETCH, build, stable_versions(ApiKey.OFFSET_FETCH)[0], _LAST_WITH_TOPIC_NAMES
+        )
+
+    def _topics_of(self, group_id: str) -> list[OffsetFetchRequestTopics] | None:
+        asked = self._partitions[group_id]
+        if asked is None:
+            return None
+        return [
+            OffsetFetchRequestTopics(name=topic, partition_indexes=[p.partition for p in partitions])
+            for topic, partitions in by_topic(asked)
+        ]
+
+    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupOffsets]) -> None:
+        """See `AdminApiHandler`."""
+        groups = {group.group_id: group for group in response.groups} if self._is_of_groups else {keys[0]: response}
+        for key in keys:
+            group = groups.get(key)
+            if group is None or not outcome.is_success(key, group.error_code):
+                continue
+            offsets: GroupOffsets = {}
+            for topic in group.topics:
+                for partition in topic.partitions:
+                    label = f"{key}, {topic.name}-{partition.partition_index}"
+                    if not outcome.is_success(key, partition.error_code, label if partition.error_code else None):
+                        break
+                    if partition.committed_offset >= 0:
+                        offsets[TopicPartition(topic.name, partition.partition_index)] = OffsetAndMetadata(
+                            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                        )
+            if key not in outcome.failed and key not in outcome.problems:
+                outcome.complete(key, offsets)
+
+
+def commit_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> RequestInParts[TopicPartition]:
+    """OffsetCommit for a group without members, at its coordinator."""
+
+    def build(group_id: str, timeout_ms: int) -> RequestBuilder:
+        message = OffsetCommitRequest(
+            group_id=group_id,
+            topics=[
+                OffsetCommitRequestTopic(name=topic, partitions=[_committed(key, offsets[key]) for key in partitions])
+                for topic, partitions in by_topic(offsets)
+            ],
+        )
+        low = stable_versions(ApiKey.OFFSET_COMMIT)[0]
+        return RequestBuilder(ApiKey.OFFSET_COMMIT, lambda _: message, low, _LAST_WITH_TOPIC_NAMES)
+
+    return RequestInParts("alter_consumer_group_offsets", CoordinatorLookup(), build, _errors)
+
+
+def _committed(key: TopicPartition, offset: OffsetAndMetadata) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=key.partition,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+def delete_offsets(partitions: Collection[TopicPartition]) -> RequestInParts[TopicPartition]:
+    """OffsetDelete, at the group's coordinator."""
+
+    def build(group_id: str, timeout_ms: int) -> OffsetDeleteRequest:
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=key.partition) for key in keys]
+            )
+            for topic, keys in by_topic(partitions)
+        ]
+        return OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+    return RequestInParts("delete_consumer_group_offsets", CoordinatorLookup(), build, _errors)
+
+
+def _errors(response: Any) -> Iterable[tuple[TopicPartition, int, str | None]]:
+    for key, partition in partitions_of(response.topics):
+        yield key, partition.error_code, None

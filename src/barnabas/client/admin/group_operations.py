@@ -1,0 +1,269 @@
+"""What an admin client does with groups, of every kind, and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.consumer_groups import ConsumerGroupDescribeHandler
+from barnabas.client.admin.group_offsets import GroupOffsets, OffsetFetchHandler, commit_offsets, delete_offsets
+from barnabas.client.admin.groups import (
+    DeleteGroupsHandler,
+    DescribeGroupsHandler,
+    GroupDescription,
+    GroupListing,
+    ListGroupsHandler,
+    MemberToRemove,
+    remove_members,
+)
+from barnabas.client.admin.other_groups import (
+    DescribeShareGroupsHandler,
+    DescribeShareOffsetsHandler,
+    DescribeStreamsGroupsHandler,
+    ShareGroupDescription,
+    ShareOffsets,
+    StreamsGroupDescription,
+    alter_share_offsets,
+    delete_share_offsets,
+)
+from barnabas.client.admin.results import Results
+from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.client.consumer.steps import Steps
+from barnabas.errors import GroupIdNotFoundError
+from barnabas.protocol.topic_partition import TopicPartition
+
+
+class GroupOperations(AdminOperations):
+    """Groups and their offsets."""
+
+    def list_groups(
+        self,
+        *,
+        states: Collection[str] = (),
+        types: Collection[str] = (),
+        protocol_types: Collection[str] = (),
+        timeout: float | None = None,
+    ) -> dict[str, GroupListing]:
+        """The groups of the cluster by id; only those in one of `states` ("Stable"), of one of `types` ("classic",
+        "consumer", "share", "streams") or `protocol_types` ("consumer"), if given.
+        """
+        handler = ListGroupsHandler(states=states, types=types)
+        return self._complete(self._gather_groups(handler, protocol_types, timeout))
+
+    def _gather_groups(
+        self, handler: ListGroupsHandler, protocol_types: Collection[str], timeout: float | None
+    ) -> Steps[dict[str, GroupListing]]:
+        results = yield from self._ask_all_brokers(handler, self._deadline(timeout))
+        groups = (group for listings in results for group in listings)
+        found = {g.group_id: g for g in groups if not protocol_types or g.protocol_type in protocol_types}
+        return dict(sorted(found.items()))
+
+    def describe_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, GroupDescription]:
+        """Groups with their members and what these are assigned, of the classic protocol and of KIP-848's.
+
+        One that nobody knows is a GroupIdNotFoundError; a broker before 4.0 gives it as state "Dead", as in Kafka.
+        """
+        steps = self._describe_groups(unique(groups), include_authorized_operations, timeout, raise_errors)
+        return self._complete(steps)
+
+    def _describe_groups(
+        self, asked: list[str], operations: bool, timeout: float | None, raise_errors: bool
+    ) -> Steps[Results[str, GroupDescription]]:
+        deadline = self._deadline(timeout)
+        handler = DescribeGroupsHandler(include_authorized_operations=operations)
+        classic = yield from self._ask(handler, asked, deadline)
+        # The classic request knows nothing of the others, so whether they are there is asked a second time.
+        unknown = [group for group in asked if _is_unknown(classic, group)]
+        second = ConsumerGroupDescribeHandler(include_authorized_operations=operations)
+        newer = yield from self._ask(second, unknown, deadline)
+        found = {group: known[group] for group in asked for known in (newer, classic) if group in known}
+        errors = {group: error for group, error in classic.errors.items() if group not in found}
+        return checked(Results(found, errors), raise_errors)
+
+    def describe_share_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, ShareGroupDescription]:
+        """Share groups (KIP-932) with their members.
+
+        Raises:
+            GroupIdNotFoundError, GroupAuthorizationError, ...
+        """
+        handler = DescribeShareGroupsHandler(include_authorized_operations=include_authorized_operations)
+        return self._run(handler, unique(groups), timeout, raise_errors)
+
+    def describe_streams_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, StreamsGroupDescription]:
+        """Groups of Kafka Streams (KIP-1071) with their topologies, members and tasks.
+
+        Raises:
+            GroupIdNotFoundError, GroupAuthorizationError, ...
+        """
+        handler = DescribeStreamsGroupsHandler(include_authorized_operations=include_authorized_operations)
+        return self._run(handler, unique(groups), timeout, raise_errors)
+
+    def delete_groups(
+        self, groups: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
+    ) -> Results[str, None]:
+        """Deletes groups of any kind that have no members, with their committed offsets.
+
+        Raises:
+            GroupNotEmptyError, GroupIdNotFoundError, ...
+        """
+        return self._run(DeleteGroupsHandler(), unique(groups), timeout, raise_errors)
+
+    def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove] | None = None,
+        *,
+        reason: str | None = None,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[MemberToRemove, None]:
+        """Makes members leave a group, all of them by default.
+
+        Raises:
+            UnknownMemberIdError, ...
+        """
+        wanted = None if members is None else unique(members)
+        return self._complete(self._remove_members(group_id, wanted, reason, timeout, raise_errors))
+
+    def _remove_members(
+        self,
+        group_id: str,
+        wanted: list[MemberToRemove] | None,
+        reason: str | None,
+        timeout: float | None,
+        raise_errors: bool,
+    ) -> Steps[Results[MemberToRemove, None]]:
+        if wanted is None:
+            described = yield from self._describe_groups([group_id], False, timeout, True)
+            wanted = [MemberToRemove(m.group_instance_id, m.member_id) for m in described[group_id].members]
+        if not wanted:
+            return Results({}, {})
+        handler = remove_members(wanted, reason)
+        return (yield from self._operation_in_parts(handler, group_id, timeout, raise_errors))
+
+    # Their offsets.
+
+    def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> GroupOffsets:
+        """The committed offsets of a group, of these partitions or of all; those without one are left out.
+
+        `require_stable` waits for transactions that have offsets in them to end.
+        """
+        handler = OffsetFetchHandler({group_id: partitions}, require_stable=require_stable)
+        return self._run_one(handler, group_id, timeout)
+
+    def list_offsets_of_groups(
+        self,
+        groups: Mapping[str, Collection[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, GroupOffsets]:
+        """The same of several groups at once; by group the partitions, None for all."""
+        handler = OffsetFetchHandler(groups, require_stable=require_stable)
+        return self._run(handler, groups, timeout, raise_errors)
+
+    def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, None]:
+        """Sets committed offsets of a group, which must have no members now; creates it if there is none.
+
+        Raises:
+            UnknownMemberIdError (the group has members), ...
+        """
+        wanted = {
+            TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+        return self._run_in_parts(commit_offsets(wanted), group_id, timeout, raise_errors)
+
+    def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition],
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, None]:
+        """Forgets committed offsets of a group, for topics to which no member is subscribed.
+
+        Raises:
+            GroupSubscribedToTopicError, GroupIdNotFoundError, ...
+        """
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        return self._run_in_parts(delete_offsets(wanted), group_id, timeout, raise_errors)
+
+    def list_share_group_offsets(
+        self,
+        groups: Mapping[str, Collection[TopicPartition] | None],
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, ShareOffsets]:
+        """Where share groups start to read; by group the partitions, None for all; those without are left out."""
+        return self._run(DescribeShareOffsetsHandler(groups), groups, timeout, raise_errors)
+
+    def alter_share_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, None]:
+        """Sets where a share group, which must have no members now, starts to read.
+
+        Raises:
+            GroupNotEmptyError, GroupIdNotFoundError, UnknownTopicOrPartitionError, ...
+        """
+        wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+        return self._run_in_parts(alter_share_offsets(wanted), group_id, timeout, raise_errors)
+
+    def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
+    ) -> Results[str, None]:
+        """Forgets what a share group, which must have no members now, has read of topics.
+
+        Raises:
+            GroupNotEmptyError, GroupIdNotFoundError, UnknownTopicOrPartitionError, ...
+        """
+        return self._run_in_parts(delete_share_offsets(unique(topics)), group_id, timeout, raise_errors)
+
+
+def _is_unknown(classic: Results[str, GroupDescription], group: str) -> bool:
+    if group in classic:
+        return classic[group].state == "Dead"
+    return isinstance(classic.errors.get(group), GroupIdNotFoundError)

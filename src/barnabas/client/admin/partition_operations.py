@@ -1,0 +1,143 @@
+"""What an admin client does with partitions: their offsets, their records, their replicas, and where these lie."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.log_dirs import (
+    LogDirDescription,
+    ReplicaLogDirInfo,
+    TopicPartitionReplica,
+    alter_replica_log_dirs,
+    describe_log_dirs,
+    where_replicas_are,
+)
+from barnabas.client.admin.offsets import DeleteRecordsHandler, ListedOffset, ListOffsetsHandler
+from barnabas.client.admin.reassignments import (
+    ElectionType,
+    PartitionReassignment,
+    alter_reassignments,
+    elect_leaders,
+    list_reassignments,
+)
+from barnabas.client.admin.results import Results
+from barnabas.client.consumer.steps import Steps
+from barnabas.errors import IllegalArgumentError
+from barnabas.protocol.topic_partition import TopicPartition
+
+
+class PartitionOperations(AdminOperations):
+    """Partitions."""
+
+    def list_offsets(
+        self,
+        specs: Mapping[TopicPartition, int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, ListedOffset]:
+        """Offsets of partitions: for each an `OffsetSpec`, or a time in epoch milliseconds for the first record of that
+        time or later. `isolation_level` is `read_uncommitted` or `read_committed`: what LATEST means.
+        """
+        if isolation_level not in ("read_uncommitted", "read_committed"):
+            raise IllegalArgumentError(
+                f"isolation_level is {isolation_level!r}; it must be read_uncommitted or read_committed"
+            )
+        wanted = {TopicPartition(*partition): spec for partition, spec in specs.items()}
+        handler = ListOffsetsHandler(wanted, read_committed=isolation_level == "read_committed")
+        return self._run(handler, wanted, timeout, raise_errors)
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout: float | None = None, raise_errors: bool = True
+    ) -> Results[TopicPartition, int]:
+        """Deletes the records of partitions before an offset, -1 for all; gives each one's new first offset.
+
+        Raises:
+            OffsetOutOfRangeError, PolicyViolationError (a compacted topic), ...
+        """
+        wanted = {TopicPartition(*partition): offset for partition, offset in before.items()}
+        return self._run(DeleteRecordsHandler(wanted), wanted, timeout, raise_errors)
+
+    def elect_leaders(
+        self,
+        election_type: ElectionType,
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, None]:
+        """Makes the preferred replica of partitions their leader, or any that is alive; None is every partition.
+
+        Raises:
+            ElectionNotNeededError (it leads already), PreferredLeaderNotAvailableError, ...
+        """
+        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        return self._run_in_parts(elect_leaders(election_type, wanted), "partitions", timeout, raise_errors)
+
+    def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Collection[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartition, None]:
+        """Begins to move partitions to these brokers, the preferred leader first; None cancels a move under way.
+
+        Raises:
+            NoReassignmentInProgressError, InvalidReplicaAssignmentError, UnknownTopicOrPartitionError, ...
+        """
+        wanted = {TopicPartition(*partition): brokers for partition, brokers in reassignments.items()}
+        handler = alter_reassignments(wanted, allow_replication_factor_change=allow_replication_factor_change)
+        return self._run(handler, wanted, timeout, raise_errors)
+
+    def list_partition_reassignments(
+        self, partitions: Collection[TopicPartition] | None = None, *, timeout: float | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The moves under way, of these partitions or of all."""
+        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        return self._run_one(list_reassignments(wanted), "reassignments", timeout)
+
+    def describe_log_dirs(
+        self,
+        brokers: Iterable[int],
+        partitions: Collection[TopicPartition] | None = None,
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[int, dict[str, LogDirDescription]]:
+        """The directories of brokers by path, with the logs in them: of these partitions, or all."""
+        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        return self._run(describe_log_dirs(wanted), unique(brokers), timeout, raise_errors)
+
+    def describe_replica_log_dirs(
+        self, replicas: Iterable[TopicPartitionReplica], *, timeout: float | None = None, raise_errors: bool = True
+    ) -> Results[TopicPartitionReplica, ReplicaLogDirInfo]:
+        """In which directories replicas are, and to which they are moving."""
+        return self._complete(self._find_replicas(unique(replicas), timeout, raise_errors))
+
+    def _find_replicas(
+        self, replicas: list[TopicPartitionReplica], timeout: float | None, raise_errors: bool
+    ) -> Steps[Results[TopicPartitionReplica, ReplicaLogDirInfo]]:
+        partitions = {TopicPartition(replica.topic, replica.partition) for replica in replicas}
+        brokers = {replica.broker_id for replica in replicas}
+        described = yield from self._ask(describe_log_dirs(partitions), brokers, self._deadline(timeout))
+        answered = [replica for replica in replicas if replica.broker_id in described]
+        errors = {r: described.errors[r.broker_id] for r in replicas if r.broker_id in described.errors}
+        return checked(Results(where_replicas_are(answered, described), errors), raise_errors)
+
+    def alter_replica_log_dirs(
+        self,
+        replica_assignment: Mapping[TopicPartitionReplica, str],
+        *,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[TopicPartitionReplica, None]:
+        """Begins to move replicas to other directories of their brokers.
+
+        Raises:
+            LogDirNotFoundError, ReplicaNotAvailableError, KafkaStorageError, ...
+        """
+        return self._run(alter_replica_log_dirs(replica_assignment), replica_assignment, timeout, raise_errors)

@@ -1,0 +1,119 @@
+"""The quorum of controllers that keeps the cluster's metadata (KIP-595, KIP-836, KIP-853)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.requests import KeyedRequest, one_request
+from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+
+_TOPIC = "__cluster_metadata"
+
+
+class RaftVoterEndpoint(NamedTuple):
+    """Where a controller listens, by the name of the listener."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class ReplicaState(NamedTuple):
+    """How far a replica of the metadata is; times are epoch milliseconds, -1 when not known."""
+
+    replica_id: int
+    replica_directory_id: bytes
+    log_end_offset: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+
+
+class QuorumInfo(NamedTuple):
+    """The quorum: its leader (-1 when there is none), those that vote and those that only follow.
+
+    `nodes` says where the voters listen, by id, if the broker tells (Kafka 3.9).
+    """
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[ReplicaState]
+    observers: list[ReplicaState]
+    nodes: dict[int, list[RaftVoterEndpoint]]
+
+
+class DescribeQuorumHandler:
+    """DescribeQuorum, at any broker; its only key is "quorum"."""
+
+    name = "describe_metadata_quorum"
+
+    def __init__(self) -> None:
+        self.lookup: StaticLookup[str] = StaticLookup(Scope.ANY)
+
+    def build_request(self, keys: list[str], timeout_ms: int) -> DescribeQuorumRequest:
+        """See `AdminApiHandler`."""
+        topic = TopicData(topic_name=_TOPIC, partitions=[PartitionData(partition_index=0)])
+        return DescribeQuorumRequest(topics=[topic])
+
+    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, QuorumInfo]) -> None:
+        """See `AdminApiHandler`."""
+        if not outcome.is_success(keys[0], response.error_code, response.error_message):
+            return
+        partition = next((p for topic in response.topics for p in topic.partitions), None)
+        if partition is None or not outcome.is_success(keys[0], partition.error_code, partition.error_message):
+            return
+        nodes = {
+            node.node_id: [RaftVoterEndpoint(at.name, at.host, at.port) for at in node.listeners]
+            for node in response.nodes
+        }
+        info = QuorumInfo(
+            partition.leader_id,
+            partition.leader_epoch,
+            partition.high_watermark,
+            [_state(replica) for replica in partition.current_voters],
+            [_state(replica) for replica in partition.observers],
+            nodes,
+        )
+        outcome.complete(keys[0], info)
+
+
+def _state(replica: Any) -> ReplicaState:
+    return ReplicaState(
+        replica.replica_id,
+        replica.replica_directory_id,
+        replica.log_end_offset,
+        replica.last_fetch_timestamp,
+        replica.last_caught_up_timestamp,
+    )
+
+
+def add_voter(
+    voter_id: int, directory_id: bytes, endpoints: Iterable[RaftVoterEndpoint], cluster_id: str | None
+) -> KeyedRequest[str, None]:
+    """AddRaftVoter, at any broker."""
+    listeners = [Listener(name=at.listener, host=at.host, port=at.port) for at in endpoints]
+
+    def build(timeout_ms: int) -> AddRaftVoterRequest:
+        return AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=timeout_ms,
+            voter_id=voter_id,
+            voter_directory_id=directory_id,
+            listeners=listeners,
+        )
+
+    return one_request("add_raft_voter", build, _nothing)
+
+
+def remove_voter(voter_id: int, directory_id: bytes, cluster_id: str | None) -> KeyedRequest[str, None]:
+    """RemoveRaftVoter, at any broker."""
+    request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id)
+    return one_request("remove_raft_voter", lambda timeout_ms: request, _nothing)
+
+
+def _nothing(response: Any) -> None:
+    return None
