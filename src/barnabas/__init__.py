@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient as AdminClient
     from barnabas.client.admin.new_topic import NewTopic as NewTopic
     from barnabas.client.consumer.consumer import Consumer as Consumer
+    from barnabas.client.consumer.consumer_rebalance_listener import (
+        ConsumerRebalanceListener as ConsumerRebalanceListener,
+    )
+    from barnabas.client.consumer.consumer_record import ConsumerRecord as ConsumerRecord
+    from barnabas.client.consumer.offsets import OffsetAndMetadata as OffsetAndMetadata
+    from barnabas.client.consumer.subscription_pattern import SubscriptionPattern as SubscriptionPattern
     from barnabas.client.producer.producer import Producer as Producer
     from barnabas.protocol.topic_partition import TopicPartition as TopicPartition
 
@@ -21,12 +27,28 @@ _HOMES = {
     "AdminClient": "barnabas.client.admin.admin_client",
     "Broker": "barnabas.broker.embedded",
     "Consumer": "barnabas.client.consumer.consumer",
+    "ConsumerRebalanceListener": "barnabas.client.consumer.consumer_rebalance_listener",
+    "ConsumerRecord": "barnabas.client.consumer.consumer_record",
     "NewTopic": "barnabas.client.admin.new_topic",
+    "OffsetAndMetadata": "barnabas.client.consumer.offsets",
     "Producer": "barnabas.client.producer.producer",
+    "SubscriptionPattern": "barnabas.client.consumer.subscription_pattern",
     "TopicPartition": "barnabas.protocol.topic_partition",
 }
 
-__all__ = ["AdminClient", "Broker", "Consumer", "NewTopic", "Producer", "TopicPartition", "__version__"]
+__all__ = [
+    "AdminClient",
+    "Broker",
+    "Consumer",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "Producer",
+    "SubscriptionPattern",
+    "TopicPartition",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:

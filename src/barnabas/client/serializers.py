@@ -9,11 +9,49 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas.errors import ConfigError, SerializationError
 
 Serializer = Callable[[Any], bytes | None]
+
+T = TypeVar("T")
+T_in = TypeVar("T_in", contravariant=True)
+T_out = TypeVar("T_out", covariant=True)
+
+
+class KafkaSerializer(Protocol[T_in]):
+    """An object with the method of Kafka's interface Serializer."""
+
+    def serialize(self, topic: str, value: T_in, headers: Any) -> bytes | None:
+        """The bytes of a key or value."""
+
+
+class KafkaDeserializer(Protocol[T_out]):
+    """An object with the method of Kafka's interface Deserializer."""
+
+    def deserialize(self, topic: str, data: bytes, headers: Any) -> T_out:
+        """The key or value that the bytes stand for."""
+
+
+#: What key.serializer and its like may be: a function, a class that is called with the value (`str`, `int`), an object
+#: with Kafka's method, a class of either, or a name.
+SerializerSetting = (
+    Callable[[T], bytes | None]
+    | KafkaSerializer[T]
+    | type[KafkaSerializer[T]]
+    | type[Callable[[T], bytes | None]]
+    | str
+    | None
+)
+DeserializerSetting = (
+    Callable[[bytes], T] | KafkaDeserializer[T] | type[KafkaDeserializer[T]] | type[Callable[[bytes], T]] | str | None
+)
+
+
+def given_serializers(**settings: Any) -> dict[str, Any]:
+    """Those that are not None."""
+    return {name: setting for name, setting in settings.items() if setting is not None}
 
 
 def as_bytes(data: Any, what: str) -> bytes:
@@ -157,12 +195,13 @@ class _PackedSerializer(_Packed):
             raise SerializationError(f"{type(self).__name__} cannot write {data!r}: {problem}") from problem
 
 
-class _PackedDeserializer(_Packed):
-    def __call__(self, data: bytes) -> Any:
+class _PackedDeserializer(_Packed, Generic[T]):
+    def __call__(self, data: bytes) -> T:
         """Unpack the number."""
         if len(data) != self._struct.size:
             raise SerializationError(f"{type(self).__name__} reads {self._struct.size} bytes, not {len(data)}")
-        return self._struct.unpack(data)[0]
+        number: T = self._struct.unpack(data)[0]
+        return number
 
 
 class ShortSerializer(_PackedSerializer):
@@ -171,7 +210,7 @@ class ShortSerializer(_PackedSerializer):
     FORMAT = ">h"
 
 
-class ShortDeserializer(_PackedDeserializer):
+class ShortDeserializer(_PackedDeserializer[int]):
     """Back from `ShortSerializer`."""
 
     FORMAT = ">h"
@@ -183,7 +222,7 @@ class IntegerSerializer(_PackedSerializer):
     FORMAT = ">i"
 
 
-class IntegerDeserializer(_PackedDeserializer):
+class IntegerDeserializer(_PackedDeserializer[int]):
     """Back from `IntegerSerializer`."""
 
     FORMAT = ">i"
@@ -195,7 +234,7 @@ class LongSerializer(_PackedSerializer):
     FORMAT = ">q"
 
 
-class LongDeserializer(_PackedDeserializer):
+class LongDeserializer(_PackedDeserializer[int]):
     """Back from `LongSerializer`."""
 
     FORMAT = ">q"
@@ -207,7 +246,7 @@ class FloatSerializer(_PackedSerializer):
     FORMAT = ">f"
 
 
-class FloatDeserializer(_PackedDeserializer):
+class FloatDeserializer(_PackedDeserializer[float]):
     """Back from `FloatSerializer`."""
 
     FORMAT = ">f"
@@ -219,7 +258,7 @@ class DoubleSerializer(_PackedSerializer):
     FORMAT = ">d"
 
 
-class DoubleDeserializer(_PackedDeserializer):
+class DoubleDeserializer(_PackedDeserializer[float]):
     """Back from `DoubleSerializer`."""
 
     FORMAT = ">d"

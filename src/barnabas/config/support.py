@@ -41,7 +41,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs client.rack
         default.api.timeout.ms enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms
         fetch.min.bytes group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
-        isolation.level key.deserializer
+        interceptor.classes isolation.level key.deserializer
         max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
         session.timeout.ms value.deserializer
         """

@@ -8,6 +8,7 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import CorruptRecordError, KafkaError, RecordDeserializationError
@@ -59,6 +60,11 @@ class ConsumerRecord:
         self.leader_epoch = leader_epoch
         self.serialized_key_size = serialized_key_size
         self.serialized_value_size = serialized_value_size
+
+    @classmethod
+    def __class_getitem__(cls, types: Any) -> Any:
+        """`ConsumerRecord[str, Order]`, for annotations."""
+        return GenericAlias(cls, types)
 
     @property
     def headers(self) -> list[tuple[str, bytes | None]]:

@@ -394,6 +394,7 @@ def test_all_parts_are_made_with_the_consumer(cluster: ScriptedCluster) -> None:
         "FetchCollector",
         "OffsetFetcher",
         "ConsumerCoordinator",
+        "ConsumerInterceptors",
     ]
     assert type(parts.client.client).__name__ == "NetworkClient"
     assert cluster.requests == []

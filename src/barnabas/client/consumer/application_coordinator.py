@@ -60,6 +60,7 @@ class ApplicationCoordinator:
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
+        on_commit: Callable[[Offsets], object],
     ) -> None:
         self._membership = membership
         self._subscriptions = subscriptions
@@ -67,7 +68,7 @@ class ApplicationCoordinator:
         self._settings = settings
         self._start_heartbeat_thread = start_heartbeat_thread
         self._join_heartbeat_thread: Callable[[float], object] | None = None
-        self.commits = OffsetCommits(membership)
+        self.commits = OffsetCommits(membership, on_commit)
         self.listener = ConsumerRebalanceListenerInvoker(subscriptions)
         self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
         self._events: deque[Event] = deque()

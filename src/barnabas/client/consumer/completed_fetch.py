@@ -12,8 +12,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.decoder import RecordsDecoder
 
 if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetch_config import FetchConfig
-    from barnabas.records.decoder import ConsumerRecord
 
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
 from barnabas.client.consumer.consumer_parts import Environment
+from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.client.consumer.steps import Steps, run
+from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
-    from barnabas.records.decoder import ConsumerRecord
 
 T = TypeVar("T")
 
 
-class Consumer(ConsumerBase):
+class Consumer(ConsumerBase[K, V]):
     """Reads records.
 
         with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -36,14 +38,21 @@ class Consumer(ConsumerBase):
                 ...
 
     Settings are Kafka's consumer settings, as keywords with `_` for `.`, or as a dict with the dots given first; topics
-    given here are subscribed to. Made for one thread at a time: only `wakeup` may be called from others. Durations are
+    given here are subscribed to. The types of keys and values follow from the deserializers: a type checker sees a
+    `Consumer[str, Order]`. Made for one thread at a time: only `wakeup` may be called from others. Durations are
     seconds. Raises `ConfigError` for an unknown setting or a bad value.
     """
 
     def __init__(
-        self, *topics: str | Mapping[str, Any], environment: Environment | None = None, **settings: Any
+        self,
+        *topics: str | Mapping[str, Any],
+        key_deserializer: DeserializerSetting[K] = None,
+        value_deserializer: DeserializerSetting[V] = None,
+        environment: Environment | None = None,
+        **settings: Any,
     ) -> None:
         use = SingleThreadUse()
+        settings |= given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
         super().__init__(topics, environment or Environment(), use, settings)
         self._single_thread = use
 
@@ -53,7 +62,7 @@ class Consumer(ConsumerBase):
 
     # --- reading
 
-    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
 
         Joins the group, runs listeners and commit callbacks, commits automatically, and asks for the next records
@@ -80,7 +89,7 @@ class Consumer(ConsumerBase):
         """
         return self._run(self._polling.poll_raw(timeout))
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
 
         A commit in the middle covers the records handed out so far, and what a loop that is left has not handed out

@@ -6,12 +6,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_config import ConsumerConfig
 from barnabas.client.consumer.consumer_parts import Environment, consumer_parts
 from barnabas.client.consumer.consumer_polling import ConsumerPolling
+from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.list_offsets import OffsetsLookup
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback
@@ -35,7 +36,7 @@ OffsetLike = OffsetAndMetadata | int | tuple[int, str | None]
 ExclusiveUse = AbstractContextManager[None]
 
 
-class ConsumerBase(ABC):
+class ConsumerBase(ABC, Generic[K, V]):
     """What all consumers do without waiting, whether they block their thread or live on an event loop.
 
     `topics` are names and dicts of settings, as given to the consumer; `use` keeps out who must not come in now.

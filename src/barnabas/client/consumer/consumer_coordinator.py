@@ -37,6 +37,7 @@ from barnabas.errors import ConfigError, IllegalStateError
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 log = logging.getLogger(__name__)
@@ -52,11 +53,12 @@ class ConsumerCoordinator(ApplicationCoordinator):
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
+        on_commit: Callable[[Offsets], object],
         *,
         assignors: Sequence[ConsumerPartitionAssignor],
         rack_id: str | None,
     ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread)
+        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread, on_commit)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = _common_protocol(assignors)
         self._rack_id = rack_id

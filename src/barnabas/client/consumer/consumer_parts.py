@@ -12,6 +12,7 @@ from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
+from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
 from barnabas.client.consumer.consumer_membership_manager import ConsumerMembershipManager
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
@@ -30,6 +31,7 @@ from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_config import ConsumerConfig
+    from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.metadata import Metadata
     from barnabas.network.network_client import NetworkClient
 
@@ -73,6 +75,7 @@ class ConsumerParts(NamedTuple):
     collector: FetchCollector
     offset_fetcher: OffsetFetcher
     coordinator: ApplicationCoordinator | None
+    interceptors: ConsumerInterceptors
 
 
 def consumer_parts(config: ConsumerConfig, environment: Environment) -> ConsumerParts:
@@ -99,10 +102,13 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
         retry_backoff=retry_backoff,
         wall_clock_ms=environment.wall_clock_ms,
     )
+    interceptors = ConsumerInterceptors(config["interceptor.classes"], config.given)
     coordinator = None
     if config.group_id is not None:
         membership = _membership_core(config, config.group_id, environment, client.client.wakeup)
-        coordinator = _coordinator(config, config.group_id, environment, membership, subscriptions, metadata)
+        coordinator = _coordinator(
+            config, config.group_id, environment, membership, subscriptions, metadata, interceptors.on_commit
+        )
     collector = FetchCollector(fetcher, subscriptions, metadata)
     return ConsumerParts(
         config,
@@ -114,6 +120,7 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
         collector,
         offset_fetcher,
         coordinator,
+        interceptors,
     )
 
 
@@ -170,6 +177,7 @@ def _coordinator(
     membership: MembershipCore,
     subscriptions: SubscriptionState,
     metadata: ConsumerMetadata,
+    on_commit: Callable[[Offsets], object],
 ) -> ApplicationCoordinator:
     settings = CoordinatorSettings(
         group_id=group_id,
@@ -184,13 +192,14 @@ def _coordinator(
         return environment.start(membership, group_id)
 
     if config.is_consumer_protocol:
-        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, start)
+        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, start, on_commit)
     return ConsumerCoordinator(
         membership,
         subscriptions,
         metadata,
         settings,
         start,
+        on_commit,
         assignors=config.assignors,
         rack_id=config["client.rack"] or None,
     )

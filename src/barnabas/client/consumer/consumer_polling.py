@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.application_coordinator import ApplicationCoordinator
     from barnabas.client.consumer.consumer_parts import ConsumerParts
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.protocol.topic_partition import TopicPartition
-    from barnabas.records.decoder import ConsumerRecord
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ class ConsumerPolling:
         self._retry_backoff = parts.config.get_seconds("retry.backoff.ms")
         self._max_poll_records = parts.config.get_int("max.poll.records")
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
+        self._interceptors = parts.interceptors
         self.cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
@@ -126,7 +127,8 @@ class ConsumerPolling:
     def poll(self, timeout: float, max_records: int | None) -> Steps[ConsumerRecords]:
         """See `Consumer.poll`."""
         wanted = max_records or self._max_poll_records
-        return (yield from self._poll(timeout, lambda: self._collector.collect_fetch(wanted))) or EMPTY
+        records = yield from self._poll(timeout, lambda: self._collector.collect_fetch(wanted))
+        return self._interceptors.on_consume(records) if records and self._interceptors else records or EMPTY
 
     def poll_arrow(self, timeout: float) -> Steps[pa.RecordBatch | None]:
         """See `Consumer.poll_arrow`."""
@@ -395,6 +397,7 @@ class ConsumerPolling:
         yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
         self._client.client.close()
+        self._interceptors.close()
         if errors:
             raise errors[0]
 

@@ -24,11 +24,11 @@ from barnabas.errors import (
 if TYPE_CHECKING:
     from barnabas.client.consumer.completed_fetch import CompletedFetch
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.fetcher import Fetcher
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
-    from barnabas.records.decoder import ConsumerRecord
 
 log = logging.getLogger(__name__)
 

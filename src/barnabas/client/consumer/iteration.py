@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.consumer_records import ConsumerRecords
     from barnabas.protocol.topic_partition import TopicPartition
-    from barnabas.records.decoder import ConsumerRecord
 
 
 class RecordCursor:

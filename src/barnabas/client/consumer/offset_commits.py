@@ -29,8 +29,11 @@ class OffsetCommits:
     Callbacks of asynchronous commits wait in the order of the answers until `invoke_completed_callbacks`.
     """
 
-    def __init__(self, membership: MembershipCore) -> None:
+    def __init__(self, membership: MembershipCore, on_commit: Callable[[Offsets], object]) -> None:
         self._membership = membership
+        self._on_commit = on_commit
+        # What the synchronous commits under way are to commit.
+        self._synchronous: dict[int, Offsets] = {}
         self._last_id = 0
         self._asynchronous: dict[int, tuple[Offsets, OffsetCommitCallback | None]] = {}
         self._completed: deque[tuple[OffsetCommitCallback | None, Offsets, KafkaError | None]] = deque()
@@ -53,6 +56,7 @@ class OffsetCommits:
         """Commit, with retries; the result is found under the number returned."""
         self._last_id += 1
         self._results[self._last_id] = None
+        self._synchronous[self._last_id] = offsets
         self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=True))
         return self._last_id
 
@@ -76,10 +80,15 @@ class OffsetCommits:
 
     def completed(self, event: OffsetsCommitted | OffsetsFetched) -> None:
         """Take an answer in."""
+        committed = self._synchronous.pop(event.id, None)
+        if committed is not None and event.error is None:
+            self._on_commit(committed)
         if event.id in self._results:
             self._results[event.id] = event
         elif event.id in self._asynchronous:
             offsets, callback = self._asynchronous.pop(event.id)
+            if event.error is None:
+                self._on_commit(offsets)
             self._completed.append((callback, offsets, _as_async_error(event.error)))
             if isinstance(event.error, FencedInstanceIdError):
                 self._fenced = event.error

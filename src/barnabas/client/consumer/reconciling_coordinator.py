@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.application_coordinator import CoordinatorSettings
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,9 @@ class ReconcilingCoordinator(ApplicationCoordinator):
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
+        on_commit: Callable[[Offsets], object],
     ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread)
+        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread, on_commit)
         self._is_member = False
         self._subscribed: tuple[tuple[str, ...], str | None] | None = None
         # What the coordinator wants, while it is not what the application owns.

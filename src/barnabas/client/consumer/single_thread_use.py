@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from types import TracebackType
 
 from barnabas.errors import ConcurrentModificationError, IllegalStateError
+
+_FORKED = (
+    "This consumer was made before the process forked and belongs to the parent; make a new one in the child "
+    "(with multiprocessing: in the worker, or use the start method 'spawn')"
+)
+_uses: weakref.WeakSet[SingleThreadUse] = weakref.WeakSet()
 
 
 class SingleThreadUse:
     """Held during every call into a consumer; the same thread may enter again, from a callback for instance.
 
-    It never waits: a second thread gets `ConcurrentModificationError`, and `IllegalStateError` comes after `close`.
+    It never waits: a second thread gets `ConcurrentModificationError`, and `IllegalStateError` comes after `close`, and
+    in a forked child: its heartbeat thread is not there, and its sockets are the parent's.
     """
 
-    __slots__ = ("_depth", "_lock", "_owner", "is_closed")
+    __slots__ = ("__weakref__", "_depth", "_lock", "_owner", "is_closed", "is_foreign")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
         self.is_closed = False
+        # Made in another process; is_closed is then set too, so that the usual case has one thing to look at.
+        self.is_foreign = False
+        _uses.add(self)
 
     def __enter__(self) -> None:
         if self.is_closed:
-            raise IllegalStateError("This consumer is closed; make a new one")
+            raise IllegalStateError(_FORKED if self.is_foreign else "This consumer is closed; make a new one")
         thread = threading.get_ident()
         if self._owner != thread:
             if not self._lock.acquire(blocking=False):
@@ -42,3 +54,12 @@ class SingleThreadUse:
         if self._depth == 0:
             self._owner = None
             self._lock.release()
+
+
+def _in_child() -> None:
+    for use in list(_uses):
+        use.is_closed = use.is_foreign = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -18,6 +18,7 @@ from barnabas.client.producer.producer_interceptors import InterceptingSendPath
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
+from barnabas.client.serializers import SerializerSetting, given_serializers
 from barnabas.errors import (
     ApiError,
     IllegalArgumentError,
@@ -44,13 +45,23 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
     linger_ms=20, compression_type="zstd")`. With a `transactional.id` records are sent in transactions:
     `init_transactions()` once, then `with producer.transaction(): ...`.
 
+    The types of keys and values follow from the serializers: a type checker sees a `Producer[str, Order]`.
+
     Raises `ConfigError` for settings that are unknown, out of range or contradictory.
     """
 
     #: The id of the process that made the producer.
     owner: int
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        key_serializer: SerializerSetting[K] = None,
+        value_serializer: SerializerSetting[V] = None,
+        **settings: Any,
+    ) -> None:
+        settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
         super().__init__(config, settings, clock=time.monotonic, rng=random.Random())
         if self._interceptors:
             self._send_path = InterceptingSendPath(self._send_path, self._interceptors)

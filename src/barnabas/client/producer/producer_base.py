@@ -30,8 +30,15 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.network.selectable import Selectable
 
-K = TypeVar("K")
-V = TypeVar("V")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    # What the serializers take; anything, where settings do not tell a type checker.
+    K = typing_extensions.TypeVar("K", default=Any)
+    V = typing_extensions.TypeVar("V", default=Any)
+else:
+    K = TypeVar("K")
+    V = TypeVar("V")
 DeliveryCallback = Callable[[RecordMetadata, "BaseException | None"], object]
 
 CLOSED = "The producer is closed; a closed producer takes no records, make a new one"

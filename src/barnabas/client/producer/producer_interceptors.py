@@ -6,9 +6,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from barnabas.client.interceptors import Interceptors
 from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
 from barnabas.client.producer.producer_record import ProducerRecord
-from barnabas.errors import ConfigError, IllegalTypeError
+from barnabas.errors import IllegalTypeError
 
 log = logging.getLogger("barnabas.producer")
 
@@ -26,21 +27,11 @@ class ProducerInterceptor(Protocol):
         """Called when the record is stored or has failed, before its own callback; mostly in the Sender thread."""
 
 
-class ProducerInterceptors:
+class ProducerInterceptors(Interceptors):
     """Calls each interceptor in the order of the setting."""
 
     def __init__(self, setting: Any, settings: Mapping[str, Any]) -> None:
-        given = setting.split(",") if isinstance(setting, str) else setting
-        if not isinstance(given, list | tuple):
-            given = [given]
-        self._interceptors = [_made(one) for one in given if one != ""]
-        for interceptor in self._interceptors:
-            configure = getattr(interceptor, "configure", None)
-            if configure is not None:
-                configure(settings)
-
-    def __bool__(self) -> bool:
-        return bool(self._interceptors)
+        super().__init__(setting, settings, "on_send")
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """The record as the interceptors want it sent."""
@@ -56,13 +47,7 @@ class ProducerInterceptors:
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
         """Tell the interceptors what became of a record."""
-        for interceptor in self._interceptors:
-            acknowledge = getattr(interceptor, "on_acknowledgement", None)
-            try:
-                if acknowledge is not None:
-                    acknowledge(metadata, error)
-            except Exception:
-                log.warning("The interceptor %r raised an error in on_acknowledgement", interceptor, exc_info=True)
+        self.tell("on_acknowledgement", metadata, error)
 
     def intercept(
         self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
@@ -83,16 +68,6 @@ class ProducerInterceptors:
         """Tell the interceptors of a record that came into no batch."""
         where = -1 if record.partition is None else record.partition
         self.on_acknowledgement(RecordMetadata(record.topic, where, -1), error)
-
-    def close(self) -> None:
-        """Close the interceptors that can be closed."""
-        for interceptor in self._interceptors:
-            close = getattr(interceptor, "close", None)
-            try:
-                if close is not None:
-                    close()
-            except Exception:
-                log.warning("The interceptor %r raised an error in close", interceptor, exc_info=True)
 
 
 class InterceptingSendPath:
@@ -125,24 +100,3 @@ class InterceptingSendPath:
             self._interceptors.refused(record, error)
             raise
         return future
-
-
-def _made(setting: Any) -> Any:
-    if isinstance(setting, str):
-        setting = _load(setting.strip())
-    interceptor = setting() if isinstance(setting, type) else setting
-    if not callable(getattr(interceptor, "on_send", None)):
-        raise ConfigError(f"interceptor.classes: {setting!r} has no method on_send(record)")
-    return interceptor
-
-
-def _load(path: str) -> Any:
-    import importlib
-
-    module, colon, attribute = path.partition(":")
-    if not colon:
-        raise ConfigError(f"interceptor.classes={path!r}: give classes or objects, or their names as 'module:name'")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise ConfigError(f"interceptor.classes={path!r} cannot be loaded: {problem}") from problem

@@ -1,0 +1,58 @@
+"""A program of a user who runs mypy --strict; `test_typing.py` has it checked, nobody runs it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, assert_type
+
+from barnabas import Consumer, ConsumerRecord, Producer
+from barnabas.client.consumer.consumer_records import ConsumerRecords
+from barnabas.client.serializers import LongDeserializer, StringDeserializer, StringSerializer
+
+
+class Order(NamedTuple):
+    number: int
+    price: float
+
+
+def to_bytes(order: Order) -> bytes:
+    return json.dumps(order).encode()
+
+
+def from_bytes(data: bytes) -> Order:
+    return Order(*json.loads(data))
+
+
+def produce() -> None:
+    producer = Producer(bootstrap_servers="b", key_serializer=StringSerializer, value_serializer=to_bytes)
+    assert_type(producer, Producer[str, Order])
+    producer.send("orders", Order(1, 2.0), "key")
+    producer.send("orders", None, None)
+    producer.send("orders", 3, "key")  # type: ignore[arg-type]  # a value of the wrong type
+    producer.send("orders", Order(1, 2.0), b"key")  # type: ignore[arg-type]  # a key of the wrong type
+    assert_type(Producer(key_serializer=str.encode), Producer[str, Any])
+    assert_type(Producer({"linger.ms": 5}), Producer[Any, Any])
+    said: Producer[str, Order] = Producer({"key.serializer": "StringSerializer"}, value_serializer=to_bytes)
+    said.close()
+
+
+def price_of(record: ConsumerRecord[str, Order]) -> float:
+    return 0.0 if record.value is None else record.value.price
+
+
+def consume() -> None:
+    consumer = Consumer("orders", key_deserializer=StringDeserializer, value_deserializer=from_bytes)
+    assert_type(consumer, Consumer[str, Order])
+    for record in consumer:
+        assert_type(record.key, str | None)
+        assert_type(record.value, Order | None)
+        price_of(record)
+    assert_type(consumer.poll(1.0), ConsumerRecords[str, Order])
+    assert_type([price_of(record) for record in consumer.poll()], list[float])
+    assert_type(Consumer("x", key_deserializer=str, value_deserializer=int), Consumer[str, int])
+    assert_type(Consumer("x", key_deserializer=LongDeserializer()), Consumer[int, Any])
+    with Consumer("x", value_deserializer=from_bytes) as other:
+        assert_type(other, Consumer[Any, Order])
+        record = other.poll().records("x")[0]
+        price = record.value.price  # type: ignore[union-attr]  # it may be null
+        assert_type(price, Any | float)
