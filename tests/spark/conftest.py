@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas import AdminClient, Broker, NewTopic
+from tools import spark_kafka_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     folder = tmp_path_factory.mktemp("spark")
     settings = {
+        "spark.jars": _built_in_connector(),
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -51,6 +53,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     barnabas.spark.register(session)
     yield session
     session.stop()
+
+
+def _built_in_connector() -> str:
+    """The jars of `format("kafka")`, to compare with; empty where they cannot be had."""
+    try:
+        return "" if spark_kafka_connector.why_not() else spark_kafka_connector.jars()
+    except RuntimeError:  # no network
+        return ""
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from barnabas.spark.errors import DataLossError
+from barnabas.spark.errors import DataLossError, OptionError
 from barnabas.spark.filters import RangeFilter, range_filter
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets
@@ -81,11 +81,22 @@ class FilteringBatchReader(KafkaBatchReader):
 
 
 def batch_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Pair starts and ends; raises DataLossError when a partition appeared or vanished between the two look-ups."""
+    """Pair starts and ends; raises OptionError when a partition would end before it starts.
+
+    Raises DataLossError when a partition appeared or vanished between the two look-ups.
+    """
     if set(start) != set(end):
         changed = sorted(str(partition) for partition in set(start) ^ set(end))
         raise DataLossError(f"the partitions {changed} came or went while the batch query was planned: run it again")
-    return [OffsetRange(partition, start[partition], end[partition]) for partition in sorted(start)]
+    ranges = [OffsetRange(partition, start[partition], end[partition]) for partition in sorted(start)]
+    for found in ranges:
+        if found.start > found.end:
+            raise OptionError(
+                f"the start offset {found.start} of {found.topic_partition} is greater than its end offset "
+                f"{found.end}: see the options for starting and ending offsets and timestamps, where one names an "
+                "offset and the other a time, or an offset lies beyond the partition's end"
+            )
+    return ranges
 
 
 def input_partitions(

@@ -67,6 +67,28 @@ def ending_limit(options: Mapping[str, str]) -> OffsetLimit:
     return by_time or parse_limit("endingOffsets", options.get("endingoffsets", "latest"))
 
 
+def check_order(starting: OffsetLimit, ending: OffsetLimit) -> None:
+    """Raise OptionError where a partition is to end before it starts, as far as the options alone tell."""
+    _check_order("timestamp", starting, ending, starting.timestamps, ending.timestamps)
+    _check_order("offset", starting, ending, starting.specific, ending.specific)
+
+
+def _check_order(
+    what: str,
+    starting: OffsetLimit,
+    ending: OffsetLimit,
+    first: Mapping[TopicPartition, int],
+    last: Mapping[TopicPartition, int],
+) -> None:
+    for partition, start in first.items():
+        end = last.get(partition, start)
+        if start > end >= 0:
+            raise OptionError(
+                f"the start {what} {start} of {partition} in {starting.option} is greater than its end {what} {end} in "
+                f"{ending.option}"
+            )
+
+
 def parse_limit(option: str, value: str) -> OffsetLimit:
     """Read `startingOffsets` or `endingOffsets`; raises OptionError."""
     named = {"latest": LATEST, "earliest": EARLIEST}.get(value.strip().lower())

@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.config.definitions import definitions
 from barnabas.errors import ConfigError
 from barnabas.spark.errors import OptionError
-from barnabas.spark.offset_limit import OffsetLimit, ending_limit, starting_limit
+from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, starting_limit
 from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.schema import HEADERS, column_names
 from barnabas.spark.strategy import STRATEGIES, Strategy, parse_strategy
@@ -66,6 +66,7 @@ class SourceOptions:
         self.strategy_options = {name: lowered[name] for name in STRATEGIES if name in lowered}
         self.starting = _starting(lowered, streaming, self.group_id)
         self.ending = _ending(lowered, streaming)
+        check_order(self.starting, self.ending)
         self.max_offsets_per_trigger = _whole(lowered, "maxOffsetsPerTrigger")
         self.min_offsets_per_trigger = _min_offsets(lowered, self.max_offsets_per_trigger)
         self.max_trigger_delay_ms = _duration_ms(lowered, "maxTriggerDelay", 15 * 60_000)
