@@ -17,7 +17,9 @@ from types import TracebackType
 from typing import Self
 
 VERSION = "4.3.1"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / f"apache-kafka-{VERSION}"
+_CACHES = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas"
+CACHE = _CACHES / f"apache-kafka-{VERSION}"
+STREAMS_CACHE = _CACHES / f"kafka-streams-{VERSION}"
 
 #: kafka-tools-api is left out everywhere: Maven Central does not have it.
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -31,6 +33,7 @@ _ARTIFACTS = [
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 ]
+_STREAMS_ARTIFACTS = [("org.apache.kafka", "kafka-streams", VERSION)]
 
 
 def why_not() -> str | None:
@@ -44,20 +47,25 @@ def why_not() -> str | None:
 
 def classpath() -> str:
     """The jars' class path; fetches them on the first call, which takes about a minute."""
-    if not (CACHE / "complete").exists():
-        _fetch()
-    return f"{CACHE}/jars/*"
+    return _jars(CACHE, _ARTIFACTS)
 
 
-def _fetch() -> None:
-    CACHE.mkdir(parents=True, exist_ok=True)
-    rows = (_DEPENDENCY.format(group=group, artifact=name, version=version) for group, name, version in _ARTIFACTS)
-    (CACHE / "pom.xml").write_text(_POM.format(dependencies="".join(rows)), encoding="utf-8")
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={CACHE}/jars"]
-    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"Maven could not fetch Apache Kafka {VERSION}: {done.stdout[-2000:]}")
-    (CACHE / "complete").touch()
+def streams_classpath() -> str:
+    """The jars of Kafka Streams and of what they need beside those of `classpath`; fetched like them."""
+    return _jars(STREAMS_CACHE, _STREAMS_ARTIFACTS)
+
+
+def _jars(cache: Path, artifacts: list[tuple[str, str, str]]) -> str:
+    if not (cache / "complete").exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        rows = (_DEPENDENCY.format(group=group, artifact=name, version=version) for group, name, version in artifacts)
+        (cache / "pom.xml").write_text(_POM.format(dependencies="".join(rows)), encoding="utf-8")
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={cache}/jars"]
+        done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Maven could not fetch {artifacts[0][1]}: {done.stdout[-2000:]}")
+        (cache / "complete").touch()
+    return f"{cache}/jars/*"
 
 
 def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:

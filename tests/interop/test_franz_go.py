@@ -48,5 +48,16 @@ def test_a_group_whose_members_come_and_go_moves_every_record_exactly_once(
     assert int(moved.split()[1]) >= 20000
 
 
+@pytest.mark.timeout(400)
+def test_a_group_moves_every_record_exactly_once_in_transactions_though_members_vanish(
+    broker: Broker, new_name: NewName, program: Path
+) -> None:
+    words = run(program, broker, "transactions", new_name("txn"), "12000").split()
+    moved, aborted, vanished = (int(words[at]) for at in (1, 3, 5))
+    assert moved == 12_000
+    assert aborted > 0
+    assert vanished > 0
+
+
 def test_administration(broker: Broker, new_name: NewName, program: Path) -> None:
     assert run(program, broker, "admin", new_name("kadm")).splitlines()[-1] == "delete topics"

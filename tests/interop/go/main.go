@@ -10,15 +10,16 @@ import (
 )
 
 var commands = map[string]func(ctx context.Context, bootstrap string, arguments []string) error{
-	"etl":   etl,
-	"admin": admin,
+	"etl":          etl,
+	"admin":        admin,
+	"transactions": transactions,
 }
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	if len(os.Args) < 3 || commands[os.Args[2]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: interop BOOTSTRAP etl PREFIX BALANCER CODEC RECORDS | interop BOOTSTRAP admin PREFIX")
+		fmt.Fprintln(os.Stderr, "usage: interop BOOTSTRAP etl PREFIX BALANCER CODEC RECORDS | admin PREFIX | transactions PREFIX RECORDS")
 		os.Exit(2)
 	}
 	if err := commands[os.Args[2]](ctx, os.Args[1], os.Args[3:]); err != nil {
