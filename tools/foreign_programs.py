@@ -56,18 +56,32 @@ def node_packages() -> Path:
 
 def java_class_path() -> str:
     """Apache Kafka's jars and the programs of tests/interop/java. Raises `CannotBuildError`."""
+    _need_javac()
+    return _compiled("java", apache_kafka.classpath())
+
+
+def streams_class_path() -> str:
+    """The jars of Kafka Streams and the program of tests/interop/java-streams. Raises `CannotBuildError`."""
+    _need_javac()
+    return _compiled("java-streams", f"{apache_kafka.streams_classpath()}:{apache_kafka.classpath()}")
+
+
+def _need_javac() -> None:
     missing = apache_kafka.why_not()
     if missing or shutil.which("javac") is None:
         raise CannotBuildError(missing or "javac is missing (apt-get install openjdk-17-jdk-headless)")
-    classes = CACHE / f"java-{_digest(SOURCES / 'java', '**/*.java')}"
+
+
+def _compiled(name: str, jars: str) -> str:
+    classes = CACHE / f"{name}-{_digest(SOURCES / name, '**/*.java')}"
     if not classes.exists():
         unfinished = classes.with_suffix(f".{os.getpid()}")
-        sources = [str(path) for path in (SOURCES / "java").rglob("*.java")]
-        built = _run(["javac", "-cp", apache_kafka.classpath(), "-d", str(unfinished), *sources], SOURCES)
+        sources = [str(path) for path in (SOURCES / name).rglob("*.java")]
+        built = _run(["javac", "-cp", jars, "-d", str(unfinished), *sources], SOURCES)
         if built.returncode:
-            raise RuntimeError(f"tests/interop/java does not compile: {built.stderr[-2000:]}")
+            raise RuntimeError(f"tests/interop/{name} does not compile: {built.stderr[-2000:]}")
         unfinished.rename(classes)
-    return f"{apache_kafka.classpath()}:{classes}"
+    return f"{jars}:{classes}"
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
