@@ -69,6 +69,8 @@ class OffsetIndex(AbstractIndex):
         relative = offset - self.base_offset
         if self._offsets and relative <= self._offsets[-1]:
             raise self.corrupt(f"offset {offset} does not follow {self.last_entry.offset}")
+        if not self.can_append(offset):
+            raise self.corrupt(f"offset {offset} is too far from the base offset {self.base_offset}")
         self._offsets.append(relative)
         self._positions.append(position)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from barnabas.broker.log.abstract_index import AbstractIndex
 from barnabas.broker.log.filesystem import FileSystem
+from barnabas.broker.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.broker.log.offset_index import UINT32
 
 NO_TIMESTAMP = -1
@@ -67,6 +68,8 @@ class TimeIndex(AbstractIndex):
             return
         if self._offsets and offset < last.offset:
             raise self.corrupt(f"offset {offset} lies before {last.offset}")
+        if not 0 <= offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise self.corrupt(f"offset {offset} is too far from the base offset {self.base_offset}")
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self.base_offset)
 
