@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from barnabas.broker.log.abstract_index import AbstractIndex
 from barnabas.broker.log.filesystem import FileSystem
-from barnabas.broker.log.offset_index import MAX_RELATIVE_OFFSET
-from barnabas.broker.log.offset_index import UINT32
+from barnabas.broker.log.offset_index import MAX_RELATIVE_OFFSET, UINT32
 
 NO_TIMESTAMP = -1
 _ENTRY = Struct(">qI")
