@@ -79,11 +79,11 @@ class ApacheKafka:
 
     def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g") -> None:
         """`settings` are added to server.properties."""
-        self.port, self._controller_port = free_port(), free_port()
+        self.port, self.controller_port = free_port(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._heap = heap
-        self._settings = dict(settings or {})
+        self.settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,8 +125,8 @@ class ApacheKafka:
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.folder / "data"),
             "offsets.topic.replication.factor": "1",
@@ -135,7 +135,7 @@ class ApacheKafka:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            **self._settings,
+            **self.settings,
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 

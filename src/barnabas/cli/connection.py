@@ -67,7 +67,7 @@ def admin_client(args: Namespace) -> AdminClient:
 
     settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
     client = AdminClient(settings)
-    return _checked(args, settings, client, client.close)
+    return _checked(args, "admin", settings, client, client.close)
 
 
 def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> Consumer:
@@ -77,7 +77,7 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
     base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
     settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
     client = Consumer(settings)
-    return _checked(args, settings, client, client.close)
+    return _checked(args, "consumer", settings, client, client.close)
 
 
 def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, bytes]:
@@ -87,35 +87,46 @@ def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, byte
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
     settings = {**client_settings(args, "producer", base), **forced}
     client: Producer[bytes, bytes] = Producer(settings)
-    return _checked(args, settings, client, lambda: client.close(0))
+    return _checked(args, "producer", settings, client, lambda: client.close(0))
 
 
-def _checked(args: Namespace, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
+def _checked(args: Namespace, section: str, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
     """The client, once the broker answers; made before, so that wrong settings are said first."""
     from barnabas.cli import logs
 
     logs.set_up(verbose=args.verbose)
     try:
-        check_reachable(str(settings[_SERVERS]))
+        check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
     except BaseException:
         close()
         raise
     return client
 
 
-def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
+def check_reachable(
+    servers: str,
+    timeout: float = CONNECT_TIMEOUT,
+    *,
+    section: str = "admin",
+    settings: Mapping[str, Any] | None = None,
+) -> None:
     """Have one of the servers answer, to say at once what a client would find out by waiting.
 
-    Raises UnreachableError with what became of each.
+    `settings` of a client (its `section` of them) say how to connect, by TLS and SASL for instance. Raises
+    UnreachableError with what became of each, AuthenticationError when one does not let this client in.
     """
     from barnabas.client.bootstrap import parse_bootstrap_servers
+    from barnabas.client.client_utils import channel_builder
+    from barnabas.config.client_config import ClientConfig
     from barnabas.network.selector import Selector
     from barnabas.protocol.framing import encode_request
     from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
     nodes = {node.id: node for node in parse_bootstrap_servers(servers.split(","))}
-    selector = Selector()
+    config = ClientConfig(section, {**(settings or {}), _SERVERS: servers})
+    selector = Selector(channel_builder=channel_builder(config, "barnabas-cli"))
     connected: set[int] = set()
+    asked: set[int] = set()
     problems: dict[int, str] = {}
     now = time.monotonic()
     deadline = now + timeout
@@ -126,11 +137,16 @@ def check_reachable(servers: str, timeout: float = CONNECT_TIMEOUT) -> None:
             now = selector.poll(deadline - now, now)
             if selector.completed_receives:
                 return
-            for node_id in selector.connected:
-                connected.add(node_id)
-                # Version 0, which every broker there ever was answers.
-                selector.send(node_id, [encode_request(ApiVersionsRequest(), 0, 0, "barnabas-cli")])
-            problems.update({node_id: why.reason for node_id, why in selector.disconnected.items()})
+            connected.update(selector.connected)
+            for node_id in connected - asked:
+                if selector.is_channel_ready(node_id):
+                    asked.add(node_id)
+                    # Version 0, which every broker there ever was answers.
+                    selector.send(node_id, [encode_request(ApiVersionsRequest(), 0, 0, "barnabas-cli")])
+            for node_id, why in selector.disconnected.items():
+                if why.authentication_error is not None:
+                    raise why.authentication_error
+                problems[node_id] = why.reason
     finally:
         selector.close_all()
     silence = f"no answer within {timeout:.0f} s"

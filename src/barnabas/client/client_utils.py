@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 from barnabas.client.bootstrap import parse_bootstrap_servers
 from barnabas.client.metadata import Metadata
@@ -13,15 +14,39 @@ from barnabas.network.network_client import NetworkClient
 from barnabas.network.selectable import Selectable
 from barnabas.network.selector import Selector
 
+if TYPE_CHECKING:
+    from barnabas.network.security.channel_builder import ChannelBuilder
+
 # Kafka's consumers and admin clients set no bound of their own to the requests in flight to one broker.
 DEFAULT_MAX_IN_FLIGHT = 100
 
 
-def create_selector(config: ClientConfig) -> Selector:
-    """The sockets of one client."""
+def create_selector(config: ClientConfig, client_id: str) -> Selector:
+    """The sockets of one client, secured as its settings ask for.
+
+    Raises:
+        ConfigError: the settings for TLS or SASL are wrong.
+    """
     return Selector(
-        send_buffer=config.get_int("send.buffer.bytes"), receive_buffer=config.get_int("receive.buffer.bytes")
+        send_buffer=config.get_int("send.buffer.bytes"),
+        receive_buffer=config.get_int("receive.buffer.bytes"),
+        channel_builder=channel_builder(config, client_id),
     )
+
+
+def channel_builder(config: ClientConfig, client_id: str) -> ChannelBuilder | None:
+    """TLS and SASL as the settings ask for them; None, and nothing loaded, for plain connections.
+
+    Raises:
+        ConfigError: settings for them are missing, contradict each other or cannot be used.
+    """
+    if config["security.protocol"] == "PLAINTEXT" and not any(
+        name.startswith(("ssl.", "sasl.")) for name in config.given
+    ):
+        return None
+    from barnabas.network.security.channel_builder import create_channel_builder
+
+    return create_channel_builder(config, client_id)
 
 
 def create_network_client(
@@ -38,12 +63,12 @@ def create_network_client(
     `selector` and `random` are for event loops and simulators.
 
     Raises:
-        ConfigError: `bootstrap.servers` cannot be read.
+        ConfigError: `bootstrap.servers` cannot be read; the settings for TLS or SASL are wrong.
     """
     if not metadata.fetch().nodes:
         metadata.bootstrap(parse_bootstrap_servers(config.get_list("bootstrap.servers")))
     if selector is None:
-        selector = create_selector(config)
+        selector = create_selector(config, client_id)
     request_timeout = config.get_seconds("request.timeout.ms")
     does_rebootstrap = config.get_str("metadata.recovery.strategy").lower() == "rebootstrap"
     updater = DefaultMetadataUpdater(

@@ -420,6 +420,11 @@ class Metadata:
             self._fatal_error = error
             self._changed.notify_all()
 
+    @property
+    def has_fatal_error(self) -> bool:
+        """Whether there is such an error that nobody has been told of."""
+        return self._fatal_error is not None
+
     def raise_fatal_error(self) -> None:
         """Raises the error given to `fatal_error`, once."""
         with self._changed:

@@ -47,6 +47,9 @@ class DefaultMetadataUpdater:
         wait = self._metadata.time_to_next_update(now)
         if wait > 0:
             return wait
+        if self._metadata.has_fatal_error and not client.has_ready_connection(now):
+            # A client that is not let in does not knock again before somebody has been told.
+            return math.inf
         if self._trying_since is None:
             self._trying_since = now
         node = client.least_loaded_node(now)
@@ -76,7 +79,8 @@ class DefaultMetadataUpdater:
             self.handle_failed_request(now, None)
         if error is not None:
             self._metadata.fatal_error(error)
-        self._metadata.request_update(reset_equivalent_backoff=False)
+        else:
+            self._metadata.request_update(reset_equivalent_backoff=False)
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """See `MetadataUpdater`."""

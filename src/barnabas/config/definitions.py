@@ -41,6 +41,20 @@ OUR_DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 
+# What Kafka has no setting for: names that librdkafka and Python's other clients made usual, and Python's own object.
+_OUR_CLIENT_SETTINGS: list[dict[str, Any]] = [
+    {"name": "sasl.username", "type": "string", "default": None},
+    {"name": "sasl.password", "type": "password", "default": None},
+    {"name": "ssl.context", "type": "class", "default": None},
+]
+OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "producer": _OUR_CLIENT_SETTINGS,
+    "consumer": _OUR_CLIENT_SETTINGS,
+    "admin": _OUR_CLIENT_SETTINGS,
+    "topic": [],
+    "broker": [],
+}
+
 
 class ConfigKey:
     """One setting: `name`, `type`, `default` (parsed, None when there is none), `valid` (Kafka's text), `required`."""
@@ -99,7 +113,7 @@ class ConfigDef:
         with open(path, encoding="utf-8") as file:
             entries = json.load(file)
         our_defaults = OUR_DEFAULTS[section]
-        self.keys = {entry["name"]: ConfigKey(entry, our_defaults) for entry in entries}
+        self.keys = {entry["name"]: ConfigKey(entry, our_defaults) for entry in entries + OUR_SETTINGS[section]}
 
     def key(self, name: str) -> ConfigKey:
         """The setting called `name`, with dots or underscores.

@@ -18,10 +18,26 @@ _CLIENT = """
     metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes reconnect.backoff.max.ms
     reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    sasl.jaas.config sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol
+    ssl.cipher.suites ssl.context ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.key.password
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
 """
 
+# Of sasl.oauthbearer.* those only a broker's validator reads; of ssl.* those that choose among Java's implementations.
 _CLIENT_IGNORED = """
     enable.metrics.push metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.url ssl.keymanager.algorithm ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm
 """
 
 SUPPORTED: dict[str, frozenset[str]] = {
@@ -141,6 +157,9 @@ IGNORED: dict[str, frozenset[str]] = {
 
 # What a refused setting belongs to, by the beginning of its name; the first that fits is used.
 _SUBJECTS = (
+    ("ssl.engine.factory.class", "a Java class; give an ssl.SSLContext as ssl.context"),
+    ("sasl.oauthbearer.assertion.", "the JWT bearer grant; give a function as sasl.login.callback.handler.class"),
+    ("sasl.oauthbearer.jwt.", "a Java class; give a function as sasl.login.callback.handler.class"),
     ("ssl.", "TLS"),
     ("sasl.", "SASL"),
     ("security.", "TLS and SASL"),

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
 
+SOFTWARE_NAME = "barnabas"
+# The numbers above it are SaslClientAuthenticator's, so that its responses are told from others (Kafka reserves 8 too).
+LAST_CORRELATION_ID = 2**31 - 1 - 8
+
 
 class RequestBuilder:
     """A request whose content depends on the version that the broker understands.

@@ -136,6 +136,7 @@ class ClusterConnectionStates:
         else:
             self._reset_setup_timeout(node)
         node.state = ConnectionState.DISCONNECTED
+        node.authentication_error = None
 
     def authentication_failed(self, node_id: int, now: float, error: AuthenticationError) -> None:
         """The broker did not accept who the client says it is."""

@@ -15,8 +15,14 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from barnabas.network.client_request import ClientRequest, ClientResponse, RequestBuilder
-from barnabas.network.cluster_connection_states import ClusterConnectionStates, ConnectionState
+from barnabas.network.client_request import (
+    LAST_CORRELATION_ID,
+    SOFTWARE_NAME,
+    ClientRequest,
+    ClientResponse,
+    RequestBuilder,
+)
+from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.network.metadata_updater import MetadataUpdater
@@ -30,9 +36,7 @@ from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
 log = logging.getLogger("barnabas.network")
 
-SOFTWARE_NAME = "barnabas"
 _LARGEST_FRAME = 2**31 - 1
-_LAST_CORRELATION_ID = 2**31 - 1
 
 
 class NetworkClient:
@@ -175,7 +179,7 @@ class NetworkClient:
     ) -> ClientRequest:
         """A request for `send`: `message` is a request message or a `RequestBuilder`; `timeout` is in seconds."""
         correlation_id = self._correlation_id
-        self._correlation_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
+        self._correlation_id = 0 if correlation_id == LAST_CORRELATION_ID else correlation_id + 1
         if timeout is None:
             timeout = self.request_timeout
         return ClientRequest(node_id, message, correlation_id, now, expect_response, timeout, callback)
@@ -365,12 +369,27 @@ class NetworkClient:
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
         for node_id, disconnection in self._selector.disconnected.items():
             self._log_disconnection(node_id, disconnection)
-            self._process_disconnection(node_id, responses, now, reason=disconnection.reason)
+            self._process_disconnection(
+                node_id,
+                responses,
+                now,
+                reason=disconnection.reason,
+                authentication_error=disconnection.authentication_error,
+            )
 
     def _log_disconnection(self, node_id: int, disconnection: Disconnection) -> None:
+        if disconnection.authentication_error is not None:
+            log.error(
+                "%s: the connection to node %s (%s) failed authentication: %s",
+                self.client_id,
+                node_id,
+                disconnection.address,
+                disconnection.reason,
+            )
+            return
         if not disconnection.was_connected:
             what = "could not be established"
-        elif self.connection_states.state(node_id) == ConnectionState.CHECKING_API_VERSIONS:
+        elif self.connection_states.is_preparing(node_id):
             what = "ended before the broker said what it understands (does it expect TLS or SASL?)"
         else:
             log.info(
@@ -398,11 +417,17 @@ class NetworkClient:
         *,
         reason: str,
         timed_out: bool = False,
+        authentication_error: AuthenticationError | None = None,
     ) -> None:
-        self.connection_states.disconnected(node_id, now)
+        if authentication_error is None:
+            self.connection_states.disconnected(node_id, now)
+        else:
+            self.connection_states.authentication_failed(node_id, now, authentication_error)
         self._forget(node_id)
-        self._cancel_in_flight_requests(node_id, responses, now, reason=reason, timed_out=timed_out)
-        self._metadata_updater.handle_server_disconnect(now, node_id, None)
+        self._cancel_in_flight_requests(
+            node_id, responses, now, reason=reason, timed_out=timed_out, authentication_error=authentication_error
+        )
+        self._metadata_updater.handle_server_disconnect(now, node_id, authentication_error)
 
     def _forget(self, node_id: int) -> None:
         self._api_versions.pop(node_id, None)
@@ -417,6 +442,7 @@ class NetworkClient:
         *,
         reason: str,
         timed_out: bool = False,
+        authentication_error: AuthenticationError | None = None,
     ) -> None:
         for in_flight in self.in_flight_requests.clear_all(node_id):
             request = in_flight.request
@@ -424,7 +450,7 @@ class NetworkClient:
                 if request.api_key == ApiKey.METADATA:
                     self._metadata_updater.handle_failed_request(now, None)
                 continue
-            error = DisconnectError(
+            error: KafkaError = authentication_error or DisconnectError(
                 f"the connection to node {node_id} ended before it answered the {ApiKey(request.api_key).name} request "
                 f"(sent {now - in_flight.sent_at:.3f} s ago): {reason}"
             )

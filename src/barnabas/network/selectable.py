@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from barnabas.errors import AuthenticationError
 
 Buffer = bytes | bytearray | memoryview
 
 
 class Disconnection:
-    """Why a connection ended: `reason` for people, `address` that was tried or connected, `was_connected`."""
+    """Why a connection ended: `reason` for people, `address` that was tried or connected, `was_connected`.
 
-    __slots__ = ("address", "reason", "was_connected")
+    With an `authentication_error` there is no point in trying again.
+    """
 
-    def __init__(self, reason: str, address: str, *, was_connected: bool) -> None:
+    __slots__ = ("address", "authentication_error", "reason", "was_connected")
+
+    def __init__(
+        self,
+        reason: str,
+        address: str,
+        *,
+        was_connected: bool,
+        authentication_error: AuthenticationError | None = None,
+    ) -> None:
+        self.authentication_error = authentication_error
         self.reason = reason
         self.address = address
         self.was_connected = was_connected
@@ -31,7 +45,7 @@ class Selectable(Protocol):
 
     @property
     def connected(self) -> Sequence[int]:
-        """Nodes whose connection was established in the last poll."""
+        """Nodes whose connection was established in the last poll; TLS and SASL may follow."""
 
     @property
     def disconnected(self) -> Mapping[int, Disconnection]:
@@ -49,7 +63,7 @@ class Selectable(Protocol):
         """Starts to connect; the result comes with a later poll. `attempt` says which address to begin with."""
 
     def is_channel_ready(self, node_id: int) -> bool:
-        """Whether bytes can be sent there now or soon."""
+        """Whether bytes can be sent there now or soon: the connection is made, and TLS and SASL are done."""
 
     def is_send_in_progress(self, node_id: int) -> bool:
         """Whether the last send has not been handed over completely."""

@@ -9,11 +9,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from barnabas.errors import IllegalStateError, ProtocolError
+from barnabas.errors import AuthenticationError, IllegalStateError, KafkaError, ProtocolError
 from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.resolver import Address, Resolver, ThreadedResolver
 from barnabas.network.selectable import Buffer, Disconnection
+
+if TYPE_CHECKING:
+    from barnabas.network.security.channel_builder import ChannelBuilder
+    from barnabas.network.security.sasl_client import Work
+    from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator, Step
+    from barnabas.network.security.ssl_transport_layer import SslTransportLayer
 
 _CONNECTING = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 _READ = selectors.EVENT_READ
@@ -28,32 +35,49 @@ FIRST_RECEIVE_SIZE = 1024 * 1024
 
 
 class _Channel:
-    """One node's socket, what is being sent on it and what is being received."""
+    """One node's socket, what is being sent on it and what is being received.
+
+    `is_connected` says that the socket is, `is_ready` that TLS and SASL are done; while the session is being renewed it
+    is not. `sending` is NetworkClient's, `own_sending` the authenticator's, which goes first; `is_begun` says that
+    something of `sending` is under way, which nothing may interrupt.
+    """
 
     __slots__ = (
         "address",
         "addresses",
+        "authenticator",
+        "handshaking",
+        "host",
         "interest",
+        "is_begun",
         "is_connected",
         "is_last_word",
+        "is_ready",
         "node_id",
+        "own_sending",
         "receive",
         "sending",
         "socket",
         "target",
     )
 
-    def __init__(self, node_id: int, target: str) -> None:
+    def __init__(self, node_id: int, host: str, port: int) -> None:
         self.node_id = node_id
-        self.target = target
-        self.address = target
+        self.host = host
+        self.target = f"{host}:{port}"
+        self.address = self.target
         self.addresses: deque[Address] = deque()
-        self.socket: socket.socket | None = None
+        self.socket: socket.socket | SslTransportLayer | None = None
+        self.handshaking: SslTransportLayer | None = None
+        self.authenticator: SaslClientAuthenticator | None = None
         self.interest = 0
+        self.is_begun = False
         self.is_connected = False
         self.is_last_word = False
+        self.is_ready = False
         self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
         self.sending: list[memoryview] = []
+        self.own_sending: list[memoryview] = []
 
 
 class Selector:
@@ -63,9 +87,17 @@ class Selector:
     up by `resolver`, by default in a thread of its own, so that a slow name server never holds up `poll`.
     All addresses of a host are tried one after the other, at once when one refuses; the connection counts as failed
     when the last one failed. How long an address may stay silent is the caller's to decide, by `close`.
+    `channel_builder` secures connections by TLS and SASL; what of that blocks, its worker does.
     """
 
-    def __init__(self, *, send_buffer: int = -1, receive_buffer: int = -1, resolver: Resolver | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        send_buffer: int = -1,
+        receive_buffer: int = -1,
+        resolver: Resolver | None = None,
+        channel_builder: ChannelBuilder | None = None,
+    ) -> None:
         self.connected: list[int] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
@@ -76,7 +108,10 @@ class Selector:
         self._resolved: deque[tuple[_Channel, int, list[Address] | OSError]] = deque()
         self._channels: dict[int, _Channel] = {}
         self._to_write: list[_Channel] = []
-        self._failed: list[tuple[_Channel, str]] = []
+        self._failed: list[tuple[_Channel, str, AuthenticationError | None]] = []
+        self._channel_builder = channel_builder
+        self._worked: deque[tuple[_Channel, bytes | KafkaError]] = deque()
+        self._unread: list[_Channel] = []
         self._selector = selectors.DefaultSelector()
         self._waker, self._wakee = socket.socketpair()
         self._waker.setblocking(False)
@@ -94,7 +129,7 @@ class Selector:
         """See `Selectable.connect`."""
         if node_id in self._channels:
             raise IllegalStateError(f"there is already a connection to node {node_id}")
-        channel = _Channel(node_id, f"{host}:{port}")
+        channel = _Channel(node_id, host, port)
         self._channels[node_id] = channel
 
         def on_resolved(result: list[Address] | OSError) -> None:
@@ -125,17 +160,18 @@ class Selector:
                 f"{channel.target} ({sockaddr[0]})" if sockaddr[0] not in channel.target else channel.target
             )
             try:
-                channel.socket = self._open(family)
+                opened = self._open(family)
             except OSError as error:
                 problem = error.strerror or str(error)
                 continue
-            status = channel.socket.connect_ex(sockaddr)
+            status = opened.connect_ex(sockaddr)
             if status == 0 or status in _CONNECTING:
+                channel.socket = opened
                 channel.interest = _WRITE
-                self._selector.register(channel.socket, _WRITE, channel)
+                self._selector.register(opened, _WRITE, channel)
                 return
             problem = _describe(status)
-            channel.socket.close()
+            opened.close()
             channel.socket = None
         self._fail(channel, problem)
 
@@ -153,7 +189,7 @@ class Selector:
     def is_channel_ready(self, node_id: int) -> bool:
         """See `Selectable.is_channel_ready`."""
         channel = self._channels.get(node_id)
-        return channel is not None and channel.is_connected
+        return channel is not None and channel.is_ready
 
     def is_send_in_progress(self, node_id: int) -> bool:
         """See `Selectable.is_send_in_progress`."""
@@ -171,7 +207,7 @@ class Selector:
             IllegalStateError: there is no connection, or its last send is still in progress.
         """
         channel = self._channels.get(node_id)
-        if channel is None or not channel.is_connected:
+        if channel is None or not channel.is_ready:
             raise IllegalStateError(f"there is no connection to node {node_id} to send on")
         if channel.sending:
             raise IllegalStateError(f"the last send to node {node_id} is still in progress")
@@ -186,11 +222,14 @@ class Selector:
         self.completed_sends = []
         self.completed_receives = []
         self._start_resolved()
+        if self._worked:
+            self._take_worked()
         if self._to_write:
             to_write, self._to_write = self._to_write, []
             for channel in to_write:
                 self._write(channel)
-        if self._failed or self._has_said_last_word:
+        unread, self._unread = self._unread, []
+        if self._failed or self._has_said_last_word or unread:
             timeout = 0.0
             self._has_said_last_word = False
         events = self._selector.select(min(max(timeout, 0.0), _LONGEST_WAIT))
@@ -200,16 +239,21 @@ class Selector:
                 self._drain_wakeups()
             elif not channel.is_connected:
                 self._finish_connect(channel)
+            elif channel.handshaking is not None:
+                self._shake_hands(channel, channel.handshaking)
             else:
                 if mask & _WRITE:
                     self._write(channel)
                 if mask & _READ and channel.socket is not None:
                     self._read(channel)
+        for channel in unread:
+            if channel.socket is not None:
+                self._read(channel)
         self._report_failures()
         return time.monotonic()
 
     def _finish_connect(self, channel: _Channel) -> None:
-        assert channel.socket is not None
+        assert isinstance(channel.socket, socket.socket)
         status = channel.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if status:
             self._drop_socket(channel)
@@ -219,28 +263,121 @@ class Selector:
         channel.addresses.clear()
         self._set_interest(channel, _READ)
         self.connected.append(channel.node_id)
+        if self._channel_builder is None:
+            channel.is_ready = True
+            return
+        layer = self._channel_builder.transport_layer(channel.socket, channel.host, channel.address)
+        if layer is None:
+            self._begin_authentication(channel)
+            return
+        channel.socket = channel.handshaking = layer
+        self._shake_hands(channel, layer)
+
+    def _shake_hands(self, channel: _Channel, layer: SslTransportLayer) -> None:
+        try:
+            wanted = layer.handshake()
+        except AuthenticationError as error:
+            self._fail(channel, str(error), error)
+            return
+        except OSError as error:
+            self._fail(channel, error.strerror or str(error))
+            return
+        self._set_interest(channel, wanted or _READ)
+        if not wanted:
+            channel.handshaking = None
+            self._begin_authentication(channel)
+
+    def _begin_authentication(self, channel: _Channel) -> None:
+        assert self._channel_builder is not None
+        channel.authenticator = self._channel_builder.authenticator(channel.address)
+        if channel.authenticator is None:
+            channel.is_ready = True
+        else:
+            self._take_step(channel, channel.authenticator, channel.authenticator.start())
+
+    def _take_step(self, channel: _Channel, authenticator: SaslClientAuthenticator, step: Step) -> None:
+        if isinstance(step, bytes):
+            channel.own_sending = [memoryview(step)]
+            self._write(channel)
+        elif step is not None:
+            self._have_worked(channel, step)
+        elif authenticator.is_complete:
+            channel.is_ready = True
+            if channel.sending:
+                self._write(channel)
+
+    def _have_worked(self, channel: _Channel, work: Work) -> None:
+        assert self._channel_builder is not None
+
+        def done(result: bytes | KafkaError) -> None:
+            self._worked.append((channel, result))
+            self.wakeup()
+
+        self._channel_builder.worker.submit(work, done)
+
+    def _take_worked(self) -> None:
+        while self._worked:
+            channel, result = self._worked.popleft()
+            authenticator = channel.authenticator
+            if self._channels.get(channel.node_id) is not channel or authenticator is None:
+                continue
+            if isinstance(result, bytes):
+                self._take_step(channel, authenticator, authenticator.worked(result))
+            else:
+                error = authenticator.work_failed(result)
+                self._fail(channel, str(error), error if isinstance(error, AuthenticationError) else None)
+
+    def _take_authentication_frame(self, channel: _Channel, frame: Buffer) -> bool:
+        """Whether a frame was the authenticator's; during a renewal NetworkClient's responses still arrive."""
+        authenticator = channel.authenticator
+        if authenticator is None or authenticator.is_complete:
+            return False
+        if not authenticator.owns(frame) and authenticator.was_complete:
+            return False
+        now = time.monotonic()
+        self._take_step(channel, authenticator, authenticator.received(frame, now))
+        return True
 
     def _write(self, channel: _Channel) -> None:
         if channel.socket is None:
             return
-        sending = channel.sending
+        if channel.own_sending:
+            self._flush(channel, channel.own_sending)
+            return
+        authenticator = channel.authenticator
+        if authenticator is not None and not channel.is_begun:
+            if not channel.is_ready:
+                return
+            if authenticator.is_renewal_due(time.monotonic()):
+                # What is to be sent waits until the broker has accepted the client once more (KIP-368).
+                channel.is_ready = False
+                self._take_step(channel, authenticator, authenticator.renew())
+                return
+        channel.is_begun = True
+        if self._flush(channel, channel.sending):
+            channel.is_begun = False
+            self._has_said_last_word |= channel.is_last_word
+            self.completed_sends.append(channel.node_id)
+
+    def _flush(self, channel: _Channel, sending: list[memoryview]) -> bool:
+        """Whether all of it was handed over."""
+        assert channel.socket is not None
         try:
             while sending:
                 _consume(sending, channel.socket.sendmsg(sending[:_BUFFERS_PER_CALL]))
         except (BlockingIOError, InterruptedError):
             self._set_interest(channel, _READ | _WRITE)
-            return
+            return False
         except OSError as error:
             # What the peer said before it closed may still be there to read; the read finds the end by itself.
-            channel.sending = []
+            sending.clear()
             self._set_interest(channel, _READ)
             self._read(channel)
             self._fail(channel, error.strerror or str(error))
-            return
+            return False
         if channel.interest & _WRITE:
             self._set_interest(channel, _READ)
-        self._has_said_last_word |= channel.is_last_word
-        self.completed_sends.append(channel.node_id)
+        return True
 
     def _read(self, channel: _Channel) -> None:
         receive = channel.receive
@@ -254,32 +391,44 @@ class Selector:
                     self._fail(channel, "the peer closed the connection")
                     return
                 for frame in receive.received(count):
-                    self.completed_receives.append((channel.node_id, frame))
-                if count < len(buffer):
+                    if channel.authenticator is None or not self._take_authentication_frame(channel, frame):
+                        self.completed_receives.append((channel.node_id, frame))
+                if count < len(buffer) or channel.socket is None:
                     return
                 budget -= count
+            self._note_unread(channel)
         except (BlockingIOError, InterruptedError):
             return
+        except AuthenticationError as error:
+            self._fail(channel, str(error), error)
         except ProtocolError as error:
             self._fail(channel, str(error))
         except OSError as error:
             self._fail(channel, error.strerror or str(error))
+
+    def _note_unread(self, channel: _Channel) -> None:
+        """What TLS has decrypted already makes no descriptor readable: the next poll must not wait for one."""
+        if self._channel_builder is None or channel.socket is None or isinstance(channel.socket, socket.socket):
+            return
+        if channel.socket.has_pending():
+            self._unread.append(channel)
+            self.wakeup()
 
     def _set_interest(self, channel: _Channel, interest: int) -> None:
         if channel.interest != interest and channel.socket is not None:
             channel.interest = interest
             self._selector.modify(channel.socket, interest, channel)
 
-    def _fail(self, channel: _Channel, reason: str) -> None:
+    def _fail(self, channel: _Channel, reason: str, error: AuthenticationError | None = None) -> None:
         if self._channels.get(channel.node_id) is channel:
             del self._channels[channel.node_id]
             self._drop_socket(channel)
-            self._failed.append((channel, reason))
+            self._failed.append((channel, reason, error))
 
     def _report_failures(self) -> None:
-        for channel, reason in self._failed:
+        for channel, reason, error in self._failed:
             self.disconnected[channel.node_id] = Disconnection(
-                reason, channel.address, was_connected=channel.is_connected
+                reason, channel.address, was_connected=channel.is_connected, authentication_error=error
             )
         self._failed.clear()
 

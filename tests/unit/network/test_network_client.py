@@ -14,7 +14,7 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from barnabas.network.client_request import RequestBuilder
+from barnabas.network.client_request import LAST_CORRELATION_ID, RequestBuilder
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -319,9 +319,9 @@ def test_a_node_is_not_ready_while_a_send_is_in_progress(world: Any) -> None:
 
 
 def test_correlation_ids_start_again_after_the_largest(world: Any) -> None:
-    world.client._correlation_id = 2**31 - 1
+    world.client._correlation_id = LAST_CORRELATION_ID
     ids = [world.client.new_client_request(1, HEARTBEAT, 0.0).correlation_id for _ in range(3)]
-    assert ids == [2**31 - 1, 0, 1]
+    assert ids == [LAST_CORRELATION_ID, 0, 1]
 
 
 # Versions

@@ -10,8 +10,7 @@ from barnabas import __version__
 from barnabas.client.admin.acls import AclOperation, authorized_operations
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
-from barnabas.network.client_request import RequestBuilder
-from barnabas.network.network_client import SOFTWARE_NAME
+from barnabas.network.client_request import SOFTWARE_NAME, RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest

@@ -28,6 +28,7 @@ from barnabas.protocol.messages.produce_request import PartitionProduceData, Pro
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
     from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.transaction_manager import TransactionManager
@@ -97,6 +98,8 @@ class Sender:
         self._in_flight_batches: dict[TopicPartition, list[ProducerBatch]] = {}
         self._next_in_flight_expiry = _NEVER
         self._next_producer_id_attempt = 0.0
+        # Brokers that did not let this client in, and have not been tried again since the waiting batches failed.
+        self._refusing: set[int] = set()
 
     def run_once(self, now: float) -> None:
         """One turn at time `now`; returns when something happened or is due."""
@@ -172,8 +175,12 @@ class Sender:
         if node is None:
             self._metadata.request_update()
             return
+        self._fail_if_refused(node, None, now)
+        if self._refusing and not self._accumulator.has_incomplete():
+            return
         if not self._client.ready(node, now):
             return
+        self._refusing.clear()
         message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         request = self._client.new_client_request(
             node.id, message, now, timeout=self._config.request_timeout, callback=self._handle_producer_id
@@ -181,6 +188,34 @@ class Sender:
         manager.begin_initializing()
         self._next_producer_id_attempt = now + self._config.retry_backoff
         self._client.send(request, now)
+
+    def _fail_if_refused(self, node: Node, cluster: Cluster | None, now: float) -> None:
+        """A broker that does not let this client in will not by waiting: what waits for it fails, with the reason.
+
+        That is everything, or with a `cluster` what the node leads. Batches that may have been stored keep waiting, for
+        only a broker can say what became of them.
+        """
+        error = self._client.authentication_error(node) if self._client.connection_failed(node) else None
+        if error is None:
+            return
+        if node.id in self._refusing:
+            if self._client.connection_delay(node, now) <= 0 and self._accumulator.has_incomplete():
+                self._refusing.discard(node.id)
+            return
+        self._refusing.add(node.id)
+        if self._transactional is not None and self._transaction_manager is not None:
+            self._transaction_manager.transition_to_fatal_error(error)
+            return
+
+        def waits_for_it(batch: ProducerBatch) -> bool:
+            leader = None if cluster is None else cluster.partition(batch.topic_partition)
+            return (
+                not batch.has_sequence
+                and batch not in self._in_flight_batches.get(batch.topic_partition, ())
+                and (leader is None or leader.leader == node.id)
+            )
+
+        self._accumulator.abort_batches(error, waits_for_it)
 
     def _handle_producer_id(self, response: ClientResponse) -> None:
         manager = self._transaction_manager
@@ -211,7 +246,7 @@ class Sender:
             for topic in result.unknown_leader_topics:
                 self._metadata.add(topic, now)
             self._metadata.request_update()
-        not_ready_timeout = self._remove_unready_nodes(result.ready_nodes, now)
+        not_ready_timeout = self._remove_unready_nodes(result.ready_nodes, cluster, now)
         batches = accumulator.drain(cluster, result.ready_nodes.values(), self._config.max_request_size, now)
         self._note_in_flight(batches, now)
         self._expire_batches(now)
@@ -223,9 +258,10 @@ class Sender:
         until_expiry = min(accumulator.next_expiry, self._next_in_flight_expiry) - now
         return max(0.0, min(result.next_ready_check_delay, not_ready_timeout, until_expiry))
 
-    def _remove_unready_nodes(self, ready_nodes: dict[int, Node], now: float) -> float:
+    def _remove_unready_nodes(self, ready_nodes: dict[int, Node], cluster: Cluster, now: float) -> float:
         timeout = _NEVER
         for node in list(ready_nodes.values()):
+            self._fail_if_refused(node, cluster, now)
             can_drain = self._client.ready(node, now)
             self._accumulator.update_node_latency_stats(node.id, now, can_drain)
             if not can_drain:

@@ -1,0 +1,261 @@
+"""Kafka's ChannelBuilders: what `security.protocol` and the settings `ssl.*` and `sasl.*` make of a new connection."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any
+
+from barnabas.config.config import Config
+from barnabas.config.loading import load_attribute
+from barnabas.errors import ConfigError
+from barnabas.network.security.jaas_config import LoginModule, parse_jaas_config
+from barnabas.network.security.sasl_client import PlainSaslClient, SaslClient
+from barnabas.network.security.worker import ThreadedWorker, Worker
+
+if TYPE_CHECKING:
+    import ssl
+
+    from barnabas.network.security.oauth_bearer_login import OAuthBearerLogin
+    from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator
+    from barnabas.network.security.ssl_transport_layer import SslTransportLayer
+
+log = logging.getLogger("barnabas.network")
+
+_MODULES = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
+_EXTENSION = "extension_"
+_CLAIM = "unsecuredLogin"
+NewClient = Callable[[], SaslClient]
+
+
+class ChannelBuilder:
+    """Secures connections: `context` for TLS, `new_sasl_client` for SASL; either may be None.
+
+    `worker` does what blocks; `random` spreads the renewals of sessions.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        context: ssl.SSLContext | None,
+        new_sasl_client: NewClient | None,
+        *,
+        worker: Worker | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._client_id = client_id
+        self._context = context
+        self._new_sasl_client = new_sasl_client
+        self._random = Random() if random is None else random
+        self.worker = ThreadedWorker() if worker is None else worker
+
+    def transport_layer(self, plain: socket.socket, host: str, target: str) -> SslTransportLayer | None:
+        """TLS on a connected socket, which it takes over; None without TLS."""
+        if self._context is None:
+            return None
+        from barnabas.network.security.ssl_transport_layer import SslTransportLayer
+
+        return SslTransportLayer(plain, self._context, host, target)
+
+    def authenticator(self, target: str) -> SaslClientAuthenticator | None:
+        """What begins a connection; None without SASL."""
+        if self._new_sasl_client is None:
+            return None
+        from barnabas import __version__
+        from barnabas.network.client_request import SOFTWARE_NAME
+        from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator
+
+        software = (SOFTWARE_NAME, __version__)
+        return SaslClientAuthenticator(self._new_sasl_client, self._client_id, target, software, self._random)
+
+
+def create_channel_builder(config: Config, client_id: str) -> ChannelBuilder | None:
+    """The ChannelBuilder of a client; None for security.protocol=PLAINTEXT.
+
+    Raises:
+        ConfigError: settings are missing, contradict each other or cannot be used.
+    """
+    protocol = config.get_str("security.protocol")
+    does_tls, does_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    _warn_of_unused(config, client_id, protocol, does_tls, does_sasl)
+    if not does_tls and not does_sasl:
+        return None
+    context = None
+    if does_tls:
+        from barnabas.network.security.ssl_factory import create_ssl_context
+
+        context = create_ssl_context(config)
+    return ChannelBuilder(client_id, context, _sasl_client_factory(config) if does_sasl else None)
+
+
+def _warn_of_unused(config: Config, client_id: str, protocol: str, does_tls: bool, does_sasl: bool) -> None:
+    prefixes = [] if does_tls else ["ssl."]
+    prefixes += [] if does_sasl else ["sasl."]
+    unused = sorted(name for name in config.given if name.startswith(tuple(prefixes)))
+    if prefixes and unused:
+        log.warning("%s: security.protocol=%s makes no use of %s", client_id, protocol, ", ".join(unused))
+
+
+def _sasl_client_factory(config: Config) -> NewClient:
+    mechanism = config.get_str("sasl.mechanism").upper()
+    if mechanism == "GSSAPI":
+        raise ConfigError(
+            "sasl.mechanism=GSSAPI (Kerberos), which is Kafka's default, is not supported; set sasl.mechanism to "
+            "one of " + ", ".join(_MODULES)
+        )
+    if mechanism not in _MODULES:
+        raise ConfigError(f"sasl.mechanism={mechanism!r} is not supported; there are {', '.join(_MODULES)}")
+    module = _login_module(config, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return _oauth_bearer_factory(config, module)
+    username, password = _credentials(config, module, mechanism)
+    if mechanism == "PLAIN":
+        return lambda: PlainSaslClient(username, password)
+    from barnabas.network.security.scram_sasl_client import ScramSaslClient
+
+    is_token = module is not None and module.options.get("tokenauth", "").lower() == "true"
+    return lambda: ScramSaslClient(mechanism, username, password, _nonce(), is_token=is_token)
+
+
+def _nonce() -> str:
+    return base64.b64encode(os.urandom(24)).decode()
+
+
+def _login_module(config: Config, mechanism: str) -> LoginModule | None:
+    text = config["sasl.jaas.config"]
+    if text is None:
+        return None
+    module = parse_jaas_config(text.value)
+    if module.name != _MODULES[mechanism]:
+        raise ConfigError(
+            f"sasl.jaas.config names {module.name}, but sasl.mechanism={mechanism} goes with {_MODULES[mechanism]}"
+        )
+    return module
+
+
+def _credentials(config: Config, module: LoginModule | None, mechanism: str) -> tuple[str, str]:
+    username, password = config["sasl.username"], config["sasl.password"]
+    if module is not None:
+        if username is not None or password is not None:
+            raise ConfigError("sasl.jaas.config and sasl.username or sasl.password are both given; give one")
+        username, secret = module.options.get("username"), module.options.get("password")
+    else:
+        secret = None if password is None else password.value
+    if username is None or secret is None:
+        raise ConfigError(
+            f"sasl.mechanism={mechanism} needs a user and a password: set sasl.username and sasl.password, or "
+            f'sasl.jaas.config to \'{_MODULES[mechanism]} required username="..." password="...";\''
+        )
+    return username, secret
+
+
+def _oauth_bearer_factory(config: Config, module: LoginModule | None) -> NewClient:
+    from barnabas.network.security.oauth_bearer_login import OAuthBearerLogin
+    from barnabas.network.security.oauth_bearer_sasl_client import OAuthBearerSaslClient
+    from barnabas.network.security.oauth_bearer_token import RefreshPolicy
+
+    if config["sasl.username"] is not None or config["sasl.password"] is not None:
+        raise ConfigError(
+            "sasl.mechanism=OAUTHBEARER uses no sasl.username and sasl.password but "
+            "sasl.oauthbearer.client.credentials.client.id and .client.secret"
+        )
+    policy = RefreshPolicy(
+        config.get_float("sasl.login.refresh.window.factor"),
+        config.get_float("sasl.login.refresh.window.jitter"),
+        config.get_int("sasl.login.refresh.min.period.seconds"),
+        config.get_int("sasl.login.refresh.buffer.seconds"),
+    )
+    retrieve = _token_source(config, {} if module is None else module.options)
+    login: OAuthBearerLogin = OAuthBearerLogin(retrieve, policy, lambda: time.time_ns() // 1_000_000, SystemRandom())
+    return lambda: OAuthBearerSaslClient(login.token)
+
+
+def _token_source(config: Config, options: dict[str, str]) -> Callable[[], Any]:
+    from barnabas.network.security.oauth_bearer_login import from_callback
+
+    extensions = tuple(
+        (name.removeprefix(_EXTENSION), value) for name, value in options.items() if name.startswith(_EXTENSION)
+    )
+    handler = config["sasl.login.callback.handler.class"]
+    if handler is not None and not _is_kafkas(handler):
+        if isinstance(handler, str):
+            handler = load_attribute(handler, "sasl.login.callback.handler.class")
+        if not callable(handler):
+            raise ConfigError("sasl.login.callback.handler.class must be a function that gives a token")
+        return from_callback(handler, extensions)
+    url = config["sasl.oauthbearer.token.endpoint.url"]
+    if url:
+        return _from_endpoint(config, options, url, extensions)
+    return from_callback(_unsecured(options), extensions)
+
+
+def _is_kafkas(handler: Any) -> bool:
+    """Kafka's own handlers, which do what happens here without one."""
+    return isinstance(handler, str) and handler.startswith("org.apache.kafka.common.security.oauthbearer.")
+
+
+def _from_endpoint(
+    config: Config, options: dict[str, str], url: str, extensions: tuple[tuple[str, str], ...]
+) -> Callable[[], Any]:
+    from barnabas.network.security.jwt_retriever import ClientCredentials, check_token_url, fetch_jwt
+    from barnabas.network.security.oauth_bearer_token import token_from_jwt
+
+    secret = config["sasl.oauthbearer.client.credentials.client.secret"]
+    client_id = config["sasl.oauthbearer.client.credentials.client.id"] or options.get("clientId")
+    client_secret = options.get("clientSecret") if secret is None else secret.value
+    if not check_token_url(url).startswith("file:") and (client_id is None or client_secret is None):
+        raise ConfigError(
+            "sasl.oauthbearer.token.endpoint.url needs sasl.oauthbearer.client.credentials.client.id and "
+            "sasl.oauthbearer.client.credentials.client.secret"
+        )
+    timeouts = [config[f"sasl.login.{kind}.timeout.ms"] for kind in ("connect", "read")]
+    credentials = ClientCredentials(
+        url,
+        client_id or "",
+        client_secret or "",
+        config["sasl.oauthbearer.scope"] or options.get("scope"),
+        config.get_bool("sasl.oauthbearer.header.urlencode"),
+        max((value / 1000 for value in timeouts if value), default=10.0),
+        config.get_seconds("sasl.login.retry.backoff.ms"),
+        config.get_seconds("sasl.login.retry.backoff.max.ms"),
+    )
+    scope_claim = config.get_str("sasl.oauthbearer.scope.claim.name")
+    subject_claim = config.get_str("sasl.oauthbearer.sub.claim.name")
+
+    def retrieve() -> Any:
+        token = token_from_jwt(fetch_jwt(credentials), scope_claim=scope_claim, subject_claim=subject_claim)
+        return token._replace(extensions=extensions)
+
+    return retrieve
+
+
+def _unsecured(options: dict[str, str]) -> Callable[[], str]:
+    """Kafka's OAuthBearerUnsecuredLoginCallbackHandler: a token signed by nobody, for development."""
+    from barnabas.network.security.oauth_bearer_token import unsecured_jwt
+
+    claims: dict[str, Any] = {}
+    for name, value in options.items():
+        if name.startswith(f"{_CLAIM}StringClaim_"):
+            claims[name.partition("_")[2]] = value
+        elif name.startswith(f"{_CLAIM}NumberClaim_"):
+            claims[name.partition("_")[2]] = float(value)
+        elif name.startswith(f"{_CLAIM}ListClaim_") and value:
+            claims[name.partition("_")[2]] = value[1:].split(value[0])
+    if "sub" not in claims:
+        raise ConfigError(
+            "sasl.mechanism=OAUTHBEARER needs a source of tokens: sasl.oauthbearer.token.endpoint.url with client "
+            "credentials, or a function in sasl.login.callback.handler.class, or, for development, "
+            "unsecuredLoginStringClaim_sub in sasl.jaas.config"
+        )
+    lifetime = int(options.get(f"{_CLAIM}LifetimeSeconds", "3600"))
+    return lambda: unsecured_jwt({"iat": int(time.time()), "exp": int(time.time()) + lifetime, **claims})

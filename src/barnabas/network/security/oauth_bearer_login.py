@@ -1,0 +1,97 @@
+"""Where OAUTHBEARER's tokens come from, and how long one is used: Kafka's login, without its thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.errors import AuthenticationError, KafkaError, SaslAuthenticationError
+from barnabas.network.exponential_backoff import RandomSource
+from barnabas.network.security.oauth_bearer_token import OAuthBearerToken, RefreshPolicy, is_jwt, token_from_jwt
+
+log = logging.getLogger("barnabas.network")
+
+
+class OAuthBearerLogin:
+    """Keeps one client's token; `token` is called by worker threads, one of which fetches while the others wait.
+
+    A token is needed only when a connection is made or its session renewed, so it is looked at then, and no thread
+    waits for the time to refresh it. While a fetched one is valid, a failure to fetch the next is only logged.
+    `clock_ms` gives epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        retrieve: Callable[[], OAuthBearerToken],
+        policy: RefreshPolicy,
+        clock_ms: Callable[[], int],
+        random: RandomSource,
+    ) -> None:
+        self._retrieve = retrieve
+        self._policy = policy
+        self._clock_ms = clock_ms
+        self._random = random
+        self._lock = threading.Lock()
+        self._token: OAuthBearerToken | None = None
+        self._refresh_at_ms = 0.0
+
+    def token(self) -> OAuthBearerToken:
+        """A valid token; blocks while one is fetched.
+
+        Raises:
+            SaslAuthenticationError: there is none to be had with these credentials.
+            KafkaError: the token could not be fetched now.
+        """
+        with self._lock:
+            now_ms = self._clock_ms()
+            if self._token is not None and now_ms < self._refresh_at_ms:
+                return self._token
+            try:
+                fetched = self._retrieve()
+            except KafkaError as error:
+                if self._token is None or (self._token.lifetime_ms or 0) <= now_ms:
+                    raise
+                log.warning("the token could not be refreshed, the last one is still valid: %s", error)
+                return self._token
+            if fetched.lifetime_ms is not None and fetched.lifetime_ms <= now_ms:
+                raise SaslAuthenticationError("the token that was fetched has expired already; compare the clocks")
+            self._token = fetched
+            self._refresh_at_ms = self._policy.refresh_at_ms(fetched, now_ms, self._random.random())
+            return fetched
+
+
+def from_callback(
+    callback: Callable[[], Any], extensions: tuple[tuple[str, str], ...]
+) -> Callable[[], OAuthBearerToken]:
+    """Tokens from the application's function, which is called with no argument.
+
+    It gives an OAuthBearerToken, a string (a JWT says itself how long it is valid), or a pair of string and expiry
+    in epoch milliseconds.
+    """
+
+    def retrieve() -> OAuthBearerToken:
+        try:
+            given = callback()
+        except AuthenticationError:
+            raise
+        except Exception as error:
+            raise KafkaError(f"the token callback raised {type(error).__name__}: {error}") from error
+        return _as_token(given, extensions)
+
+    return retrieve
+
+
+def _as_token(given: Any, extensions: tuple[tuple[str, str], ...]) -> OAuthBearerToken:
+    if isinstance(given, OAuthBearerToken):
+        return given if given.extensions else given._replace(extensions=extensions)
+    if isinstance(given, str):
+        token = token_from_jwt(given) if is_jwt(given) else OAuthBearerToken(given)
+        return token._replace(extensions=extensions)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
+        return OAuthBearerToken(given[0], int(given[1]), extensions=extensions)
+    raise SaslAuthenticationError(
+        f"the token callback returned {type(given).__name__}; an OAuthBearerToken, a str or (str, expiry in epoch ms) "
+        "is needed"
+    )

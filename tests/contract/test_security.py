@@ -1,0 +1,326 @@
+"""TLS and SASL against a real Apache Kafka that demands them."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas import AdminClient, Consumer, Producer
+from barnabas.cli import main as cli
+from barnabas.errors import (
+    AuthenticationError,
+    KafkaError,
+    SaslAuthenticationError,
+    SslAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
+from barnabas.network.security.oauth_bearer_token import unsecured_jwt
+from tools import apache_kafka
+from tools.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
+
+pytestmark = pytest.mark.xdist_group("secure-kafka")
+
+LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[SecureKafka]:
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    with secure_kafka() as running:
+        yield running
+
+
+def settings_for(secure: SecureKafka, listener: str, **more: Any) -> dict[str, Any]:
+    """What a client needs to be let in through a listener."""
+    kind = {"TLS": "SSL", "MUTUAL": "SSL", "SASLTLS": "SASL_SSL"}.get(listener, "SASL_PLAINTEXT")
+    settings: dict[str, Any] = {"bootstrap.servers": secure.servers[listener], "security.protocol": kind}
+    if kind.endswith("SSL"):
+        settings["ssl.truststore.location"] = str(secure.certificates.authority)
+    if listener == "MUTUAL":
+        settings["ssl.keystore.location"] = str(secure.certificates.client)
+    if kind.startswith("SASL"):
+        settings |= {"sasl.mechanism": "PLAIN", **LOGIN}
+    settings |= {name.replace("_", "."): value for name, value in more.items()}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def ask(settings: dict[str, Any]) -> int:
+    """How many brokers there are, for whoever is let in."""
+    with AdminClient({**settings, "default.api.timeout.ms": 20_000}) as admin:
+        return len(admin.describe_cluster().nodes)
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MUTUAL", "SASLTLS"])
+def test_records_travel_through_tls_both_ways(secure: SecureKafka, listener: str) -> None:
+    settings = settings_for(secure, listener)
+    topic = f"travel-{listener}"
+    payloads = [bytes([n]) * 100_000 for n in range(40)]
+
+    with Producer(settings) as producer:
+        for payload in payloads:
+            producer.send(topic, payload)
+    with Consumer(topic, settings, group_id=f"g-{listener}", auto_offset_reset="earliest") as consumer:
+        seen: list[bytes] = []
+        deadline = time.monotonic() + 30
+        while len(seen) < len(payloads) and time.monotonic() < deadline:
+            seen += [record.value for record in consumer.poll(1.0)]
+        consumer.commit()
+
+    assert seen == payloads
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism"),
+    [
+        ("SASL", "PLAIN"),
+        ("SASL", "SCRAM-SHA-256"),
+        ("SASLTLS", "SCRAM-SHA-512"),
+        pytest.param("SASLTLS", "PLAIN", marks=pytest.mark.slow),
+        pytest.param("SASLTLS", "SCRAM-SHA-256", marks=pytest.mark.slow),
+        pytest.param("SASL", "SCRAM-SHA-512", marks=pytest.mark.slow),
+    ],
+)
+def test_a_user_with_the_right_password_is_let_in(secure: SecureKafka, listener: str, mechanism: str) -> None:
+    assert ask(settings_for(secure, listener, sasl_mechanism=mechanism)) == 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_the_login_may_stand_in_a_jaas_text_as_for_java(secure: SecureKafka, mechanism: str) -> None:
+    kind = {"PLAIN": "plain.Plain", "SCRAM-SHA-256": "scram.Scram"}[mechanism]
+    password = PASSWORD.replace('"', '\\"')
+    text = f'org.apache.kafka.common.security.{kind}LoginModule required username={USER} password="{password}";'
+
+    settings = settings_for(secure, "SASL", sasl_mechanism=mechanism, sasl_username=None, sasl_password=None)
+
+    assert ask({**settings, "sasl.jaas.config": text}) == 1
+
+
+@pytest.mark.parametrize("client", ["admin", "producer", "transactional", "consumer", "group"])
+def test_a_wrong_password_is_said_at_once_to_every_client(secure: SecureKafka, client: str) -> None:
+    settings = settings_for(secure, "SASL", sasl_password="not-it")
+    started = time.monotonic()
+
+    with pytest.raises(SaslAuthenticationError, match="Authentication failed: Invalid username or password") as caught:
+        use(client, settings)
+
+    assert time.monotonic() - started < 5
+    assert not caught.value.retriable
+    assert "not-it" not in str(caught.value)
+
+
+def use(client: str, settings: dict[str, Any]) -> None:
+    """Do with a client what it is for, until it fails."""
+    if client == "admin":
+        with AdminClient(settings) as admin:
+            admin.list_topics()
+    elif client == "transactional":
+        with Producer(settings, transactional_id="t") as transactional:
+            transactional.init_transactions()
+    elif client == "producer":
+        with Producer(settings) as producer:
+            producer.send("refused", b"x").result(20)
+    else:
+        group = "refused" if client == "group" else None
+        with Consumer(settings, group_id=group, enable_auto_commit=False) as consumer:
+            if group is None:
+                consumer.partitions_for("refused")
+            else:
+                consumer.subscribe(["refused"])
+            for _ in range(40):
+                consumer.poll(0.5)
+
+
+def test_a_client_that_is_refused_does_not_knock_again_and_again(
+    secure: SecureKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Producer(settings_for(secure, "SASL", sasl_password="not-it")) as producer:
+        with pytest.raises(AuthenticationError):
+            producer.send("refused", b"x").result(20)
+        time.sleep(2.5)
+        attempts = [record for record in caplog.records if "failed authentication" in record.getMessage()]
+
+    assert len(attempts) <= 4
+
+
+def test_a_mechanism_that_the_listener_does_not_offer_is_named_with_those_it_does(secure: SecureKafka) -> None:
+    with pytest.raises(UnsupportedSaslMechanismError, match=r"SCRAM-SHA-256.*enabled are: PLAIN"):
+        ask(settings_for(secure, "SHORT", sasl_mechanism="SCRAM-SHA-256"))
+
+
+def test_a_session_is_renewed_before_it_ends(secure: SecureKafka, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="barnabas.network")
+
+    with Producer(settings_for(secure, "SHORT")) as producer:
+        end = time.monotonic() + 2.5 * SESSION_MS / 1000
+        sent = 0
+        while time.monotonic() < end:
+            producer.send("renewed", b"x").result(10)
+            sent += 1
+
+    assert sent > 10
+    assert not [record.getMessage() for record in caplog.records if "disconnected" in record.getMessage()]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"ssl.truststore.location": None}, "its certificate is not accepted.*ssl.truststore.location"),
+        ({"bootstrap.servers": "127.0.0.1:{port}"}, "IP address mismatch"),
+    ],
+    ids=["unknown authority", "another host"],
+)
+def test_a_broker_that_cannot_prove_who_it_is_gets_nothing(
+    secure: SecureKafka, change: dict[str, Any], reason: str
+) -> None:
+    settings = settings_for(secure, "TLS")
+    port = secure.servers["TLS"].rpartition(":")[2]
+    settings |= {name: value and value.format(port=port) for name, value in change.items()}
+
+    with pytest.raises(SslAuthenticationError, match=reason):
+        ask(settings)
+
+
+def test_without_identification_any_name_will_do(secure: SecureKafka) -> None:
+    port = secure.servers["TLS"].rpartition(":")[2]
+    settings = settings_for(secure, "TLS", bootstrap_servers=f"127.0.0.1:{port}")
+
+    assert ask({**settings, "ssl.endpoint.identification.algorithm": ""}) == 1
+
+
+@pytest.mark.parametrize("which", ["none", "stranger"])
+def test_a_client_certificate_that_the_broker_does_not_accept_is_an_authentication_error(
+    secure: SecureKafka, which: str
+) -> None:
+    settings = settings_for(secure, "MUTUAL")
+    settings["ssl.keystore.location"] = None if which == "none" else str(secure.certificates.stranger)
+
+    with pytest.raises(SslAuthenticationError, match="client's certificate"):
+        ask(settings)
+
+
+def test_a_context_made_by_the_application_is_used(secure: SecureKafka) -> None:
+    import ssl
+
+    context = ssl.create_default_context(cafile=secure.certificates.authority)
+    context.load_cert_chain(secure.certificates.client)
+
+    assert ask({"bootstrap.servers": secure.servers["MUTUAL"], "security.protocol": "SSL", "ssl.context": context}) == 1
+
+
+class TokenEndpoint(http.server.BaseHTTPRequestHandler):
+    """Gives tokens to who knows the secret; once it is too busy."""
+
+    asked: list[str]
+
+    def do_POST(self) -> None:
+        self.asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        if len(self.asked) == 1:
+            self.send_error(503)
+            return
+        is_right = self.headers["Authorization"] == "Basic Ym90OnNlY3JldA=="
+        claims = {"sub": "bot", "iat": int(time.time()), "exp": int(time.time()) + 3600, "scope": "kafka"}
+        body = {"access_token": unsecured_jwt(claims)} if is_right else {"error": "invalid_client"}
+        self.send_response(200 if is_right else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+@pytest.fixture
+def token_url() -> Iterator[str]:
+    TokenEndpoint.asked = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/token"
+        server.shutdown()
+        thread.join()
+
+
+def bearer(secure: SecureKafka, **more: Any) -> dict[str, Any]:
+    return settings_for(secure, "SASL", sasl_mechanism="OAUTHBEARER", sasl_username=None, sasl_password=None, **more)
+
+
+def test_a_token_is_fetched_with_client_credentials_and_kept(secure: SecureKafka, token_url: str) -> None:
+    settings = bearer(secure) | {
+        "sasl.oauthbearer.token.endpoint.url": token_url,
+        "sasl.oauthbearer.client.credentials.client.id": "bot",
+        "sasl.oauthbearer.client.credentials.client.secret": "secret",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+
+    with Producer(settings) as producer:
+        producer.send("bearer", b"x").result(20)
+
+    assert TokenEndpoint.asked == ["grant_type=client_credentials&scope=kafka"] * 2
+
+
+def test_wrong_client_credentials_are_an_authentication_error(secure: SecureKafka, token_url: str) -> None:
+    settings = bearer(secure) | {
+        "sasl.oauthbearer.token.endpoint.url": token_url,
+        "sasl.oauthbearer.client.credentials.client.id": "bot",
+        "sasl.oauthbearer.client.credentials.client.secret": "guessed",
+    }
+
+    with pytest.raises(
+        SaslAuthenticationError, match="refused the client credentials of 'bot': HTTP status 401"
+    ) as bad:
+        ask(settings)
+
+    assert "guessed" not in str(bad.value)
+
+
+def test_a_token_may_come_from_a_function(secure: SecureKafka) -> None:
+    given: list[str] = []
+
+    def token() -> str:
+        given.append(unsecured_jwt({"sub": "me", "exp": time.time() + 600}))
+        return given[-1]
+
+    assert ask(bearer(secure) | {"sasl.login.callback.handler.class": token}) == 1
+    assert len(given) == 1
+
+
+def test_a_token_that_the_broker_does_not_accept_is_an_authentication_error(secure: SecureKafka) -> None:
+    with pytest.raises(SaslAuthenticationError, match="invalid_token"):
+        ask(bearer(secure) | {"sasl.login.callback.handler.class": lambda: "opaque"})
+
+
+def test_the_command_line_reads_the_same_settings(
+    secure: SecureKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    settings = settings_for(secure, "SASLTLS", bootstrap_servers=None, sasl_mechanism="SCRAM-SHA-512")
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    servers = ["-b", secure.servers["SASLTLS"]]
+
+    assert cli.main(["cluster", *servers, "--config", str(file)]) == 0
+    assert "localhost" in capsys.readouterr().out
+    assert cli.main(["cluster", *servers, "--config", str(file), "-X", "sasl.password=wrong"]) == 1
+    said = capsys.readouterr().err
+    assert "invalid credentials" in said
+    assert "wrong" not in said.replace("went wrong", "")
+
+
+def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(
+    secure: SecureKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        pytest.raises(KafkaError),
+        AdminClient(bootstrap_servers=secure.servers["TLS"], default_api_timeout_ms=500) as admin,
+    ):
+        admin.list_topics()
+
+    assert "does it expect TLS or SASL?" in caplog.text

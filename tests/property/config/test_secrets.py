@@ -1,0 +1,74 @@
+"""No secret setting is ever shown, whatever is wrong with it or beside it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.config.client_config import ClientConfig
+from barnabas.config.definitions import ConfigKey, definitions
+from barnabas.errors import ConfigError
+from barnabas.network.security.channel_builder import create_channel_builder
+
+CLIENTS = ("producer", "consumer", "admin")
+SECRETS = [key for key in definitions("producer").keys.values() if key.is_secret]
+MARK = "sEcReT"
+VALUES = st.one_of(
+    st.just(MARK),
+    st.text(max_size=20).map(lambda text: f"{MARK}{text}"),
+    st.text(max_size=20).map(lambda text: f"{text} required x={MARK}"),
+    st.just(f'x.PlainLoginModule required username={MARK} password="{MARK}";'),
+    st.just(f"-----BEGIN PRIVATE KEY-----{MARK}-----END PRIVATE KEY-----"),
+    st.lists(st.just(MARK), min_size=1, max_size=2),
+    st.just(MARK.encode()),
+)
+
+
+def test_there_are_secrets_and_all_of_them_are_of_type_password() -> None:
+    assert {"sasl.password", "sasl.jaas.config", "ssl.keystore.key", "ssl.key.password"} <= {
+        key.name for key in SECRETS
+    }
+    for section in CLIENTS:
+        for name, key in definitions(section).keys.items():
+            assert key.is_secret == name.endswith(
+                (
+                    "password",
+                    "passphrase",
+                    "secret",
+                    "jaas.config",
+                    "keystore.key",
+                    "certificate.chain",
+                    "truststore.certificates",
+                )
+            )
+
+
+@settings(deadline=None, max_examples=60)  # the system's authorities are read for some, which takes a while
+@given(
+    st.sampled_from(CLIENTS),
+    st.dictionaries(st.sampled_from([key.name for key in SECRETS]), VALUES, min_size=1, max_size=4),
+    st.sampled_from(["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"]),
+    st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"]),
+)
+def test_no_repr_and_no_error_shows_a_secret(
+    section: str, secrets: dict[str, object], protocol: str, mechanism: str
+) -> None:
+    given_settings = {"bootstrap.servers": "a:1", "security.protocol": protocol, "sasl.mechanism": mechanism, **secrets}
+    shown = []
+    try:
+        config = ClientConfig(section, given_settings)
+        shown = [repr(config), str(config), str(config.given), str(dict(config))]
+        builder = create_channel_builder(config, "me")
+        shown += [repr(builder), str(vars(builder) if builder else None)]
+    except ConfigError as error:
+        shown += [str(error), repr(error), str(error.__cause__)]
+        shown += [] if error.__suppress_context__ else [str(error.__context__)]
+    assert shown
+    assert not [text for text in shown if MARK in text]
+
+
+@pytest.mark.parametrize("key", SECRETS, ids=lambda key: key.name)
+def test_a_secret_of_the_wrong_type_is_not_shown(key: ConfigKey) -> None:
+    with pytest.raises(ConfigError, match=r"\[hidden\]"):
+        key.parse(12345)
