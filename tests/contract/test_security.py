@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, Consumer, Producer
+from barnabas import AdminClient, Consumer, Producer, aio
 from barnabas.cli import main as cli
 from barnabas.errors import (
     AuthenticationError,
@@ -312,6 +313,16 @@ def test_the_command_line_reads_the_same_settings(
     said = capsys.readouterr().err
     assert "invalid credentials" in said
     assert "wrong" not in said.replace("went wrong", "")
+
+
+def test_asyncio_clients_are_let_in_and_refused_alike(secure: SecureKafka) -> None:
+    async def send(settings: dict[str, Any]) -> int:
+        async with aio.Producer(settings) as producer:
+            return (await (await producer.send("from-asyncio", b"x" * 200_000))).offset
+
+    assert asyncio.run(send(settings_for(secure, "SASLTLS", sasl_mechanism="SCRAM-SHA-256"))) == 0
+    with pytest.raises(SaslAuthenticationError, match="Invalid username or password"):
+        asyncio.run(send(settings_for(secure, "SASL", sasl_password="not-it")))
 
 
 def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(

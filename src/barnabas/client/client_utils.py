@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_MAX_IN_FLIGHT = 100
 
 
-def create_selector(config: ClientConfig, client_id: str) -> Selector:
-    """The sockets of one client, secured as its settings ask for.
+def create_selector(config: ClientConfig, client_id: str | None = None) -> Selector:
+    """The sockets of one client, secured as its settings ask for; `client_id` is `client.id` if it is not given.
 
     Raises:
         ConfigError: the settings for TLS or SASL are wrong.
@@ -30,7 +30,7 @@ def create_selector(config: ClientConfig, client_id: str) -> Selector:
     return Selector(
         send_buffer=config.get_int("send.buffer.bytes"),
         receive_buffer=config.get_int("receive.buffer.bytes"),
-        channel_builder=channel_builder(config, client_id),
+        channel_builder=channel_builder(config, client_id or config.get_str("client.id")),
     )
 
 
