@@ -19,6 +19,7 @@ COMMANDS = {
     "config": ("config", "show and change settings of topics, brokers and groups"),
     "cluster": ("cluster", "show the brokers"),
     "log": ("log", "read a partition's files, without a broker"),
+    "spark": ("spark", "show where a streaming query stands against its topics"),
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }

@@ -6,7 +6,7 @@ import functools
 import gc
 import logging
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -37,6 +37,9 @@ CONSUMER_DEFAULTS = {
     # Kafka's 1 MB is 9,000 rows of 100 bytes, of which each fetch costs the interpreter as much as decoding 2,000.
     "max.partition.fetch.bytes": str(4 << 20),
 }
+
+#: Where an executor's machine says in which rack it stands, unless kafka.client.rack says it for all.
+RACK_VARIABLE = "BARNABAS_CLIENT_RACK"
 
 _consumers: ConsumerCache[Consumer] = ConsumerCache()
 _fetched_ahead = FetchedAheadCache()
@@ -146,5 +149,11 @@ def _spare_garbage_collection() -> None:
 
 
 def _new_consumer(options: SourceOptions) -> Consumer:
-    settings = {name: value for name, value in options.client.items() if name != "group.id"}
-    return Consumer({**CONSUMER_DEFAULTS, **settings})
+    return Consumer(consumer_settings(options.client, os.environ))
+
+
+def consumer_settings(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What a task's consumer is set to: the query's `kafka.*` options, and the rack of the executor's machine."""
+    rack = {"client.rack": environment[RACK_VARIABLE]} if environment.get(RACK_VARIABLE) else {}
+    settings = {name: value for name, value in given.items() if name != "group.id"}
+    return {**CONSUMER_DEFAULTS, **rack, **settings}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,9 +63,9 @@ class SourceOptions:
         """Check all options at once; raises OptionError that names the option, its value and what would do."""
         lowered = _lowered(options, READ_OPTIONS, "read")
         self.client = _client_settings(lowered, "consumer")
-        self.group_id = self.client.get("group.id")
+        self.group_id = self.client.get("group.id") or _generated_group(lowered)
         self.strategy_options = {name: lowered[name] for name in STRATEGIES if name in lowered}
-        self.starting = _starting(lowered, streaming, self.group_id)
+        self.starting = _starting(lowered, streaming)
         self.ending = _ending(lowered, streaming)
         check_order(self.starting, self.ending)
         self.max_offsets_per_trigger = _whole(lowered, "maxOffsetsPerTrigger")
@@ -141,14 +142,14 @@ def chosen_columns(lowered: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in every if name in names)
 
 
-def _starting(lowered: Mapping[str, str], streaming: bool, group_id: str | None) -> OffsetLimit:
+def _starting(lowered: Mapping[str, str], streaming: bool) -> OffsetLimit:
     limit = starting_limit(lowered, "latest" if streaming else "earliest")
     if not streaming and LATEST in {limit.everywhere, *limit.specific.values()}:
         raise OptionError(
             f"option startingOffsets={limit!r}: a batch query ends at what exists when it starts, so it cannot begin "
             "at latest; use earliest or offsets"
         )
-    if limit.from_group and group_id is None:
+    if limit.from_group and "kafka.group.id" not in lowered:
         raise OptionError("option startingOffsets='group' needs kafka.group.id: the group whose offsets are meant")
     return limit
 
@@ -172,12 +173,20 @@ def _min_offsets(lowered: Mapping[str, str], most: int | None) -> int | None:
     return least
 
 
+def _generated_group(lowered: Mapping[str, str]) -> str | None:
+    """As the built-in connector makes the ids of its groups; they differ from start to start."""
+    prefix = lowered.get("groupidprefix")
+    return None if prefix is None else f"{prefix}-{uuid.uuid4()}"
+
+
 def _commit_mode(lowered: Mapping[str, str], group_id: str | None) -> str:
     mode = lowered.get("offsetcommitmode", "disabled")
     if mode.strip().lower() not in COMMIT_MODES:
         raise OptionError(f"option offsetCommitMode={mode!r} must be onCheckpoint, periodic or disabled")
     if mode.strip().lower() != "disabled" and group_id is None:
-        raise OptionError(f"option offsetCommitMode={mode!r} needs kafka.group.id: the group to commit offsets to")
+        raise OptionError(
+            f"option offsetCommitMode={mode!r} needs kafka.group.id or groupIdPrefix: the group to commit to"
+        )
     return mode.strip().lower()
 
 

@@ -10,10 +10,12 @@ pytest.importorskip("pyspark")
 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.errors import OptionError
+from barnabas.spark.fetch_loop import consumer_settings
 from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.options import SinkOptions, SourceOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+GIVEN = {**SERVERS, "subscribe": "t"}
 
 
 def test_a_streaming_source_begins_at_latest_and_a_batch_at_earliest() -> None:
@@ -157,3 +159,41 @@ def test_columns_come_in_the_order_of_the_schema() -> None:
     options = SourceOptions({**SERVERS, "subscribe": "a", "columns": "offset, headers,value"}, streaming=True)
 
     assert options.columns == ("value", "offset", "headers")
+
+
+def test_a_prefix_names_a_new_group_to_commit_to_unless_the_group_is_named() -> None:
+    prefixed = {**GIVEN, "groupIdPrefix": "nightly", "offsetCommitMode": "periodic"}
+
+    first, second = SourceOptions(prefixed, streaming=True), SourceOptions(prefixed, streaming=True)
+    named = SourceOptions({**prefixed, "kafka.group.id": "tower"}, streaming=True)
+
+    assert first.group_id is not None
+    assert first.group_id.startswith("nightly-")
+    assert first.group_id != second.group_id
+    assert named.group_id == "tower"
+    with pytest.raises(OptionError, match=r"startingOffsets='group' needs kafka\.group\.id"):
+        SourceOptions({**prefixed, "startingOffsets": "group"}, streaming=True)
+
+
+def test_a_tasks_consumer_stands_in_its_machines_rack_unless_the_query_names_one_and_joins_no_group() -> None:
+    machine = {"BARNABAS_CLIENT_RACK": "rack-1"}
+
+    assert consumer_settings({"group.id": "g"}, machine)["client.rack"] == "rack-1"
+    assert consumer_settings({"client.rack": "rack-2"}, machine)["client.rack"] == "rack-2"
+    assert not {"client.rack", "group.id"} & set(consumer_settings({"group.id": "g"}, {}))
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending"),
+    [
+        ({"startingOffsets": '{"t":{"0":5}}'}, {"endingOffsets": '{"t":{"0":4}}'}),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":5}}'}, {"endingOffsetsByTimestamp": '{"t":{"0":4}}'}),
+    ],
+)
+def test_a_batch_that_ends_before_it_starts_is_refused_with_both_options(
+    starting: dict[str, str], ending: dict[str, str]
+) -> None:
+    first, last = next(iter(starting)), next(iter(ending))
+
+    with pytest.raises(OptionError, match=rf"5 of t-0 in {first} is greater than .* 4 in {last}"):
+        SourceOptions({**GIVEN, **starting, **ending}, streaming=False)

@@ -1,0 +1,89 @@
+"""`barnabas spark`: streaming queries, seen from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.connection import admin_client
+from barnabas.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.spark.checkpoint import SourcePosition
+
+COLUMNS = ("source", "topic", "partition", "position", "planned", "begin", "end", "lag", "lost")
+_EXAMPLES = """\
+  barnabas spark lag --checkpoint /data/checkpoints/flights
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    about = "show where a streaming query stands against its topics"
+    parts = add_command(subparsers, "spark", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
+    lag = add_command(parts, "lag", "show the lag of each partition, from a query's checkpoint", examples=_EXAMPLES)
+    lag.add_argument("--checkpoint", metavar="DIR", required=True, help="the query's checkpointLocation")
+    add_connection(lag)
+
+
+def run(args: Namespace) -> int:
+    """Print how far the query is behind; a lag counts offsets, compacted ones too."""
+    from barnabas.spark.checkpoint import read_checkpoint
+
+    batch, sources = read_checkpoint(Path(args.checkpoint))
+    rows = _rows(args, sources)
+    total = sum(row["lag"] or 0 for row in rows)
+    if args.output == "json":
+        print_json({"checkpoint": args.checkpoint, "lastFinishedBatch": batch, "lag": total, "partitions": rows})
+        return 0
+    print(f"last finished micro-batch  {'none' if batch is None else batch}")
+    print(f"lag                        {total}\n")
+    print_table(rows, COLUMNS)
+    _explain(rows)
+    return 0
+
+
+def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]]:
+    from barnabas.client.admin.offsets import OffsetSpec
+
+    partitions = {partition for each in sources for partition in {**each.position, **(each.planned or {})}}
+    with admin_client(args) as admin:
+        known = dict.fromkeys(partitions, int(OffsetSpec.EARLIEST))
+        begins = admin.list_offsets(known, raise_errors=False) if known else {}
+        ends = admin.list_offsets(dict.fromkeys(known, int(OffsetSpec.LATEST)), raise_errors=False) if known else {}
+    rows = []
+    for each in sources:
+        for partition in sorted({**each.position, **(each.planned or {})}):
+            position = each.position.get(partition)
+            begin = begins[partition].offset if partition in begins else None
+            end = ends[partition].offset if partition in ends else None
+            rows.append(
+                {
+                    "source": each.source,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "position": position,
+                    "planned": None if each.planned is None else each.planned.get(partition),
+                    "begin": begin,
+                    "end": end,
+                    "lag": None
+                    if end is None or begin is None
+                    else max(0, end - (begin if position is None else position)),
+                    "lost": None if begin is None or position is None else max(0, begin - position),
+                }
+            )
+    return rows
+
+
+def _explain(rows: list[dict[str, Any]]) -> None:
+    if any(row["end"] is None for row in rows):
+        note("partitions without an end no longer exist, or their leader could not be asked")
+    if any(row["lost"] for row in rows):
+        note("lost: offsets that the query has not read and the topic no longer has; see failOnDataLoss")
+    if any(row["position"] is not None and row["end"] is not None and row["end"] < row["position"] for row in rows):
+        note("a partition that ends before the query's position was deleted and created again, or lost records")
+    if any(row["planned"] is not None for row in rows):
+        note("planned: the next micro-batch's end; it was begun and not finished, and runs again")

@@ -1,0 +1,74 @@
+"""Where a streaming query stands, from its checkpoint alone: neither Spark nor PySpark is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from barnabas.errors import KafkaError
+from barnabas.spark.offsets import Offsets, from_json
+
+#: The layouts of the logs that are understood: the version, a line about the batch, then a line for each source.
+VERSIONS = ("v1",)
+
+
+class CheckpointError(KafkaError, ValueError):
+    """A folder is no checkpoint of a streaming query, or not of a kind that is understood."""
+
+
+class SourcePosition(NamedTuple):
+    """A source of the query: `position` is what finished micro-batches have read, `planned` what the next will read.
+
+    `planned` is None unless a micro-batch was planned and not finished: it runs again when the query starts.
+    """
+
+    source: int
+    position: Offsets
+    planned: Offsets | None
+
+
+def read_checkpoint(folder: Path) -> tuple[int | None, list[SourcePosition]]:
+    """The number of the last finished micro-batch, None if there is none, and where its topics' sources stand.
+
+    Sources that do not count in offsets of topics are left out. Raises CheckpointError.
+    """
+    planned, finished = _numbers(folder / "offsets"), _numbers(folder / "commits")
+    if not planned:
+        raise CheckpointError(
+            f"{folder} is no checkpoint of a streaming query, or it has not planned a micro-batch yet: there is "
+            "nothing in offsets/ (copy a checkpoint that lies in HDFS or an object store to this machine first)"
+        )
+    last = max(finished, default=None)
+    ahead = planned[-1] if last is None or planned[-1] > last else None
+    done = {} if last is None else _sources(folder / "offsets" / str(last))
+    next_ones = {} if ahead is None else _sources(folder / "offsets" / str(ahead))
+    return last, [
+        SourcePosition(number, done.get(number, {}), next_ones.get(number)) for number in sorted({*done, *next_ones})
+    ]
+
+
+def _numbers(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal())
+
+
+def _sources(file: Path) -> dict[int, Offsets]:
+    """The offsets of each source that has some, by its number in the query."""
+    try:
+        version, _batch, *sources = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file} cannot be read as a log of offsets: {error}") from error
+    if version not in VERSIONS:
+        raise CheckpointError(f"{file} is of version {version[:20]!r}; {', '.join(VERSIONS)} is understood")
+    found = {number: _offsets(line) for number, line in enumerate(sources)}
+    return {number: offsets for number, offsets in found.items() if offsets is not None}
+
+
+def _offsets(line: str) -> Offsets | None:
+    try:
+        found = json.loads(line)
+        return from_json(found) if isinstance(found, dict) else None
+    except (ValueError, TypeError, AttributeError):
+        return None  # another kind of source, or one that has read nothing ("-")
