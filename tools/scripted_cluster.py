@@ -55,6 +55,7 @@ from tools.network_fakes import FakeSelector, all_api_versions, metadata_respons
 
 TICK = 0.01
 NODE = (0, "broker", 9092)
+FOLLOWER = (1, "follower", 9093)
 
 
 def topic_id(name: str) -> bytes:
@@ -121,12 +122,17 @@ class ScriptedCluster(Environment):
         self.member_epoch = 0
         self.wanted: set[TopicPartition] | None = None
         self._told: set[TopicPartition] | None = None
+        # The nodes of the cluster, and the one that the leader sends readers with a rack to; see FOLLOWER.
+        self.nodes = [NODE]
+        self.preferred_replica = -1
+        self.fetched_from: list[int] = []
+        self._node = NODE[0]
         self.app_selector: VirtualSelector | None = None
         self.group_selector: VirtualSelector | None = None
         self._core: Any = None
         self._scheduled: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
-        self._waiting_fetch: tuple[float, Any] | None = None
+        self._waiting_fetch: tuple[float, Any, int] | None = None
         self._handlers = {
             ApiKey.API_VERSIONS: lambda request: self._api_versions(),
             ApiKey.METADATA: self._metadata,
@@ -231,8 +237,11 @@ class ScriptedCluster(Environment):
         def handle(request: Any) -> Any:
             if self._waiting_fetch is not None and selector is self.app_selector:
                 # Answers come in the order of the requests, so the fetch that is parked is let go.
+                *_, node = self._waiting_fetch
                 self._waiting_fetch = None
-                selector.respond(NODE[0], FetchResponse())
+                if selector.waiting.get(node):
+                    selector.respond(node, FetchResponse())
+            self._node = selector.received[-1][0]
             self.requests.append((ApiKey(key), request, self.now))
             return None if key in self.hold else self._handlers[ApiKey(key)](request)
 
@@ -253,7 +262,7 @@ class ScriptedCluster(Environment):
         wanted = {topic.name or names[topic.topic_id] for topic in asked} if request.topics is not None else self.topics
         known = {name: count for name, count in self.topics.items() if name in wanted}
         missing = {name: 3 for name in wanted if name not in self.topics}
-        return metadata_response([NODE], known, leader_epoch=self.leader_epoch, errors=missing)
+        return metadata_response(self.nodes, known, leader_epoch=self.leader_epoch, errors=missing)
 
     def _find_coordinator(self, request: Any) -> Any:
         node_id, host, port = NODE
@@ -381,29 +390,36 @@ class ScriptedCluster(Environment):
     def _fetch(self, request: Any) -> Any:
         if request.session_epoch == -1:
             return FetchResponse()
+        self.fetched_from.append(self._node)
         response = self._fetched(request)
         if response is None:
-            self._waiting_fetch = (self.now + request.max_wait_ms / 1000, request)
+            self._waiting_fetch = (self.now + request.max_wait_ms / 1000, request, self._node)
         return response
 
     def _answer_waiting_fetch(self) -> None:
         if self._waiting_fetch is None or self.app_selector is None:
             return
-        deadline, request = self._waiting_fetch
-        waiting = self.app_selector.waiting.get(NODE[0])
+        deadline, request, self._node = self._waiting_fetch
+        waiting = self.app_selector.waiting.get(self._node)
         response = self._fetched(request)
         if not waiting or waiting[0][1] is not request:
             self._waiting_fetch = None
         elif response is not None or self.now >= deadline:
             self._waiting_fetch = None
-            self.app_selector.respond(NODE[0], response or FetchResponse())
+            self.app_selector.respond(self._node, response or FetchResponse())
 
     def _fetched(self, request: Any) -> Any:
         names = {topic_id(name): name for name in self.topics}
         error = self._error(ApiKey.FETCH)
         topics = []
         for topic in request.topics:
-            found = [self._fetched_partition(names[topic.topic_id], asked, error) for asked in topic.partitions]
+            is_elsewhere = request.rack_id and self._node == NODE[0] and self.preferred_replica >= 0
+            found = [
+                PartitionData(partition_index=asked.partition, preferred_read_replica=self.preferred_replica)
+                if is_elsewhere
+                else self._fetched_partition(names[topic.topic_id], asked, error)
+                for asked in topic.partitions
+            ]
             found = [data for data in found if data is not None]
             if found:
                 topics.append(FetchableTopicResponse(topic_id=topic.topic_id, partitions=found))

@@ -107,6 +107,11 @@ class Metadata:
         return self._cluster
 
     @property
+    def max_age(self) -> float:
+        """`metadata.max.age.ms`, in seconds."""
+        return self._max_age
+
+    @property
     def update_version(self) -> int:
         """Grows with every response; what `await_update` takes."""
         return self._update_version

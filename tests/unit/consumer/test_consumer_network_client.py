@@ -156,7 +156,7 @@ def test_an_answer_first_waits_in_pending_completion(rig: Rig) -> None:
 )
 def test_the_completion_handler_puts_itself_into_pending_completion_either_way() -> None:
     pending: deque[RequestFutureCompletionHandler] = deque()
-    good, bad = RequestFutureCompletionHandler(pending), RequestFutureCompletionHandler(pending)
+    good, bad = RequestFutureCompletionHandler(pending, {}), RequestFutureCompletionHandler(pending, {})
 
     good.on_complete(ClientResponse(Rig().client.client.new_client_request(0, HeartbeatRequest(), 0.0), 1.0, message=1))
     bad.on_failure(KafkaTimeoutError("late"))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.commit_errors import NOT_A_MEMBER, REBALANCING
+from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.membership_messages import (
     NO_GENERATION,
     Event,
@@ -69,6 +70,7 @@ class ApplicationCoordinator:
         self._start_heartbeat_thread = start_heartbeat_thread
         self._join_heartbeat_thread: Callable[[float], object] | None = None
         self.commits = OffsetCommits(membership, on_commit)
+        self._rebalances = RebalanceMetrics()
         self.listener = ConsumerRebalanceListenerInvoker(subscriptions)
         self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
         self._events: deque[Event] = deque()
@@ -238,6 +240,7 @@ class ApplicationCoordinator:
 
     def _note_new_assignment(self, now: float) -> None:
         self._assignment_number += 1
+        self._rebalances.ended(now)
         self._schedule_auto_commit(now)
 
     def _schedule_auto_commit(self, now: float) -> None:
@@ -295,6 +298,13 @@ class ApplicationCoordinator:
                 leader = self._metadata.leader_and_epoch(partition)
                 position = FetchPosition(offset.offset, offset.leader_epoch, leader)
                 self._subscriptions.seek_unvalidated(partition, position)
+
+    def metrics(self, now: float) -> dict[str, float]:
+        """Kafka's consumer-coordinator-metrics."""
+        return {
+            **self._membership.metrics(now),
+            **self._rebalances.as_dict(now),
+        }
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What identifies this member."""

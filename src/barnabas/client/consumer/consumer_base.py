@@ -156,10 +156,12 @@ class ConsumerBase(ABC, Generic[K, V]):
             return self._parts.subscriptions.paused_partitions
 
     def current_lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """How many records there are beyond the position, as of the last fetch; None before the first one."""
+        """How many records there are beyond the position, as of the last fetch; None before the first one.
+
+        Where it is not known, as for a partition that is paused, the next `poll` asks for it.
+        """
         with self._use:
-            committed_only = self._config.get_str("isolation.level").lower() == "read_committed"
-            return self._parts.subscriptions.partition_lag(as_partition(partition), read_committed=committed_only)
+            return self._polling.current_lag(as_partition(partition))
 
     # --- committed offsets
 
@@ -197,12 +199,12 @@ class ConsumerBase(ABC, Generic[K, V]):
         return self._config.client_id
 
     def metrics(self) -> dict[str, float]:
-        """What was counted so far, under Kafka's names."""
+        """What was counted since the consumer was made, under Kafka's names: times in milliseconds, sizes in bytes.
+
+        Not a number stands for what has not happened yet. Rates are left to who collects: they follow from the totals.
+        """
         with self._use:
-            return {
-                **self._parts.fetcher.metrics.as_dict(),
-                "assigned-partitions": len(self._parts.subscriptions),
-            }
+            return self._polling.metrics()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(client_id={self.client_id!r}, group_id={self._config.group_id!r})"

@@ -91,6 +91,7 @@ class ConsumerCoordinator(ApplicationCoordinator):
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
+            self._rebalances.given_up()
             self._is_joining = False
             self._leader = None
             self._request_rejoin(f"rebalance failed due to {type(event.error).__name__}")
@@ -151,6 +152,7 @@ class ConsumerCoordinator(ApplicationCoordinator):
     def _step_joining(self, now: float) -> Steps[None]:
         if self._metadata.update_version <= self._needed_version:
             return
+        self._rebalances.began(now)
         if self._needs_join_prepare:
             if not (yield from self._on_join_prepare(now)):
                 return

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
+from barnabas.client.statistic import Statistic
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, WakeupError
 
 if TYPE_CHECKING:
@@ -22,9 +23,12 @@ class RequestFutureCompletionHandler:
     the middle of the `NetworkClient`'s work.
     """
 
-    __slots__ = ("_error", "_pending_completion", "_response", "future")
+    __slots__ = ("_error", "_latencies", "_pending_completion", "_response", "future")
 
-    def __init__(self, pending_completion: deque[RequestFutureCompletionHandler]) -> None:
+    def __init__(
+        self, pending_completion: deque[RequestFutureCompletionHandler], latencies: dict[int, Statistic]
+    ) -> None:
+        self._latencies = latencies
         self.future: RequestFuture[ClientResponse] = RequestFuture()
         self._pending_completion = pending_completion
         self._response: ClientResponse | None = None
@@ -48,6 +52,7 @@ class RequestFutureCompletionHandler:
         elif response.error is not None:
             self.future.raise_error(response.error)
         else:
+            self._latencies.setdefault(response.request.api_key, Statistic()).record(response.latency * 1000)
             self.future.complete(response)
 
 
@@ -76,6 +81,8 @@ class ConsumerNetworkClient:
         self._unsent: dict[int, deque[tuple[ClientRequest, RequestFutureCompletionHandler]]] = {}
         self._nodes: dict[int, Node] = {}
         self._pending_completion: deque[RequestFutureCompletionHandler] = deque()
+        # API key to what its answered requests took, in milliseconds; for the metrics, which other threads may read.
+        self.latencies: dict[int, Statistic] = {}
         self._wakeup_requested = False
         self._wakeups_disabled = False
 
@@ -84,7 +91,7 @@ class ConsumerNetworkClient:
 
         `timeout` is in seconds, request.timeout.ms when it is not given. `message` is a message or a builder of one.
         """
-        handler = RequestFutureCompletionHandler(self._pending_completion)
+        handler = RequestFutureCompletionHandler(self._pending_completion, self.latencies)
         request = self.client.new_client_request(
             node.id,
             message,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
-from barnabas.client.consumer.fetch_config import isolation_level
+from barnabas.client.consumer.fetch_config import READ_COMMITTED, isolation_level
 from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
@@ -61,6 +62,7 @@ class ConsumerPolling:
         self._max_poll_records = parts.config.get_int("max.poll.records")
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
         self._interceptors = parts.interceptors
+        self._metrics = PollMetrics()
         self.cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
@@ -148,7 +150,13 @@ class ConsumerPolling:
         self._check_poll()
         self._settle_cursor()
         now = self._clock()
-        deadline = now + timeout
+        self._metrics.poll_began(now)
+        try:
+            return (yield from self._poll_until(now + timeout, now, collect))
+        finally:
+            self._metrics.poll_ended(self._clock())
+
+    def _poll_until(self, deadline: float, now: float, collect: Callable[[], Any]) -> Steps[Any]:
         while True:
             self._client.maybe_trigger_wakeup()
             yield from self._update_assignment(now)
@@ -262,6 +270,14 @@ class ConsumerPolling:
             self._coordinator.take_events()
         self._update_positions(now)
 
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """See `Consumer.current_lag`."""
+        read_committed = self.isolation_level == READ_COMMITTED
+        lag = self._subscriptions.partition_lag(partition, read_committed=read_committed)
+        if lag is None:
+            self._parts.offset_fetcher.request_end_offset(partition, self._clock())
+        return lag
+
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
         """See `Consumer.seek`."""
         self._subscriptions.seek_unvalidated(partition, position)
@@ -301,6 +317,22 @@ class ConsumerPolling:
         if self._subscriptions.valid_position(partition) is not None:
             leader = self._parts.metadata.leader_and_epoch(partition)
             self._subscriptions.seek_validated(partition, FetchPosition(record.offset, record.leader_epoch, leader))
+
+    def metrics(self) -> dict[str, float]:
+        """See `Consumer.metrics`."""
+        now = self._clock()
+        read_committed = self.isolation_level == READ_COMMITTED
+        lags = [
+            self._subscriptions.partition_lag(partition, read_committed=read_committed)
+            for partition in self._subscriptions.assigned_partitions
+        ]
+        return {
+            **self._fetcher.metrics.as_dict(),
+            "records-lag-max": max((lag for lag in lags if lag is not None), default=float("nan")),
+            **self._metrics.as_dict(now),
+            **({} if self._coordinator is None else self._coordinator.metrics(now)),
+            "assigned-partitions": len(self._subscriptions),
+        }
 
     # --- commits
 

@@ -88,7 +88,7 @@ class FetchCollector:
                 rows = builder.row_count
                 before = fetch.next_offset
                 fetch.take_arrow(builder)
-                self._fetcher.metrics.records_consumed += builder.row_count - rows
+                self._fetcher.metrics.handed_out(builder.row_count - rows)
                 if fetch.next_offset > before:
                     self._move_on(fetch)
                 if fetch.is_consumed:
@@ -179,8 +179,7 @@ class FetchCollector:
             raise CorruptRecordError(
                 f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"
             ) from error
-        metrics = self._fetcher.metrics
-        metrics.records_consumed += len(records)
+        self._fetcher.metrics.handed_out(len(records))
         if fetch.next_offset > before:
             offsets[fetch.partition] = self._move_on(fetch)
         if fetch.is_consumed:
@@ -205,6 +204,7 @@ class FetchCollector:
         self._fetcher.back_off(partition)
         if for_code(code).refresh_metadata or code == OffsetNotAvailableError.code:
             # The metadata was old, or the leader is not ready yet: the next fetch will go right.
+            self._subscriptions.clear_preferred_read_replica(partition)
             log.debug("Fetching %s: %s, asking for new metadata", partition, name_of(code))
             self._metadata.request_update(reset_equivalent_backoff=False)
         elif code == OffsetOutOfRangeError.code:
@@ -218,6 +218,10 @@ class FetchCollector:
 
     def _handle_out_of_range(self, fetch: CompletedFetch) -> None:
         partition = fetch.partition
+        replica = self._subscriptions.clear_preferred_read_replica(partition)
+        if replica is not None:
+            log.info("Offset %s of %s is not on replica %s, asking the leader", fetch.fetch_offset, partition, replica)
+            return
         if self._subscriptions.has_default_offset_reset_policy:
             log.info("Offset %s of %s is out of range, resetting it", fetch.fetch_offset, partition)
             self._subscriptions.request_offset_reset(partition)

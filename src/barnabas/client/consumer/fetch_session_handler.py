@@ -79,6 +79,11 @@ class FetchSessionHandler:
             return None
         return FetchRequestData(self._session_id, FINAL_EPOCH, {}, (), {}, can_use_topic_ids=True)
 
+    @property
+    def partitions(self) -> Iterable[TopicPartition]:
+        """The partitions of the session."""
+        return self._partitions
+
     def topic_names(self) -> dict[bytes, str]:
         """Topic id to name, for the topics of the session."""
         return {data.topic_id: partition.topic for partition, data in self._partitions.items()}

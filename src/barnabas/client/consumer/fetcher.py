@@ -86,6 +86,7 @@ class Fetcher:
 
     def prepare_fetch_requests(self, now: float) -> list[tuple[Node, FetchRequestData, Asked]]:
         """The request for each node that can take one, of all partitions it leads that can be read."""
+        self._subscriptions.expire_preferred_read_replicas(now)
         cluster = self._metadata.fetch()
         busy = self._pending_nodes | self._full_nodes
         # Handing records out changes none of these, so most calls end here, however many partitions there are.
@@ -111,10 +112,11 @@ class Fetcher:
                 self._metadata.request_update(reset_equivalent_backoff=False)
                 is_final = False
                 continue
-            node_id = leader.id
+            node = self._read_replica(partition, leader, cluster)
+            node_id = node.id
             if node_id not in nodes:
-                nodes[node_id] = leader
-                if self._client.is_unavailable(leader, now):
+                nodes[node_id] = node
+                if self._client.is_unavailable(node, now):
                     unavailable.add(node_id)
                     is_final = False
                 if node_id not in busy and node_id not in unavailable:
@@ -133,6 +135,18 @@ class Fetcher:
         self._retry_at = {partition: at for partition, at in self._retry_at.items() if at > now}
         return {node_id: found for node_id, found in wanted.items() if found}, nodes, asked, is_final
 
+    def _read_replica(self, partition: TopicPartition, leader: Node, cluster: Cluster) -> Node:
+        """The replica that the leader sent us to (KIP-392), or the leader where there is none or it is offline."""
+        node_id = self._subscriptions.preferred_read_replica(partition)
+        if node_id is None:
+            return leader
+        node, info = cluster.node(node_id), cluster.partition(partition)
+        if node is not None and info is not None and node_id not in info.offline_replicas:
+            return node
+        self._subscriptions.clear_preferred_read_replica(partition)
+        self._metadata.request_update(reset_equivalent_backoff=False)
+        return leader
+
     def _session(self, node_id: int) -> FetchSessionHandler:
         session = self._sessions.get(node_id)
         if session is None:
@@ -147,7 +161,8 @@ class Fetcher:
         message = response.message
         if not session.handle_response(message):
             return
-        self.metrics.fetched(response.latency)
+        size = sum(len(found.records or b"") for topic in message.responses for found in topic.partitions)
+        self.metrics.fetched(response.latency, message.throttle_time_ms, size)
         names = session.topic_names() if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else None
         if message.node_endpoints:
             self._note_leaders(message, names)
@@ -169,6 +184,9 @@ class Fetcher:
         if is_stale or (last is not None and last.seek_id == seek_id and last.end_offset != offset):
             log.debug("Data of %s from offset %s is not wanted any more", partition, offset)
             return
+        if found.preferred_read_replica >= 0:
+            until = self._client.now + self._metadata.max_age
+            self._subscriptions.update_preferred_read_replica(partition, found.preferred_read_replica, until)
         fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id)
         if fetch.has_data:
             self.completed_fetches.append(fetch)
@@ -194,7 +212,10 @@ class Fetcher:
     def _fetch_failed(self, node: Node, error: KafkaError) -> None:
         log.info("A fetch from node %s failed: %s", node.id, error)
         self._pending_nodes.discard(node.id)
-        self._session(node.id).handle_error()
+        session = self._session(node.id)
+        for partition in session.partitions:
+            self._subscriptions.clear_preferred_read_replica(partition)
+        session.handle_error()
         self._metadata.request_update(reset_equivalent_backoff=False)
 
     def back_off(self, partition: TopicPartition) -> None:

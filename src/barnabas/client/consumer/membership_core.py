@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.abstract_coordinator import AbstractCoordinator
 from barnabas.client.consumer.committed_offsets import CommittedOffsets
+from barnabas.client.consumer.consumer_metrics import coordinator_metrics
 from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
 from barnabas.client.consumer.membership_messages import (
     Command,
@@ -75,6 +76,10 @@ class MembershipCore:
             self.is_done = True
             return now
         return self._client.poll(self._time_to_next_step(now), now)
+
+    def metrics(self, now: float) -> dict[str, float]:
+        """Counted by the owner's thread; any other may ask."""
+        return coordinator_metrics(self._client, self.heartbeat.sent_at, now)
 
     def fail(self, error: KafkaError) -> None:
         """End, and have the application's core raise this."""

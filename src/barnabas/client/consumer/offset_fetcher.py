@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, AutoOffsetResetStrategy
+from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, LATEST_TIMESTAMP, AutoOffsetResetStrategy
+from barnabas.client.consumer.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.list_offsets import ListOffsetsResult, send_list_offsets
 from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch
 from barnabas.errors import (
@@ -95,6 +96,27 @@ class OffsetFetcher:
             log.info("Resetting %s to offset %s (%s)", name, found.offset, strategy.name)
             position = FetchPosition(found.offset, -1, self._metadata.leader_and_epoch(name))
             self._subscriptions.maybe_seek_unvalidated(name, position, strategy)
+
+    # --- lag
+
+    def request_end_offset(self, name: TopicPartition, now: float) -> None:
+        """Ask for the end of a partition, once, where no fetch has told it yet; the next `poll` sends the question."""
+        leader, epoch = self._metadata.current_leader(name)
+        if leader is None or not self._subscriptions.request_end_offset(name):
+            return
+        asked = {name: (LATEST_TIMESTAMP, epoch)}
+        send_list_offsets(self._client, leader, asked, self._isolation_level, now).add_listener(
+            partial(self._end_found, name), lambda error: self._subscriptions.end_offset_not_found(name)
+        )
+
+    def _end_found(self, name: TopicPartition, result: ListOffsetsResult) -> None:
+        found = result.found.get(name)
+        if found is None:
+            self._subscriptions.end_offset_not_found(name)
+        elif self._isolation_level == READ_COMMITTED:
+            self._subscriptions.update_log_offsets(name, -1, -1, found.offset)
+        else:
+            self._subscriptions.update_log_offsets(name, found.offset, -1, -1)
 
     # --- validation (KIP-320)
 

@@ -83,6 +83,7 @@ class ReconcilingCoordinator(ApplicationCoordinator):
         if isinstance(event, MemberEpochChanged):
             self._generation = event.generation
         elif isinstance(event, TargetAssigned):
+            self._rebalances.began(now)
             self._target = event.partitions
             self._subscriptions.assigned_topic_ids = frozenset(event.partitions)
         elif isinstance(event, MembershipLost):
@@ -91,6 +92,7 @@ class ReconcilingCoordinator(ApplicationCoordinator):
 
     def _lose(self) -> Steps[None]:
         """The partitions belong to others by now; the next step joins again."""
+        self._rebalances.given_up()
         owned = self._subscriptions.assigned_partitions
         try:
             if self._subscriptions.has_auto_assigned_partitions and owned:

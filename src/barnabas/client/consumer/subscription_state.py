@@ -54,6 +54,9 @@ class SubscriptionState:
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
         # Partitions in any state but FETCHING: what poll has to look after, empty in the steady state.
         self._unsettled: set[TopicPartition] = set()
+        # Where the leader sent readers of this rack (KIP-392), and until when (monotonic) that holds.
+        self._preferred_read_replicas: dict[TopicPartition, tuple[int, float]] = {}
+        self._preferences_end = float("inf")
         self.rebalance_listener: ConsumerRebalanceListener | None = None
         # Grows whenever what may be fetched changes in another way than by handing records out.
         self.version = 0
@@ -177,6 +180,7 @@ class SubscriptionState:
 
     def _set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         before = self._assignment
+        self._preferred_read_replicas = {}
         self._assignment = {partition: before.get(partition) or TopicPartitionState() for partition in partitions}
         self._unsettled = {partition for partition, state in self._assignment.items() if state.fetch_state != FETCHING}
         self.version += 1
@@ -391,6 +395,37 @@ class SubscriptionState:
         self.seek_validated(partition, FetchPosition(end.end_offset, end.leader_epoch, requested.current_leader))
         return None
 
+    # --- where to fetch from (KIP-392)
+
+    def update_preferred_read_replica(self, partition: TopicPartition, node_id: int, until: float) -> None:
+        """Read a partition from this node instead of its leader, until that time (monotonic)."""
+        if partition in self._assignment:
+            self._preferred_read_replicas[partition] = (node_id, until)
+            self._preferences_end = min(self._preferences_end, until)
+            self.version += 1
+
+    def expire_preferred_read_replicas(self, now: float) -> None:
+        """Go back to the leaders where the time is over."""
+        if now < self._preferences_end:
+            return
+        left = {partition: kept for partition, kept in self._preferred_read_replicas.items() if now < kept[1]}
+        self._preferred_read_replicas = left
+        self._preferences_end = min((until for _, until in left.values()), default=float("inf"))
+        self.version += 1
+
+    def preferred_read_replica(self, partition: TopicPartition) -> int | None:
+        """The node to read a partition from; None for its leader."""
+        preferred = self._preferred_read_replicas.get(partition)
+        return None if preferred is None else preferred[0]
+
+    def clear_preferred_read_replica(self, partition: TopicPartition) -> int | None:
+        """Go back to the leader; tells which node it was that was read from instead."""
+        preferred = self._preferred_read_replicas.pop(partition, None)
+        if preferred is None:
+            return None
+        self.version += 1
+        return preferred[0]
+
     # --- what fetches tell about a partition
 
     def update_log_offsets(
@@ -419,6 +454,12 @@ class SubscriptionState:
         state = self._state(partition)
         asked, state.end_offset_requested = state.end_offset_requested, True
         return not asked
+
+    def end_offset_not_found(self, partition: TopicPartition) -> None:
+        """Note that the question for the end offset failed, so that it may be asked again."""
+        state = self._assignment.get(partition)
+        if state is not None:
+            state.end_offset_requested = False
 
     # --- inner
 

@@ -5,33 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from barnabas.client.statistic import Statistic
+
 if TYPE_CHECKING:
     from barnabas.client.producer.producer_batch import ProducerBatch
-
-NAN = float("nan")
-
-
-class Statistic:
-    """Count, sum and maximum of what was recorded, over the producer's life."""
-
-    __slots__ = ("count", "maximum", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self.maximum = NAN
-
-    def record(self, value: float) -> None:
-        """Count one value."""
-        self.count += 1
-        self.total += value
-        if not value <= self.maximum:
-            self.maximum = value
-
-    @property
-    def average(self) -> float:
-        """The mean; not a number while nothing was recorded."""
-        return self.total / self.count if self.count else NAN
 
 
 class ProducerMetrics:

@@ -1,0 +1,96 @@
+"""What a consumer counts, on a scripted cluster."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import pytest
+
+from barnabas import Consumer, TopicPartition
+from barnabas.protocol.api import ApiKey
+from tools.scripted_cluster import ScriptedCluster
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def member(cluster: ScriptedCluster, **settings: object) -> Consumer:
+    return cluster.consumer("t", **{"group_id": "g", "auto_offset_reset": "earliest", **settings})
+
+
+def test_records_bytes_fetches_and_lag_are_counted(cluster: ScriptedCluster) -> None:
+    for _ in range(3):
+        cluster.append("t", 0, b"a" * 100, b"b" * 100)
+    consumer = member(cluster, max_poll_records=3)
+    while not consumer.poll(1):
+        pass
+
+    found = consumer.metrics()
+    assert found["records-consumed-total"] == 3
+    assert found["records-lag-max"] == 3
+    assert found["fetch-total"] >= 1
+    assert 400 < found["fetch-size-max"] < 600
+    while consumer.poll(1):
+        pass
+    assert consumer.metrics()["records-consumed-total"] == 6
+    assert 600 < consumer.metrics()["bytes-consumed-total"] < 900
+    assert consumer.metrics()["records-lag-max"] == 0
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_heartbeats_commits_and_rebalances_are_counted(cluster: ScriptedCluster, protocol: str) -> None:
+    consumer = member(cluster, group_protocol=protocol)
+    consumer.poll(1)
+    consumer.commit({T0: 1})
+    consumer.poll(10)
+
+    found = consumer.metrics()
+    assert found["heartbeat-total"] >= 3
+    assert found["commit-total"] == 1 + len(cluster.asked(ApiKey.OFFSET_COMMIT)) - 1
+    assert found["rebalance-total"] == 1
+    assert found["assigned-partitions"] == 2
+    assert 0 <= found["last-rebalance-seconds-ago"] <= 12
+    assert found["last-heartbeat-seconds-ago"] <= 5.1
+    assert found["join-total"] == (2 if protocol == "classic" else 0)
+    assert found["sync-total"] == (1 if protocol == "classic" else 0)
+
+
+def test_a_rebalance_that_led_nowhere_counts_as_failed(cluster: ScriptedCluster) -> None:
+    cluster.errors[ApiKey.JOIN_GROUP] = deque([30])
+    consumer = member(cluster)
+    with pytest.raises(Exception, match="authorized"):
+        consumer.poll(1)
+
+    assert consumer.metrics()["failed-rebalance-total"] == 1
+    assert consumer.metrics()["rebalance-total"] == 0
+    assert math.isnan(consumer.metrics()["rebalance-latency-avg"])
+
+
+def test_time_between_polls_and_time_spent_in_them_is_told(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster)
+    consumer.poll(2)
+    cluster.sleep(6)
+    consumer.poll(2)
+    cluster.sleep(1)
+
+    found = consumer.metrics()
+    assert found["time-between-poll-max"] == pytest.approx(8000, abs=100)
+    assert found["last-poll-seconds-ago"] == pytest.approx(3, abs=0.1)
+    assert found["poll-idle-ratio-avg"] == pytest.approx(0.4, abs=0.02)
+
+
+def test_the_lag_of_a_partition_that_is_not_read_is_asked_for(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 1, b"a", b"b", b"c")
+    consumer = cluster.consumer(enable_auto_commit=False)
+    consumer.assign([T0, T1])
+    consumer.seek(T0, 0)
+    consumer.seek(T1, 1)
+    consumer.pause(T1)
+    consumer.poll(0.1)
+
+    assert consumer.current_lag(T1) is None
+    assert consumer.current_lag(T1) is None
+    consumer.poll(1)
+    assert consumer.current_lag(T1) == 2
+    asked = [topic.partitions for request in cluster.asked(ApiKey.LIST_OFFSETS) for topic in request.topics]
+    assert [[entry.partition_index for entry in partitions] for partitions in asked] == [[1]]
