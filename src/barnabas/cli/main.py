@@ -16,6 +16,7 @@ COMMANDS = {
     "produce": ("produce", "send lines of standard input to a topic"),
     "consume": ("consume", "print the records of topics"),
     "group": ("group", "list, describe and delete groups; move their offsets"),
+    "txn": ("txn", "list, describe and abort transactions"),
     "config": ("config", "show and change settings of topics, brokers and groups"),
     "cluster": ("cluster", "show the brokers"),
     "log": ("log", "read a partition's files, without a broker"),

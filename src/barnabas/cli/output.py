@@ -152,6 +152,7 @@ def error_line(problem: BaseException) -> str:
 _ADVICE = {
     "UnknownTopicOrPartitionError": "`barnabas topic list` shows what there is",
     "GroupIdNotFoundError": "`barnabas group list` shows what there is",
+    "TransactionalIdNotFoundError": "`barnabas txn list` shows what there is",
     "TopicExistsError": "choose another name, or use --if-not-exists",
     "GroupNotEmptyError": "end its consumers first, `barnabas group describe` shows them",
     "UnknownMemberIdError": "the group has members: end its consumers first",

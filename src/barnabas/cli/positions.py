@@ -52,6 +52,12 @@ def parse_time(text: str, now_ms: int) -> int | None:
     return max(0, round(moment.timestamp() * 1000))
 
 
+def parse_duration(text: str) -> float | None:
+    """A time span such as `30s` in seconds; None for what is none."""
+    found = _RELATIVE.fullmatch(f"-{text}")
+    return int(found[1]) * _UNITS_MS[found[2]] / 1000 if found else None
+
+
 def parse_position(text: str, now_ms: int) -> Position:
     """A place. Raises IllegalArgumentError that says what there is to choose from."""
     if text in _EDGES:

@@ -1,0 +1,86 @@
+"""Open transactions that no coordinator will ever end (KIP-664): what `barnabas txn find-hanging` looks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.cli.output import time_text
+from barnabas.errors import UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.client.admin.transactions import ProducerState
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class OpenTransaction(NamedTuple):
+    """A producer that has a transaction open in a partition."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartition]:
+    """The partitions of `TOPIC` or `TOPIC:LIST`, of all topics where nothing is named. Raises for what is not there."""
+    from barnabas.cli.arguments import partition_numbers
+    from barnabas.protocol.topic_partition import TopicPartition
+
+    wanted: dict[str, list[int] | None] = {}
+    for text in named:
+        topic, colon, numbers = text.rpartition(":")
+        wanted[topic if colon else text] = partition_numbers(numbers) if colon else None
+    topics = admin.describe_topics(wanted or admin.list_topics(include_internal=True))
+    found = []
+    for description in topics.values():
+        topic = description.name
+        there = [partition.partition for partition in description.partitions]
+        chosen = wanted.get(topic) or there
+        missing = sorted(set(chosen) - set(there))
+        if missing:
+            raise UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {missing[0]}")
+        found += [TopicPartition(topic, number) for number in chosen]
+    return sorted(found)
+
+
+def find_hanging(admin: AdminClient, partitions: list[TopicPartition], oldest_ms: int) -> list[OpenTransaction]:
+    """What is open in these partitions, was last written to before `oldest_ms`, and is in no transaction of an id."""
+    candidates = [
+        OpenTransaction(partition, producer)
+        for partition, producers in admin.describe_producers(partitions).items()
+        for producer in producers
+        if producer.current_transaction_start_offset >= 0 and producer.last_timestamp < oldest_ms
+    ]
+    if not candidates:
+        return []
+    listed = admin.list_transactions(producer_ids=sorted({one.producer.producer_id for one in candidates}))
+    ids = {listing.producer_id: listing.transactional_id for listing in listed.values()}
+    described = admin.describe_transactions(ids.values(), raise_errors=False)
+    hanging = []
+    for one in candidates:
+        transactional_id = ids.get(one.producer.producer_id, "")
+        known = described[transactional_id].topic_partitions if transactional_id in described else frozenset()
+        if one.partition not in known:
+            hanging.append(one)
+    return hanging
+
+
+def producer_rows(found: Mapping[TopicPartition, list[ProducerState]]) -> list[dict[str, Any]]:
+    """A row for each producer in each partition."""
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "producerId": producer.producer_id,
+            "producerEpoch": producer.producer_epoch,
+            "coordinatorEpoch": producer.coordinator_epoch,
+            "lastSequence": producer.last_sequence,
+            "lastTimestampMs": producer.last_timestamp,
+            "lastTime": time_text(producer.last_timestamp),
+            "startOffset": (
+                producer.current_transaction_start_offset if producer.current_transaction_start_offset >= 0 else None
+            ),
+        }
+        for partition, producers in found.items()
+        for producer in producers
+    ]
