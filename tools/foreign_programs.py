@@ -12,27 +12,28 @@ from tools import apache_kafka
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / "interop"
 SOURCES = Path(__file__).parent.parent / "tests" / "interop"
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 class CannotBuildError(Exception):
     """A program cannot be had here, for a reason that is not its own."""
 
 
-def go_program() -> Path:
-    """The program of tests/interop/go. Raises `CannotBuildError`; RuntimeError with the compiler's words."""
+def go_program(sources: Path = SOURCES / "go") -> Path:
+    """The Go program in a directory. Raises `CannotBuildError`; RuntimeError with the compiler's words."""
     go = shutil.which("go")
     if go is None:
         raise CannotBuildError("Go is missing (https://go.dev/dl, 1.26 or later)")
-    program = CACHE / f"go-{_digest(SOURCES / 'go')}"
+    program = CACHE / f"go-{_digest(sources)}"
     if not program.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        fetched = _run([go, "mod", "download"], SOURCES / "go")
+        fetched = _run([go, "mod", "download"], sources)
         if fetched.returncode:
             raise CannotBuildError(f"Go could not fetch its modules: {fetched.stderr[-500:]}")
         unfinished = program.with_suffix(f".{os.getpid()}")
-        built = _run([go, "build", "-o", str(unfinished), "."], SOURCES / "go")
+        built = _run([go, "build", "-o", str(unfinished), "."], sources)
         if built.returncode:
-            raise RuntimeError(f"tests/interop/go does not build: {built.stderr[-2000:]}")
+            raise RuntimeError(f"{sources} does not build: {built.stderr[-2000:]}")
         unfinished.rename(program)
     return program
 
