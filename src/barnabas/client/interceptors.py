@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError
 
 log = logging.getLogger("barnabas.interceptors")
@@ -56,10 +56,6 @@ def _made(setting: Any, needed: str) -> Any:
 
 
 def _load(path: str) -> Any:
-    module, colon, attribute = path.partition(":")
-    if not colon:
+    if ":" not in path:
         raise ConfigError(f"interceptor.classes={path!r}: give classes or objects, or their names as 'module:name'")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise ConfigError(f"interceptor.classes={path!r} cannot be loaded: {problem}") from problem
+    return load_attribute(path, "interceptor.classes")

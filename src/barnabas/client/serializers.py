@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError, SerializationError
 
 Serializer = Callable[[Any], bytes | None]
@@ -103,6 +104,8 @@ def apply_serializer(serializer: Any, topic: str, data: Any, headers: Any, what:
 
 
 def _name_of(thing: Any) -> str:
+    if isinstance(thing, _WithContext):
+        return repr(thing)
     return getattr(thing, "__qualname__", None) or type(thing).__qualname__
 
 
@@ -124,6 +127,8 @@ def resolve_serializer(setting: Any, name: str) -> Any:
         setting = setting()
     if isinstance(setting, BytesSerializer):
         return None
+    if _is_confluents(setting):
+        return _WithContext(setting, name.partition(".")[0])
     if callable(setting) or hasattr(setting, "serialize") or hasattr(setting, "deserialize"):
         return setting
     raise ConfigError(f"{name} is a callable, a serializer object or a class of one, not {type(setting).__name__}")
@@ -136,13 +141,38 @@ def _by_name(path: str, name: str) -> Any:
         if known is None:
             raise ConfigError(f"{name}={path!r} is not known; there are {', '.join(sorted(_NAMES))}, or 'module:name'")
         return known
-    import importlib
+    return load_attribute(path, name)
 
-    module, _, attribute = path.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise ConfigError(f"{name}={path!r} cannot be loaded: {problem}") from problem
+
+def _is_confluents(setting: Any) -> bool:
+    """Whether it is one of confluent-kafka's, which also want to know the topic and whether it is a key or a value."""
+    return any(
+        base.__module__ == "confluent_kafka.serialization" and base.__name__ in ("Serializer", "Deserializer")
+        for base in type(setting).__mro__
+    )
+
+
+class _WithContext:
+    """A serializer or deserializer of confluent-kafka, such as those for a schema registry, in the place of ours."""
+
+    def __init__(self, inner: Any, field: str) -> None:
+        from confluent_kafka.serialization import MessageField, SerializationContext
+
+        self._inner = inner
+        self._field = MessageField(field)
+        self._context = SerializationContext
+
+    def serialize(self, topic: str, data: Any, headers: Any) -> bytes | None:
+        """See `KafkaSerializer`."""
+        serialized: bytes | None = self._inner(data, self._context(topic, self._field))
+        return serialized
+
+    def deserialize(self, topic: str, data: bytes, headers: Any) -> Any:
+        """See `KafkaDeserializer`."""
+        return self._inner(data, self._context(topic, self._field))
+
+    def __repr__(self) -> str:
+        return f"{type(self._inner).__qualname__}({self._field})"
 
 
 class BytesSerializer:

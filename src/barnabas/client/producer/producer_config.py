@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.client.producer.partitioner import BY_NAME
 from barnabas.client.producer.sender import SenderConfig
 from barnabas.config.client_config import ClientConfig
+from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError
 from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSource
 
@@ -127,17 +128,11 @@ class ProducerConfig(ClientConfig):
 
 
 def _load(path: str) -> Any:
-    module, colon, attribute = path.partition(":")
-    if not colon:
+    if ":" not in path:
         found = BY_NAME.get(path.rpartition(".")[2])
         if found is None:
             raise ConfigError(
                 f"partitioner.class={path!r} is not known; there are {', '.join(BY_NAME)}, or 'module:name'"
             )
         return found
-    import importlib
-
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise ConfigError(f"partitioner.class={path!r} cannot be loaded: {problem}") from problem
+    return load_attribute(path, "partitioner.class")
