@@ -81,6 +81,7 @@ class BrokerCore:
         self._resting: dict[Service, float] = {}
         self._muted: list[tuple[float, int, ClientConnection]] = []
         self._mutings = 0
+        self._resumed: list[ClientConnection] = []
         self.connections: dict[int, ClientConnection] = {}
         self.spare_buffers: list[memoryview] = []
         self.now = 0.0
@@ -135,11 +136,20 @@ class BrokerCore:
         """Answer what waits for something that happened since; to be called after requests were worked on."""
         self.now, self.now_ms = now, now_ms
         self.state.purgatory.complete_marked(now)
+        while self._resumed:
+            resumed, self._resumed = self._resumed, []
+            for connection in resumed:
+                connection.go_on()
+            self.state.purgatory.complete_marked(now)
+
+    def resume(self, connection: ClientConnection) -> None:
+        """A parked request was answered: `settle` works on those of the connection that came after it."""
+        self._resumed.append(connection)
 
     @property
     def needs_settling(self) -> bool:
         """Whether `settle` has anything to do."""
-        return self.state.purgatory.has_marked
+        return bool(self._resumed) or self.state.purgatory.has_marked
 
     def next_deadline(self) -> float:
         """When `tick` is needed next, in monotonic seconds; infinity if it is not."""

@@ -164,6 +164,11 @@ class ClientConnection:
         self._core.state.unsent_bytes += size - self._held
         self._held = size
 
+    def go_on(self) -> None:
+        """Work on what has come in while a request was parked."""
+        if self._parked is None and not self._busy and not self.closed:
+            self._work()
+
     def mute(self) -> None:
         """Work on no more requests until `unmute`; each call needs its own (KIP-219)."""
         self._muted += 1
@@ -171,8 +176,7 @@ class ClientConnection:
     def unmute(self) -> None:
         """A time to wait is over."""
         self._muted -= 1
-        if self._parked is None and not self._busy:
-            self._work()
+        self.go_on()
 
     def park(
         self, operation: DelayedOperation, api: ServedApi, context: RequestContext, request: Message | None
@@ -186,7 +190,8 @@ class ClientConnection:
                 return
             self._core.respond(self, api, context, request, message)
             if not self._busy:
-                self._work()
+                # Not here: whoever answers is in the middle of its own work, and the next request may ask it for more.
+                self._core.resume(self)
 
         self._core.state.purgatory.park(operation, respond)
 

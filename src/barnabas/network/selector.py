@@ -198,7 +198,10 @@ class Selector:
 
     def set_max_receive_size(self, node_id: int, size: int) -> None:
         """See `Selectable.set_max_receive_size`."""
-        self._channels[node_id].receive.max_size = size
+        channel = self._channels.get(node_id)
+        # None: the poll that brought the frame which speaks for the node also brought the end of its connection.
+        if channel is not None:
+            channel.receive.max_size = size
 
     def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
         """See `Selectable.send`.

@@ -154,6 +154,20 @@ def test_a_closed_connection_is_reported_after_what_came_before(selector: Select
     assert not selector.is_channel_ready(1)
 
 
+def test_the_bound_of_frames_may_be_raised_after_the_poll_that_also_brought_the_end(
+    selector: Selector, peer: Peer
+) -> None:
+    connection = connect(selector, peer)
+    # As much as is read at once: so it is read on, and the end is found.
+    connection.sendall(frame(bytes(65536 - 4)))
+    connection.close()
+    time.sleep(0.1)
+    selector.poll(1.0, 0.0)
+    assert len(selector.completed_receives) == len(selector.disconnected) == 1
+
+    selector.set_max_receive_size(1, 1 << 20)
+
+
 def test_a_refused_connection_is_reported_as_one_that_was_never_made(selector: Selector, peer: Peer) -> None:
     peer.close()
     selector.connect(1, "127.0.0.1", peer.port)

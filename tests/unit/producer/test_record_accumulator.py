@@ -272,6 +272,18 @@ def test_aborting_fails_every_record_and_gives_all_memory_back() -> None:
     assert not harness.accumulator.has_undrained()
 
 
+def test_aborting_tells_the_records_of_a_partition_in_the_order_of_sending() -> None:
+    harness = small()
+    told: list[int] = []
+    for number in range(40):
+        future = harness.send(b"x" * 90)
+        future.add_done_callback(lambda _, number=number: told.append(number))
+
+    harness.accumulator.abort_incomplete_batches(KafkaError("over"))
+
+    assert told == list(range(40))
+
+
 def test_a_compressed_batch_takes_as_many_records_as_the_ratio_lets_expect_and_accounts_for_them() -> None:
     harness = Harness(batch_size=1000, compression_type="gzip", linger_ms=0)
 

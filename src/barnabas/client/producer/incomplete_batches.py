@@ -29,7 +29,8 @@ class IncompleteBatches(RecordAppender):
         self.closed = False
         self.free = buffer_pool
         self._filled: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._incomplete: set[ProducerBatch] = set()
+        # In the order of their making: when they are aborted, callbacks run in the order of sending.
+        self._incomplete: dict[ProducerBatch, None] = {}
         self._flushes_in_progress = 0
         self._appends_in_progress = 0
 
@@ -40,7 +41,7 @@ class IncompleteBatches(RecordAppender):
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that has its result, and give its memory back."""
         with self._lock:
-            self._incomplete.discard(batch)
+            self._incomplete.pop(batch, None)
         if batch.allocated:
             self.free.deallocate(batch.allocated)
             batch.allocated = 0

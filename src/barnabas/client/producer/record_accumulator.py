@@ -191,7 +191,7 @@ class RecordAccumulator(IncompleteBatches):
     def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
         queue.append(batch)
         self._filled[batch.topic_partition] = queue
-        self._incomplete.add(batch)
+        self._incomplete[batch] = None
         self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
 
     def append_rows(
@@ -405,7 +405,7 @@ class RecordAccumulator(IncompleteBatches):
         )
         with self._lock:
             for part in reversed(parts):
-                self._incomplete.add(part)
+                self._incomplete[part] = None
                 if self._transaction_manager is not None:
                     self._transaction_manager.add_in_flight_batch(part)
                 self._insert(part)

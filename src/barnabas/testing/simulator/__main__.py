@@ -1,0 +1,76 @@
+"""`./run sim`: play seeds, and say what they did and what they found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from barnabas.testing.simulator.minima import too_little
+from barnabas.testing.simulator.runner import Result, Run, warm_up
+
+
+def main(arguments: list[str]) -> int:
+    """Play the seeds that were asked for; 1 if one of them found something."""
+    options = _parse(arguments)
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets of strings depends on it: only with a fixed one is a run the same each time.
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "barnabas.testing.simulator", *arguments])  # noqa: S606 - itself
+    warm_up()
+    began = time.monotonic()
+    run = Run(range(options.seed, options.seed + options.seeds), options.jobs, keep_history=options.history)
+    failed: list[Result] = []
+    cpu = virtual = 0.0
+    played = 0
+    for result in run.results():
+        played += 1
+        cpu += result.cpu_seconds
+        virtual += result.virtual_seconds
+        if result.violations:
+            failed.append(result)
+            _say_failure(result, options)
+        elif options.history:
+            print("\n".join(result.history))  # noqa: T201
+        if options.verbose:
+            print(f"seed {result.seed}: {result.virtual_seconds:.1f} s, digest {result.digest}")  # noqa: T201
+        if len(failed) >= options.failures:
+            break
+    _say_what_happened(run, played, cpu, virtual, time.monotonic() - began)
+    missing = [] if failed else too_little(run.counts, played)
+    for line in missing:
+        print(f"TOO LITTLE: {line}")  # noqa: T201
+    return 1 if failed or missing else 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./run sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds to play (1)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
+    parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
+    parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
+    parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
+    return parser.parse_args(arguments)
+
+
+def _say_failure(result: Result, options: argparse.Namespace) -> None:
+    print(f"seed {result.seed} found:")  # noqa: T201
+    print("\n".join(result.history))  # noqa: T201
+    for violation in result.violations:
+        print(f"VIOLATION: {violation}")  # noqa: T201
+    print(f"replay: ./run sim --seed {result.seed} --seeds 1    (digest {result.digest})")  # noqa: T201
+
+
+def _say_what_happened(run: Run, played: int, cpu: float, virtual: float, elapsed: float) -> None:
+    print(  # noqa: T201
+        f"{played} seeds, {virtual:.0f} virtual seconds in {elapsed:.1f} s, "
+        f"{cpu / max(played, 1):.3f} s of CPU for each"
+    )
+    for what, count in sorted(run.counts.items()):
+        print(f"  {count:8}  {what}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

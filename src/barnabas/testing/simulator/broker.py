@@ -1,0 +1,310 @@
+"""The broker of a simulation: the real `BrokerNode` on a simulated disk; it dies, and comes back."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.client_connection import Buffers
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
+from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.broker.node import BrokerNode
+from barnabas.testing.simulator.world import INFINITY, Process
+
+if TYPE_CHECKING:
+    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.testing.simulator.network import Network, SimulatedConnection
+    from barnabas.testing.simulator.world import World
+
+DATA = "/data"
+HOST, PORT = "broker", 9092
+
+
+class SimulatedBroker:
+    """One machine with one broker: a disk, a clock, a process that works on what came in, one turn after the other."""
+
+    def __init__(self, world: World, network: Network, settings: dict[str, Any]) -> None:
+        self.world = world
+        self.network = network
+        network.broker = self
+        self.settings = settings
+        self.process = Process("broker")
+        self.disk = SimulatedDisk(world)
+        self.store = MemoryStore()
+        self.node: BrokerNode | None = None
+        self.machine_is_up = True
+        self.lives = 0
+        #: What had reached the disk when the power was lost, by partition: the offset before which all is safe.
+        self.power_losses: list[dict[TopicPartition, int]] = []
+        self._connections: dict[SimulatedConnection, Any] = {}
+        self._inbox: deque[tuple[SimulatedConnection, bytes | None]] = deque()
+        # What came for connections that are not read at the moment.
+        self._unread: dict[SimulatedConnection, list[bytes]] = {}
+        self._busy_until = 0.0
+        self._turn_at = INFINITY
+        self._timer_at = INFINITY
+        self._waiting_for_machine: list[Callable[[], object]] = []
+        self._partitioned: dict[Process, float] = {}
+
+    # --- life
+
+    @property
+    def accepts(self) -> bool:
+        """Whether somebody listens on the port."""
+        return self.node is not None
+
+    def start(self) -> None:
+        """Start the process, recovering what the last one left; that may be its end, too."""
+        if self.node is not None:
+            return
+        self.machine_is_up = True
+        self.lives += 1
+        world = self.world
+        self.disk.now_ms = world.now_ms(self.process)
+        node = BrokerNode(
+            BrokerConfig(self.settings),
+            DATA,
+            self.store,
+            world.stream(f"broker {self.lives}"),
+            self._warn,
+            self.disk,
+        )
+        try:
+            node.start(world.now, self.disk.now_ms)
+        except ProcessDiedError as death:
+            world.note("broker", f"dies while it starts, at {death}")
+            world.counts["crashes while starting"] += 1
+            self.disk.crash()
+            world.after(0.5, self.start)
+            return
+        node.state.advertised["PLAINTEXT"] = (HOST, PORT)
+        self.node = node
+        world.note("broker", f"life {self.lives} begins")
+        self._busy_until = world.now + self.disk.take_stall()
+        self._keep_time()
+        waiting, self._waiting_for_machine = self._waiting_for_machine, []
+        for told in waiting:
+            told()
+
+    @property
+    def has_offline_logs(self) -> bool:
+        """Whether a failure of the disk has taken logs out of service until the next start."""
+        return self.node is not None and any(log.is_offline for log in self.node.logs.logs.values())
+
+    def stop(self) -> None:
+        """End in good order."""
+        node, self.node = self.node, None
+        if node is None:
+            return
+        self.world.note("broker", "stops")
+        self.world.counts["clean stops"] += 1
+        try:
+            node.close(self.world.now_ms(self.process))
+        except ProcessDiedError:
+            self.world.counts["crashes while stopping"] += 1
+        self.disk.crash()
+        self._forget_connections(silently=False)
+
+    def crash(self, why: str) -> None:
+        """Kill the process; what it wrote stays with the system."""
+        self.world.note("broker", f"is killed: {why}")
+        self.world.counts["crashes"] += 1
+        self.node = None
+        self.disk.crash()
+        self._forget_connections(silently=False)
+
+    def lose_power(self) -> None:
+        """End the machine: of what was not flushed any part is gone."""
+        world = self.world
+        node, self.node = self.node, None
+        safe: dict[TopicPartition, int] = {}
+        if node is not None:
+            safe = {log.topic_partition: log.recovery_point for log in node.logs.logs.values()}
+        self.power_losses.append(safe)
+        torn = self.disk.count_unflushed()
+        world.note("broker", f"loses its power; {torn} files were not flushed")
+        world.counts["power losses"] += 1
+        world.counts["files torn by a power loss"] += torn
+        self.disk.power_loss()
+        self.machine_is_up = False
+        self._forget_connections(silently=True)
+
+    def _forget_connections(self, *, silently: bool) -> None:
+        connections, self._connections = self._connections, {}
+        self._inbox.clear()
+        self._unread.clear()
+        self._turn_at = self._timer_at = INFINITY
+        for connection in connections:
+            connection.forget_broker(silently=silently)
+
+    def when_up_again(self, told: Callable[[], object]) -> None:
+        """Be told when the machine is up."""
+        self._waiting_for_machine.append(told)
+
+    def _warn(self, line: str) -> None:
+        self.world.note("broker", line)
+        if "please report this" in line:
+            self.world.violate(f"the broker failed: {line}")
+
+    # --- partitions of the network
+
+    def partition(self, process: Process, seconds: float) -> None:
+        """Let nothing pass between the broker and a client for so long."""
+        self._partitioned[process] = self.world.now + seconds
+        for connection in list(self.network.connections):
+            if connection.selector.process is process:
+                connection.block(seconds, "both")
+
+    def is_partitioned(self, process: Process) -> bool:
+        """Whether a client cannot reach the broker now."""
+        return self._partitioned.get(process, 0.0) > self.world.now
+
+    def partition_left(self, process: Process) -> float:
+        """For how many seconds more."""
+        return self._partitioned[process] - self.world.now
+
+    # --- work
+
+    def accept(self, connection: SimulatedConnection) -> None:
+        """A client has connected."""
+        assert self.node is not None
+
+        def write(buffers: Buffers) -> None:
+            data = b"".join(buffers)
+            connection.to_client.send(data, self.disk.stall + max(0.0, self._busy_until - self.world.now))
+
+        def close() -> None:
+            self._connections.pop(connection, None)
+            connection.close_by_broker(self.disk.stall)
+            assert self.node is not None
+            self.node.core.disconnected(end)
+
+        def resume_reading() -> None:
+            unread = self._unread.pop(connection, [])
+            self._inbox.extendleft((connection, data) for data in reversed(unread))
+            self._want_turn()
+
+        end = self.node.core.connect("10.0.0.1", "PLAINTEXT", self.world.now, write, close, resume_reading)
+        connection.broker_end = end
+        self._connections[connection] = end
+        self._keep_time()
+
+    def receive(self, connection: SimulatedConnection, data: bytes) -> None:
+        """Bytes have come; they are worked on in the next turn."""
+        self._inbox.append((connection, data))
+        self._want_turn()
+
+    def lose(self, connection: SimulatedConnection) -> None:
+        """A connection has come to its end."""
+        self._inbox.append((connection, None))
+        self._want_turn()
+
+    def _want_turn(self, at: float = 0.0) -> None:
+        at = max(at, self._busy_until, self.process.frozen_until, self.world.now)
+        if at < self._turn_at:
+            self._turn_at = at
+            self.world.at(at, self._turn, self.lives)
+
+    def _keep_time(self) -> None:
+        assert self.node is not None
+        deadline = self.node.core.next_deadline()
+        if deadline < self._timer_at:
+            self._timer_at = deadline
+            self.world.at(deadline, self._timer, self.lives)
+
+    def _timer(self, life: int) -> None:
+        if life == self.lives and self.node is not None:
+            self._timer_at = INFINITY
+            self._want_turn()
+
+    def _turn(self, life: int) -> None:
+        if life != self.lives or self.node is None or self._turn_at > self.world.now:
+            return
+        self._turn_at = INFINITY
+        world = self.world
+        if max(self._busy_until, self.process.frozen_until) > world.now:
+            self._want_turn()
+            return
+        try:
+            self._work(self.node)
+        except ProcessDiedError as death:
+            world.counts["crashes in the middle of a change of the disk"] += 1
+            self.crash(f"in the middle of: {death}")
+            world.after(0.2 + world.random.random() * 3, self.start)
+            return
+        self._busy_until = world.now + self.disk.take_stall()
+        self._keep_time()
+        if self._inbox:
+            self._want_turn()
+
+    def _work(self, node: BrokerNode) -> None:
+        core, now, now_ms = node.core, self.world.now, self.world.now_ms(self.process)
+        self.disk.now_ms = now_ms
+        for _ in range(len(self._inbox)):
+            connection, data = self._inbox.popleft()
+            end = self._connections.get(connection)
+            if end is None:
+                continue
+            if data is None:
+                self._unread.pop(connection, None)
+                del self._connections[connection]
+                connection.broker_end = None
+                core.disconnected(end)
+            elif connection in self._unread:
+                self._unread[connection].append(data)
+            else:
+                self._feed(connection, end, data, now, now_ms)
+        if core.next_deadline() <= now:
+            core.tick(now, now_ms)
+        elif core.needs_settling:
+            core.settle(now, now_ms)
+
+    def _feed(self, connection: SimulatedConnection, end: Any, data: bytes, now: float, now_ms: int) -> None:
+        view = memoryview(data)
+        while len(view) and not end.closed:
+            if not end.wants_input:
+                end.reading_paused = True
+                self._unread[connection] = [bytes(view)]
+                return
+            space = end.buffer.space()
+            count = min(len(space), len(view))
+            space[:count] = view[:count]
+            view = view[count:]
+            end.received(count, now, now_ms)
+
+
+class SimulatedDisk(MemoryFileSystem):
+    """A disk that can be slow, full, and dead."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.stream("disk"))
+        self._world = world
+        self.slowness = 0.0
+        self.errors = 0.0
+        self.stall = 0.0
+        self.fail = self._before
+
+    def take_stall(self) -> float:
+        """How long the disk has kept the broker waiting since this was last asked."""
+        stall, self.stall = self.stall, 0.0
+        return stall
+
+    def _before(self, operation: str, path: str) -> OSError | None:
+        if self.slowness and operation in ("write", "sync", "read"):
+            self.stall += self.random.random() * self.slowness
+            self._world.counts["slow operations of the disk"] += 1
+        if self.errors and operation == "write" and path.endswith(".log") and self.random.random() < self.errors:
+            self._world.counts["failed writes"] += 1
+            return OSError(errno.EIO, "Input/output error", path)
+        return None
+
+    def count_unflushed(self) -> int:
+        """How many files have content that a loss of power may take."""
+        return sum(1 for inode in self._names.values() if inode is not None and bytes(inode.data) != inode.durable)
+
+    def leave_room(self, size: int) -> None:
+        """Let the disk be full after so many bytes more."""
+        self.capacity = self._used() + size

@@ -1,0 +1,210 @@
+"""What goes wrong, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.testing.simulator.actors import GroupMember, TransactionActor
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.actors import Actor
+    from barnabas.testing.simulator.scenario import Scenario
+
+
+class Faults:
+    """Draws for each run which kinds of faults there are and how many, and brings them about until `heal`."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._world = scenario.world
+        self._random = scenario.world.stream("faults")
+        self.duration = self._random.uniform(10, 40)
+        self.is_over = False
+        random = self._random
+        kinds: dict[str, Callable[[], None]] = {
+            "cut": self._cut,
+            "block": self._block,
+            "partition": self._partition,
+            "crash": self._crash,
+            "die": self._die,
+            "power": self._lose_power,
+            "stop": self._stop,
+            "full disk": self._fill_disk,
+            "slow disk": self._slow_disk,
+            "clock": self._jump_clock,
+            "freeze client": self._freeze_client,
+            "freeze broker": self._freeze_broker,
+            "kill client": self._kill_client,
+            "bad network": self._bad_network,
+        }
+        chosen = [name for name in kinds if random.random() < 0.35]
+        self.kinds = {name: kinds[name] for name in chosen}
+        #: Whether the power fails while there are acknowledged records that are not on the disk.
+        self.loses_unflushed = "power" in self.kinds and not scenario.flushes
+        if self.loses_unflushed:
+            scenario.ledger.loses_unflushed = True
+
+    def begin(self) -> None:
+        """Let the first one come."""
+        self._world.note("faults", f"to come: {', '.join(self.kinds) or 'none'}")
+        self._scenario.network.splits = self._random.random() < 0.3
+        if self.kinds:
+            self._plan()
+
+    def _plan(self) -> None:
+        self._world.after(self._random.expovariate(1 / 2.5), self._strike)
+
+    def _strike(self) -> None:
+        if self.is_over:
+            return
+        name = self._random.choice(list(self.kinds))
+        self.kinds[name]()
+        self._plan()
+
+    def heal(self) -> None:
+        """Let all faults be over, and everything run again."""
+        self.is_over = True
+        scenario = self._scenario
+        self._good_network()
+        scenario.network.splits = False
+        broker = scenario.broker
+        broker.disk.slowness = broker.disk.errors = 0.0
+        broker.disk.capacity = broker.disk.die_after = None
+        self.repair()
+
+    def repair(self) -> None:
+        """Start the broker if it is down, and again if a failure of the disk has taken logs out of service."""
+        broker = self._scenario.broker
+        if broker.has_offline_logs:
+            self._noted("the operator sees logs that are offline, and starts the broker again")
+            broker.stop()
+        broker.start()
+
+    def _noted(self, what: str) -> None:
+        self._world.note("faults", what)
+
+    # --- the network
+
+    def _cut(self) -> None:
+        connections = list(self._scenario.network.connections)
+        for connection in connections:
+            if self._random.random() < 0.5:
+                self._world.counts["connections cut"] += 1
+                connection.cut()
+        self._noted("connections are cut")
+
+    def _block(self) -> None:
+        connections = list(self._scenario.network.connections)
+        if connections:
+            chosen = self._random.choice(connections)
+            which = self._random.choice(("to broker", "to client", "both"))
+            seconds = self._random.choice((1.0, 5.0, 30.0))
+            self._noted(f"a connection of {chosen.name} is half open ({which}) for {seconds} s")
+            self._world.counts["connections half open"] += 1
+            chosen.block(seconds, which)
+
+    def _partition(self) -> None:
+        actor = self._actor()
+        seconds = self._random.uniform(0.5, 12)
+        self._noted(f"{actor.name} is cut off for {seconds:.1f} s")
+        self._world.counts["clients cut off"] += 1
+        self._scenario.broker.partition(actor.process, seconds)
+
+    def _bad_network(self) -> None:
+        network, random = self._scenario.network, self._random
+        network.base_latency, network.jitter = random.choice(((0.001, 0.02), (0.02, 0.2), (0.1, 1.0)))
+        network.loss = random.choice((0.0, 0.02, 0.1))
+        self._noted(f"the network is slow: {network.base_latency}+{network.jitter} s, {network.loss:.0%} lost")
+        self._world.counts["times of a bad network"] += 1
+        self._world.after(random.uniform(1, 5), self._good_network)
+
+    def _good_network(self) -> None:
+        network = self._scenario.network
+        network.base_latency, network.jitter, network.loss = 0.0005, 0.001, 0.0
+
+    # --- the broker
+
+    def _crash(self) -> None:
+        broker = self._scenario.broker
+        if broker.node is not None:
+            broker.crash("by the operator")
+            self._world.after(self._random.uniform(0.1, 4), broker.start)
+
+    def _die(self) -> None:
+        broker = self._scenario.broker
+        if broker.node is not None and broker.disk.die_after is None:
+            broker.disk.die_after = self._random.randint(0, 30)
+            self._noted(f"the broker will die after {broker.disk.die_after} changes of the disk")
+
+    def _lose_power(self) -> None:
+        broker = self._scenario.broker
+        if broker.machine_is_up:
+            broker.lose_power()
+            self._world.after(self._random.uniform(0.5, 6), broker.start)
+
+    def _stop(self) -> None:
+        broker = self._scenario.broker
+        if broker.node is not None:
+            broker.stop()
+            self._world.after(self._random.uniform(0.1, 3), broker.start)
+
+    def _fill_disk(self) -> None:
+        disk = self._scenario.broker.disk
+        disk.leave_room(self._random.choice((0, 200, 5000)))
+        self._noted("the disk is full")
+        self._world.counts["times of a full disk"] += 1
+        self._world.after(self._random.uniform(0.2, 5), self._empty_disk)
+
+    def _empty_disk(self) -> None:
+        self._scenario.broker.disk.capacity = None
+        self._noted("the disk has room")
+
+    def _slow_disk(self) -> None:
+        disk = self._scenario.broker.disk
+        disk.slowness = self._random.choice((0.001, 0.02, 0.2))
+        self._noted("the disk is slow")
+        self._world.counts["times of a slow disk"] += 1
+        self._world.after(self._random.uniform(0.5, 5), self._fast_disk)
+
+    def _fast_disk(self) -> None:
+        self._scenario.broker.disk.slowness = 0.0
+
+    def _freeze_broker(self) -> None:
+        broker = self._scenario.broker
+        seconds = self._random.choice((0.2, 2.0, 8.0))
+        broker.process.frozen_until = self._world.now + seconds
+        self._noted(f"the broker is frozen for {seconds} s")
+        self._world.counts["processes frozen"] += 1
+
+    def _jump_clock(self) -> None:
+        random = self._random
+        process = self._scenario.broker.process if random.random() < 0.6 else self._actor().process
+        jump = random.choice((-3600_000, -5000, -100, 100, 5000, 3600_000))
+        process.clock_offset_ms += jump
+        self._noted(f"the clock of {process.name} jumps by {jump} ms")
+        self._world.counts["clock jumps"] += 1
+
+    # --- the clients
+
+    def _actor(self) -> Actor:
+        return self._random.choice(self._scenario.actors)
+
+    def _freeze_client(self) -> None:
+        actor = self._actor()
+        seconds = self._random.choice((0.5, 3.0, 12.0))
+        actor.process.frozen_until = self._world.now + seconds
+        self._noted(f"{actor.name} is frozen for {seconds} s")
+        self._world.counts["processes frozen"] += 1
+        if isinstance(actor, TransactionActor) and not isinstance(actor, GroupMember) and self._random.random() < 0.5:
+            # Whoever watches it takes it for dead, and starts another one; both have the same transactional id.
+            self._world.counts["zombies"] += 1
+            actor.start()
+
+    def _kill_client(self) -> None:
+        actor = self._actor()
+        if not actor.is_alive:
+            return
+        self._noted(f"{actor.name} is killed")
+        actor.kill()
+        self._world.after(self._random.uniform(0.1, 3), actor.start)

@@ -1,0 +1,48 @@
+"""How much must happen in a hundred seeds; a run in which nothing happens proves nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+#: From so many seeds on the numbers are held against the minima.
+ENOUGH_SEEDS = 50
+
+PER_HUNDRED_SEEDS = {
+    "assignments": 300,
+    "clean stops": 15,
+    "clients cut off": 30,
+    "clients killed": 20,
+    "clock jumps": 30,
+    "commits": 2000,
+    "committed offsets looked up": 2000,
+    "connections cut": 150,
+    "connections half open": 20,
+    "crashes in the middle of a change of the disk": 15,
+    "crashes": 30,
+    "files torn by a power loss": 100,
+    "lost packets": 50,
+    "partitions lost": 15,
+    "power losses": 15,
+    "processes frozen": 30,
+    "records acknowledged": 20_000,
+    "records failed": 500,
+    "records read by groups": 15_000,
+    "slow operations of the disk": 1000,
+    "times of a bad network": 15,
+    "times of a full disk": 20,
+    "transaction: ProducerFencedError": 5,
+    "transactions aborted": 400,
+    "transactions committed": 2000,
+    "zombies": 2,
+}
+
+
+def too_little(counts: Counter[str], seeds: int) -> list[str]:
+    """What happened less often than it must in so many seeds."""
+    if seeds < ENOUGH_SEEDS:
+        return []
+    return [
+        f"{what}: {counts[what]}, at least {least * seeds // 100} are wanted"
+        for what, least in PER_HUNDRED_SEEDS.items()
+        if counts[what] < least * seeds // 100
+    ]

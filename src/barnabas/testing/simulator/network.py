@@ -1,0 +1,373 @@
+"""The simulated network: connections that are slow, lossy, cut, half open; and the client's end of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.errors import ProtocolError
+from barnabas.network.network_receive import NetworkReceive
+from barnabas.network.selectable import Buffer, Disconnection
+from barnabas.testing.simulator.world import INFINITY
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.broker import SimulatedBroker
+    from barnabas.testing.simulator.world import Process, SimulatedThread, World
+
+#: Until the client raises it: what a server may send before it has said what it is.
+_FIRST_FRAMES = 512 * 1024
+#: How long a kernel waits before it sends again what got lost, the first time.
+_RETRANSMIT = 0.2
+
+
+class Pipe:
+    """One direction of a connection: bytes arrive in order, and late."""
+
+    __slots__ = ("_deliver", "_last_arrival", "_network", "blocked_until", "in_flight", "is_broken")
+
+    def __init__(self, network: Network, deliver: Callable[[bytes], None]) -> None:
+        self._network = network
+        self._deliver = deliver
+        self._last_arrival = 0.0
+        self.blocked_until = 0.0
+        self.is_broken = False
+        self.in_flight = 0
+
+    def send(self, data: bytes, delay: float = 0.0) -> None:
+        """Put bytes on their way."""
+        network = self._network
+        world = network.world
+        for piece in network.pieces(data):
+            arrival = world.now + delay + network.latency()
+            if self.blocked_until > arrival:
+                arrival = self.blocked_until + network.random.random() * 2 * _RETRANSMIT
+            self._last_arrival = max(arrival, self._last_arrival)
+            self.in_flight += 1
+            world.at(self._last_arrival, self._arrive, piece)
+
+    def end(self, delay: float, ended: Callable[[], None]) -> None:
+        """Tell the other end that this one is closed, after all that was sent."""
+        arrival = max(self._network.world.now + delay + self._network.latency(), self._last_arrival)
+        if max(arrival, self.blocked_until) != INFINITY:
+            self._network.world.at(max(arrival, self.blocked_until), ended)
+
+    def block(self, until: float) -> None:
+        """Let nothing that is sent from now on arrive before a time."""
+        self.blocked_until = max(self.blocked_until, until)
+
+    def _arrive(self, piece: bytes) -> None:
+        self.in_flight -= 1
+        if not self.is_broken:
+            self._network.world.digest_bytes(piece)
+            self._deliver(piece)
+
+
+class SimulatedConnection:
+    """A connection from a client's selector to the broker.
+
+    The ends learn of its end each at its own time; between, bytes of a connection that its client has given up may
+    still reach the broker.
+    """
+
+    def __init__(self, network: Network, selector: SimulatedSelector, node_id: int, address: str) -> None:
+        self.network = network
+        self.selector = selector
+        self.node_id = node_id
+        self.address = address
+        self.to_broker = Pipe(network, self._reaches_broker)
+        self.to_client = Pipe(network, self._reaches_client)
+        self.is_open = False
+        self.client_gone = False
+        self.broker_end: Any = None
+        self.receive = NetworkReceive(_FIRST_FRAMES)
+
+    @property
+    def name(self) -> str:
+        """For the history."""
+        return f"{self.selector.process.name}#{self.selector.number}"
+
+    # --- the client's end
+
+    def open(self) -> None:
+        """Begin to connect."""
+        network = self.network
+        arrival = max(network.world.now + network.latency(), self.to_broker.blocked_until)
+        if arrival != INFINITY:
+            network.world.at(arrival, self._syn)
+
+    def _syn(self) -> None:
+        if self.client_gone:
+            return
+        broker = self.network.broker
+        if broker.accepts:
+            broker.accept(self)
+            self.network.world.after(self.network.latency(), self._established)
+        elif broker.machine_is_up:
+            self.network.world.after(self.network.latency(), self.lost_by_client, "Connection refused")
+        # Else nobody answers, and the client's patience ends some time.
+
+    def _established(self) -> None:
+        if not self.client_gone:
+            self.is_open = True
+            self.selector.happened("connected", self, None)
+
+    def close_by_client(self) -> None:
+        """The client is done with it; what it sent before still arrives."""
+        if self.client_gone:
+            return
+        self.client_gone = True
+        self.network.connections.pop(self, None)
+        self.to_broker.end(0.0, self._broker_loses)
+
+    def lost_by_client(self, reason: str) -> None:
+        """The client learns that the connection is gone."""
+        if not self.client_gone:
+            self.client_gone = True
+            self.network.connections.pop(self, None)
+            self.selector.happened("lost", self, reason)
+
+    def _reaches_client(self, data: bytes) -> None:
+        if not self.client_gone:
+            self.selector.happened("data", self, data)
+
+    # --- the broker's end
+
+    def _reaches_broker(self, data: bytes) -> None:
+        broker = self.network.broker
+        if self.broker_end is not None:
+            if self.client_gone:
+                self.network.world.counts["bytes of closed connections"] += len(data)
+            broker.receive(self, data)
+        elif broker.machine_is_up:
+            self.network.world.after(self.network.latency(), self.lost_by_client, "Connection reset by peer")
+        else:
+            broker.when_up_again(self._reset_late)
+
+    def _reset_late(self) -> None:
+        delay = self.network.random.random() * 5 * _RETRANSMIT
+        self.network.world.after(delay, self.lost_by_client, "Connection reset by peer")
+
+    def _broker_loses(self) -> None:
+        if self.broker_end is not None:
+            self.network.broker.lose(self)
+
+    def close_by_broker(self, delay: float) -> None:
+        """The broker has closed its end; what it wrote before arrives."""
+        self.broker_end = None
+        self.to_client.end(delay, self._client_learns_of_close)
+
+    def _client_learns_of_close(self) -> None:
+        self.lost_by_client("the peer closed the connection")
+
+    def forget_broker(self, *, silently: bool) -> None:
+        """The broker's process is gone; its kernel tells the client, unless the power is gone as well."""
+        self.broker_end = None
+        if silently:
+            self.to_client.is_broken = True
+        else:
+            self.to_client.end(0.0, self._reset_by_kernel)
+
+    def _reset_by_kernel(self) -> None:
+        self.lost_by_client("Connection reset by peer")
+
+    # --- faults
+
+    def cut(self) -> None:
+        """Something in between drops the connection: both ends learn of it, and what is under way may be lost."""
+        random = self.network.random
+        self.to_broker.is_broken = random.random() < 0.5
+        self.to_client.is_broken = random.random() < 0.5
+        self.to_broker.end(random.random() * 0.05, self._broker_loses)
+        self.network.world.after(self.network.latency(), self.lost_by_client, "Connection reset by peer")
+
+    def block(self, seconds: float, which: str) -> None:
+        """Let nothing through for so long, in one direction or both; the ends are not told."""
+        until = self.network.world.now + seconds
+        if which != "to client":
+            self.to_broker.block(until)
+        if which != "to broker":
+            self.to_client.block(until)
+
+
+class Network:
+    """All connections, and how bad the network is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.stream("network")
+        self.broker: SimulatedBroker
+        self.connections: dict[SimulatedConnection, None] = {}
+        self.base_latency = 0.0005
+        self.jitter = 0.001
+        self.loss = 0.0
+        self.splits = False
+        self._selectors = 0
+
+    def latency(self) -> float:
+        """How long the next bytes take, in seconds."""
+        random = self.random.random
+        delay = self.base_latency + random() * self.jitter
+        if self.loss:
+            pause = _RETRANSMIT
+            while random() < self.loss:
+                self.world.counts["lost packets"] += 1
+                delay += pause
+                pause *= 2
+        return delay
+
+    def pieces(self, data: bytes) -> Sequence[bytes]:
+        """The parts in which bytes arrive."""
+        if not self.splits or len(data) < 2 or self.random.random() < 0.7:
+            return (data,)
+        at = self.random.randrange(1, len(data))
+        return data[:at], data[at:]
+
+    def selector(self, **_: Any) -> SimulatedSelector:
+        """The `Selector` of a client of the thread that asks."""
+        thread = self.world.current()
+        assert thread is not None
+        self._selectors += 1
+        made = SimulatedSelector(self, thread.process, self._selectors)
+        thread.process.selectors.append(made)
+        return made
+
+    def kill(self, process: Process) -> None:
+        """End a client's process; its kernel closes the connections."""
+        process.is_dead = True
+        for selector in process.selectors:
+            selector.close_all()
+
+
+class SimulatedSelector:
+    """A client's connections; see `Selectable`."""
+
+    def __init__(self, network: Network, process: Process, number: int) -> None:
+        self.network = network
+        self.process = process
+        self.number = number
+        self.connected: list[int] = []
+        self.disconnected: dict[int, Disconnection] = {}
+        self.completed_sends: list[int] = []
+        self.completed_receives: list[tuple[int, Buffer]] = []
+        self._connections: dict[int, SimulatedConnection] = {}
+        self._sending: dict[int, tuple[bytes, bool]] = {}
+        self._news: list[tuple[str, SimulatedConnection, Any]] = []
+        self._is_woken = False
+        self._polling: SimulatedThread | None = None
+
+    def connect(self, node_id: int, host: str, port: int, attempt: int = 0) -> None:
+        """See `Selectable.connect`."""
+        connection = SimulatedConnection(self.network, self, node_id, f"{host}:{port}")
+        self._connections[node_id] = connection
+        self.network.connections[connection] = None
+        if self.network.broker.is_partitioned(self.process):
+            connection.block(self.network.broker.partition_left(self.process), "both")
+        connection.open()
+
+    def is_channel_ready(self, node_id: int) -> bool:
+        """See `Selectable.is_channel_ready`."""
+        connection = self._connections.get(node_id)
+        return connection is not None and connection.is_open
+
+    def is_send_in_progress(self, node_id: int) -> bool:
+        """See `Selectable.is_send_in_progress`."""
+        return node_id in self._sending
+
+    def set_max_receive_size(self, node_id: int, size: int) -> None:
+        """See `Selectable.set_max_receive_size`."""
+        connection = self._connections.get(node_id)
+        if connection is not None:
+            connection.receive.max_size = size
+
+    def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
+        """See `Selectable.send`."""
+        assert self.is_channel_ready(node_id), "sent where there is no connection"
+        assert node_id not in self._sending, "sent before the last one was gone"
+        self._sending[node_id] = b"".join(buffers), expect_response
+
+    def poll(self, timeout: float, now: float) -> float:
+        """See `Selectable.poll`."""
+        world = self.network.world
+        self.connected = []
+        self.disconnected = {}
+        self.completed_sends = []
+        self.completed_receives = []
+        is_last_word = self._transmit()
+        if timeout <= 0 or self._news or self._is_woken or is_last_word:
+            # Work takes time, too: so that others run, and nobody can turn for ever in no time.
+            world.sleep(0.00001 + world.random.random() * 0.00005)
+        else:
+            deadline = world.now + timeout
+            self._polling = world.current()
+            while not self._news and not self._is_woken and world.now < deadline:
+                world.park(deadline)
+            self._polling = None
+        self._is_woken = False
+        news, self._news = self._news, []
+        for kind, connection, content in news:
+            if self._connections.get(connection.node_id) is connection:
+                self._take(kind, connection, content)
+        return world.now
+
+    def _transmit(self) -> bool:
+        sending, self._sending = self._sending, {}
+        is_last_word = False
+        for node_id, (data, expect_response) in sending.items():
+            connection = self._connections.get(node_id)
+            if connection is not None:
+                connection.to_broker.send(data)
+                self.completed_sends.append(node_id)
+                is_last_word |= not expect_response
+        return is_last_word
+
+    def _take(self, kind: str, connection: SimulatedConnection, content: Any) -> None:
+        node_id = connection.node_id
+        if kind == "connected":
+            self.connected.append(node_id)
+        elif kind == "lost":
+            self._drop(node_id, str(content))
+        else:
+            try:
+                self._read(connection, memoryview(content))
+            except ProtocolError as problem:
+                connection.close_by_client()
+                self._drop(node_id, str(problem))
+
+    def _read(self, connection: SimulatedConnection, data: memoryview) -> None:
+        receive = connection.receive
+        while len(data):
+            buffer = receive.buffer()
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            data = data[count:]
+            for frame in receive.received(count):
+                self.completed_receives.append((connection.node_id, frame))
+
+    def _drop(self, node_id: int, reason: str) -> None:
+        connection = self._connections.pop(node_id)
+        self._sending.pop(node_id, None)
+        self.disconnected[node_id] = Disconnection(reason, connection.address, was_connected=connection.is_open)
+
+    def happened(self, kind: str, connection: SimulatedConnection, content: Any) -> None:
+        """Something came from the network."""
+        self._news.append((kind, connection, content))
+        if self._polling is not None:
+            self.network.world.unpark(self._polling)
+
+    def wakeup(self) -> None:
+        """See `Selectable.wakeup`."""
+        self._is_woken = True
+        if self._polling is not None:
+            self.network.world.unpark(self._polling)
+
+    def close(self, node_id: int) -> None:
+        """See `Selectable.close`."""
+        connection = self._connections.pop(node_id, None)
+        self._sending.pop(node_id, None)
+        if connection is not None:
+            connection.close_by_client()
+
+    def close_all(self) -> None:
+        """See `Selectable.close_all`."""
+        for node_id in list(self._connections):
+            self.close(node_id)

@@ -1,0 +1,225 @@
+"""Puts a `World` in the place of clocks, threads, randomness and sockets, for all code of this process.
+
+Meant for a process that does nothing else (`runner.py` makes one for each seed): nothing is ever put back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from barnabas.testing.simulator.world import INFINITY, SimulatedThread
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.network import Network
+    from barnabas.testing.simulator.world import World
+
+_world: World
+
+
+class SimulatedLock:
+    """`threading.Lock`; who waits for it lets others run."""
+
+    __slots__ = ("_is_locked", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_locked = False
+        self._waiting: list[SimulatedThread] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.Lock`."""
+        if not self._is_locked:
+            self._is_locked = True
+            return True
+        if not blocking:
+            return False
+        world = _world
+        me = world.current()
+        assert me is not None, "an event would wait for a lock"
+        deadline = INFINITY if timeout < 0 else world.now + timeout
+        self._waiting.append(me)
+        while self._is_locked:
+            if world.now >= deadline:
+                self._waiting.remove(me)
+                return False
+            world.park(deadline)
+        self._waiting.remove(me)
+        self._is_locked = True
+        return True
+
+    def release(self) -> None:
+        """See `threading.Lock`."""
+        if not self._is_locked:
+            raise RuntimeError("release unlocked lock")
+        self._is_locked = False
+        if self._waiting:
+            _world.unpark(self._waiting[0])
+
+    def locked(self) -> bool:
+        """See `threading.Lock`."""
+        return self._is_locked
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+
+class SimulatedRLock:
+    """`threading.RLock`."""
+
+    __slots__ = ("_count", "_lock", "_owner")
+
+    def __init__(self) -> None:
+        self._lock = SimulatedLock()
+        self._owner = 0
+        self._count = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """See `threading.RLock`."""
+        me = _get_ident()
+        if self._owner == me and self._count:
+            self._count += 1
+            return True
+        if not self._lock.acquire(blocking, timeout):
+            return False
+        self._owner = me
+        self._count = 1
+        return True
+
+    def release(self) -> None:
+        """See `threading.RLock`."""
+        self._count -= 1
+        if not self._count:
+            self._owner = 0
+            self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    # What `threading.Condition` asks of its lock.
+
+    def _release_save(self) -> int:
+        count, self._count = self._count, 0
+        self._owner = 0
+        self._lock.release()
+        return count
+
+    def _acquire_restore(self, count: int) -> None:
+        self._lock.acquire()
+        self._owner = _get_ident()
+        self._count = count
+
+    def _is_owned(self) -> bool:
+        return bool(self._count) and self._owner == _get_ident()
+
+
+def _get_ident() -> int:
+    thread = _world.current()
+    return thread.ident if thread is not None else 0
+
+
+def _current_thread() -> Any:
+    thread = _world.current()
+    if thread is None:
+        return threading.main_thread()
+    return thread if thread.python_thread is None else thread.python_thread
+
+
+def _start(thread: Any) -> None:
+    me = _world.current()
+    assert me is not None, "an event would start a thread"
+    thread._simulated = _world.spawn(f"{me.process.name}/{thread.name.split(' ')[0]}", me.process, thread.run, thread)
+
+
+def _join(thread: Any, timeout: float | None = None) -> None:
+    _world.join(thread._simulated, timeout)
+
+
+def _is_alive(thread: Any) -> bool:
+    simulated = getattr(thread, "_simulated", None)
+    return simulated is not None and not simulated.done
+
+
+def _monotonic() -> float:
+    return _world.now
+
+
+def _time() -> float:
+    return _wall_clock_ms() / 1000
+
+
+def _wall_clock_ms() -> int:
+    thread = _world.current()
+    return _world.now_ms(thread.process if thread is not None else None)
+
+
+def install(world: World, network: Network) -> None:
+    """Let this process live in the world. Threads that exist already are left alone."""
+    global _world
+    _world = world
+    # Nothing is collected: what is forgotten would come to its end at a time that nobody can foresee.
+    import gc
+
+    gc.disable()
+    _install_time()
+    _install_threads()
+    _install_randomness(world)
+    _install_network(network)
+
+
+def _install_time() -> None:
+    from barnabas.client.producer import append
+
+    replaced: dict[str, Any] = {
+        "monotonic": _monotonic,
+        "perf_counter": _monotonic,
+        "time": _time,
+        "time_ns": lambda: _wall_clock_ms() * 1_000_000,
+        "sleep": lambda seconds: _world.sleep(seconds),
+    }
+    for name, value in replaced.items():
+        setattr(time, name, value)
+    # The one that imports the function itself.
+    vars(append)["time"] = _time
+
+
+def _install_threads() -> None:
+    replaced: dict[str, Any] = {
+        "Lock": SimulatedLock,
+        "RLock": SimulatedRLock,
+        "_allocate_lock": SimulatedLock,
+        "_time": _monotonic,
+        "get_ident": _get_ident,
+        "current_thread": _current_thread,
+    }
+    for name, value in replaced.items():
+        setattr(threading, name, value)
+    methods: dict[str, Any] = {"start": _start, "join": _join, "is_alive": _is_alive}
+    for name, value in methods.items():
+        setattr(threading.Thread, name, value)
+
+
+def _install_randomness(world: World) -> None:
+    def initialize(source: random.Random, seed: Any = None) -> None:
+        source.seed(world.next_seed() if seed is None else seed)
+
+    setattr(random.Random, "__init__", initialize)  # noqa: B010 - an assignment would be refused by the type checker
+    random.seed(world.seed)
+    bytes_source = world.stream("urandom")
+    setattr(os, "urandom", bytes_source.randbytes)  # noqa: B010 - likewise
+
+
+def _install_network(network: Network) -> None:
+    from barnabas.client import client_utils
+    from barnabas.client.consumer.consumer_parts import Environment
+
+    vars(client_utils)["Selector"] = network.selector
+    Environment.random = random.Random(_world.next_seed())

@@ -1,0 +1,148 @@
+"""Runs seeds, each in a process of its own, and says what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from typing import Any, NamedTuple
+
+
+class Result(NamedTuple):
+    """What one seed came to."""
+
+    seed: int
+    violations: list[str]
+    counts: dict[str, int]
+    digest: str
+    history: list[str]
+    virtual_seconds: float
+    cpu_seconds: float
+
+
+def warm_up() -> None:
+    """Import all that the runs need, so that each has only to be forked."""
+    import barnabas.broker.groups.group_coordinator
+    import barnabas.broker.handlers.registry as registry
+    import barnabas.broker.transactions.transaction_coordinator  # noqa: F401
+    from barnabas.broker.handlers.registry import SERVED, handler_for
+    from barnabas.testing.simulator import scenario  # noqa: F401
+
+    del registry
+    for key in SERVED:
+        handler_for(key)
+
+
+def play(seed: int, keep_history: bool) -> Result:
+    """Run a seed in this very process, which is of no use for anything else afterwards."""
+    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.world import START
+
+    began = time.process_time()
+    scenario = Scenario(seed)
+    world = scenario.world
+    try:
+        scenario.run()
+    except BaseException as problem:  # noqa: BLE001 - whatever it is, it is what was found
+        world.violate("".join(traceback.format_exception(problem)).rstrip())
+    lines = (
+        [f"{when - START:10.4f}  {who:24} {what}" for when, who, what in world.history]
+        if keep_history or world.violations
+        else []
+    )
+    return Result(
+        seed,
+        world.violations,
+        dict(world.counts),
+        world.digest(),
+        lines,
+        world.now - START,
+        time.process_time() - began,
+    )
+
+
+def start(seed: int, keep_history: bool) -> tuple[int, int]:
+    """Fork a process that plays a seed; its id, and where its result can be read."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    status = 1
+    try:
+        os.close(reading)
+        result = play(seed, keep_history)
+        with os.fdopen(writing, "w") as stream:
+            json.dump(result, stream)
+        status = 0
+    except BaseException:  # noqa: BLE001 - the parent hears of it by the missing result
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+class Run:
+    """Many seeds, so many at a time; the results in the order of the seeds' ends."""
+
+    def __init__(self, seeds: Any, jobs: int, *, keep_history: bool = False) -> None:
+        self._seeds = iter(seeds)
+        self._jobs = jobs
+        self._keep_history = keep_history
+        self._running: dict[int, tuple[int, int, list[bytes]]] = {}
+        self.counts: Counter[str] = Counter()
+
+    def results(self) -> Any:
+        """Yield each result as it comes; closing the generator ends what still runs."""
+        import selectors
+
+        selector = selectors.DefaultSelector()
+        try:
+            self._fill(selector)
+            while self._running:
+                for key, _ in selector.select():
+                    chunk = os.read(key.fd, 1 << 16)
+                    pid, seed, chunks = self._running[key.fd]
+                    if chunk:
+                        chunks.append(chunk)
+                        continue
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    del self._running[key.fd]
+                    os.waitpid(pid, 0)
+                    result = self._result(seed, b"".join(chunks))
+                    self.counts.update(result.counts)
+                    yield result
+                    self._fill(selector)
+        finally:
+            self._end()
+            selector.close()
+
+    def _fill(self, selector: Any) -> None:
+        import selectors
+
+        while len(self._running) < self._jobs:
+            seed = next(self._seeds, None)
+            if seed is None:
+                return
+            pid, reading = start(seed, self._keep_history)
+            self._running[reading] = pid, seed, []
+            selector.register(reading, selectors.EVENT_READ)
+
+    @staticmethod
+    def _result(seed: int, data: bytes) -> Result:
+        if not data:
+            return Result(seed, ["the process that played the seed died"], {}, "", [], 0.0, 0.0)
+        return Result(*json.loads(data))
+
+    def _end(self) -> None:
+        import signal
+
+        for reading, (pid, _, _) in self._running.items():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(reading)
+        self._running.clear()

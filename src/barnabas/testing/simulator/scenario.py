@@ -1,0 +1,291 @@
+"""One run: what there is and what happens, all drawn from the seed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.client.admin.new_topic import NewTopic
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.errors import KafkaTimeoutError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator import patches
+from barnabas.testing.simulator.actors import (
+    BOOTSTRAP,
+    Actor,
+    GroupMember,
+    ProducerActor,
+    TransactionActor,
+    TransformActor,
+)
+from barnabas.testing.simulator.audit import Audit, read_all
+from barnabas.testing.simulator.broker import SimulatedBroker
+from barnabas.testing.simulator.faults import Faults
+from barnabas.testing.simulator.ledger import Ledger
+from barnabas.testing.simulator.network import Network
+from barnabas.testing.simulator.world import Process, World
+
+#: How long everything may take to be as it should once the faults are over, in seconds.
+PATIENCE = 180.0
+
+
+class Scenario:
+    """The actors of one run, its faults, and the way from the first record to the verdict."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World(seed)
+        self.random = self.world.stream("scenario")
+        self.network = Network(self.world)
+        self.ledger = Ledger(self.world)
+        #: Whether every record reaches the disk before it is acknowledged; then a loss of power loses nothing.
+        self.flushes = self.random.random() < 0.6
+        self.topics = {"a": self.random.randint(1, 3), "b": self.random.randint(1, 2)}
+        self.output = {"out": self.random.randint(1, 2)}
+        self.broker = SimulatedBroker(self.world, self.network, self._broker_settings())
+        self.actors: list[Actor] = []
+        self.groups: dict[str, tuple[list[TopicPartition], bool]] = {}
+        self.faults = Faults(self)
+
+    def _broker_settings(self) -> dict[str, Any]:
+        random = self.random
+        settings: dict[str, Any] = {
+            "group.initial.rebalance.delay.ms": random.choice((0, 0, 500)),
+            "group.consumer.min.session.timeout.ms": 6000,
+            "group.consumer.session.timeout.ms": 6000,
+            "group.consumer.min.heartbeat.interval.ms": 500,
+            "group.consumer.heartbeat.interval.ms": random.choice((500, 2000)),
+            "offsets.topic.num.partitions": 2,
+            "transaction.state.log.num.partitions": 2,
+            "log.roll.ms": random.choice((1000, 5000, 100_000)),
+            "log.segment.bytes": 1 << 20,
+            "log.index.interval.bytes": random.choice((0, 100, 4096)),
+            "log.retention.ms": -1,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+        }
+        if self.flushes:
+            settings["log.flush.interval.messages"] = 1
+        return settings
+
+    # --- who there is
+
+    def _add(self, kind: type[Actor], name: str, **arguments: Any) -> None:
+        self.actors.append(kind(name, self.world, self.network, self.ledger, **arguments))
+
+    def _cast(self) -> None:
+        random = self.random
+        for number in range(random.randint(1, 2)):
+            settings = self._producer_settings()
+            pace = random.choice((0.2, 0.5, 1.0))
+            self._add(ProducerActor, f"producer{number}", topics=self.topics, settings=settings, pace=pace)
+        if self.faults.loses_unflushed:
+            # Of transactions nothing is left to be said when the power takes parts of them.
+            groups = random.randint(1, 2)
+        else:
+            for number in range(random.randint(0, 2)):
+                settings = {**self._producer_settings(), "transaction_timeout_ms": random.choice((3000, 10_000))}
+                self._add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=0.5)
+            groups = random.randint(0, 2)
+            if random.random() < 0.5:
+                self._cast_transformers()
+        for number in range(groups):
+            self._cast_group(f"group{number}")
+
+    def _producer_settings(self) -> dict[str, Any]:
+        random = self.random
+        request_timeout = random.choice((1500, 4000))
+        return {
+            "linger_ms": random.choice((0, 5, 50)),
+            "batch_size": random.choice((200, 16384)),
+            "request_timeout_ms": request_timeout,
+            "delivery_timeout_ms": request_timeout + random.choice((1000, 20_000, 120_000)),
+            "max_block_ms": 20_000,
+            "max_in_flight_requests_per_connection": random.choice((1, 2, 5)),
+            "compression_type": random.choice(("none", "none", "gzip", "snappy", "lz4", "zstd")),
+            "retry_backoff_ms": random.choice((20, 100)),
+            "metadata_max_age_ms": 10_000,
+        }
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        random = self.random
+        if random.random() < 0.4:
+            protocol: dict[str, Any] = {
+                "group_protocol": "consumer",
+                "group_remote_assignor": random.choice(("uniform", "range")),
+            }
+        else:
+            protocol = {
+                "session_timeout_ms": 6000,
+                "heartbeat_interval_ms": random.choice((500, 2000)),
+                "partition_assignment_strategy": random.choice(("range", "cooperative-sticky", "roundrobin")),
+            }
+        return {
+            **protocol,
+            "max_poll_interval_ms": random.choice((8000, 30_000)),
+            "request_timeout_ms": random.choice((2000, 5000)),
+            "fetch_max_wait_ms": random.choice((50, 500)),
+            "max_partition_fetch_bytes": random.choice((1000, 1 << 20)),
+            "max_poll_records": random.choice((3, 500)),
+            "metadata_max_age_ms": 10_000,
+        }
+
+    def _cast_group(self, group: str) -> None:
+        random = self.random
+        isolation = random.choice(("read_committed", "read_uncommitted"))
+        settings = {**self._consumer_settings(), "isolation_level": isolation}
+        auto_commits = random.random() < 0.3
+        if auto_commits:
+            settings["auto_commit_interval_ms"] = random.choice((300, 2000))
+        partitions = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
+        self.groups[group] = partitions, isolation == "read_committed"
+        for number in range(random.randint(1, 3)):
+            self._add(
+                GroupMember,
+                f"{group}-member{number}",
+                group=group,
+                topics=self.topics,
+                settings=settings,
+                auto_commits=auto_commits,
+            )
+
+    def _cast_transformers(self) -> None:
+        settings = {**self._consumer_settings(), "isolation_level": "read_committed"}
+        topics = {"a": self.topics["a"]}
+        self.groups["transform"] = [TopicPartition("a", index) for index in range(self.topics["a"])], True
+        ((output, count),) = self.output.items()
+        for number in range(self.random.randint(1, 2)):
+            self._add(
+                TransformActor,
+                f"transform{number}",
+                group="transform",
+                topics=topics,
+                settings=settings,
+                output=output,
+                output_partitions=count,
+                producing={**self._producer_settings(), "transaction_timeout_ms": 10_000},
+            )
+
+    # --- what happens
+
+    def run(self) -> World:
+        """Play it from beginning to end."""
+        patches.install(self.world, self.network)
+        logging.getLogger("barnabas").addHandler(_HistoryHandler(self.world))
+        self.broker.start()
+        self.world.spawn("controller", Process("controller"), self._control)
+        self.world.run()
+        return self.world
+
+    def _control(self) -> None:
+        world = self.world
+        with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
+            admin.create_topics([NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()])
+        self._cast()
+        for actor in self.actors:
+            actor.start()
+        self.faults.begin()
+        if self.groups:
+            world.spawn("observer", Process("observer"), self._observe)
+        world.sleep(self.faults.duration)
+        self.faults.heal()
+        world.note("controller", "all faults are over")
+        # What failed in a flush under way is found out by the next step of the broker's maintenance.
+        world.sleep(3.0)
+        self.faults.repair()
+        members: list[Actor] = [actor for actor in self.actors if isinstance(actor, GroupMember)]
+        if self._stop([actor for actor in self.actors if actor not in members]):
+            self._judge(members)
+        world.is_over = True
+
+    def _stop(self, actors: list[Actor]) -> bool:
+        for actor in actors:
+            actor.is_stopping = True
+        give_up_at = self.world.now + PATIENCE
+        while not all(actor.is_done for actor in actors):
+            if self.world.now > give_up_at:
+                late = ", ".join(actor.name for actor in actors if not actor.is_done)
+                self.world.violate(f"no progress: {late} did not come to an end")
+                return False
+            self.world.sleep(0.5)
+        return True
+
+    def _judge(self, members: list[Actor]) -> None:
+        strict = not self.faults.loses_unflushed
+        inputs = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
+        audit = self._audit(inputs)
+        if self.world.is_over or not self._await_groups(audit) or not self._stop(members):
+            return
+        outputs = [TopicPartition(name, index) for name, count in self.output.items() for index in range(count)]
+        audit = self._audit(inputs + outputs)
+        audit.check(strict=strict)
+        audit.check_groups(self.groups, strict=strict)
+
+    def _audit(self, partitions: list[TopicPartition]) -> Audit:
+        everything = read_all(self.world, partitions, "read_uncommitted", PATIENCE)
+        committed = read_all(self.world, partitions, "read_committed", PATIENCE)
+        return Audit(self.ledger, self.broker, everything, committed)
+
+    def _await_groups(self, audit: Audit) -> bool:
+        """Wait until every group has committed all that it can see."""
+        world = self.world
+        for group, (partitions, is_committed) in self.groups.items():
+            wanted = audit.last_offsets(partitions, is_committed)
+            give_up_at = world.now + PATIENCE
+            with self._observer(group) as consumer:
+                while True:
+                    found = self._committed(consumer, group, partitions)
+                    behind = {str(tp): (found.get(tp), last) for tp, last in wanted.items() if found.get(tp, 0) <= last}
+                    if not behind:
+                        break
+                    if world.now > give_up_at:
+                        world.violate(f"no progress: group {group} has not committed all (committed, last): {behind}")
+                        return False
+                    world.sleep(0.5)
+        return True
+
+    def _observer(self, group: str) -> Consumer:
+        return Consumer(
+            bootstrap_servers=BOOTSTRAP, client_id=f"observer-{group}", group_id=group, enable_auto_commit=False
+        )
+
+    def _committed(self, consumer: Consumer, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        at_least = {tp: self.ledger.committed.get((group, tp), 0) for tp in partitions}
+        try:
+            found = consumer.committed(partitions, timeout=5.0)
+        except KafkaTimeoutError:
+            return {}
+        offsets = {tp: entry.offset for tp, entry in found.items() if entry is not None}
+        for partition in partitions:
+            self.ledger.commit_observed(group, partition, offsets.get(partition, 0), at_least[partition])
+        return offsets
+
+    def _observe(self) -> None:
+        """Ask now and then what is committed: it never goes back."""
+        consumers = {group: self._observer(group) for group in self.groups}
+        random = self.world.stream("observer")
+        while not self.faults.is_over:
+            for group, consumer in consumers.items():
+                self._committed(consumer, group, self.groups[group][0])
+                self.world.sleep(random.random() * 2)
+        for consumer in consumers.values():
+            consumer.close()
+
+
+class _HistoryHandler(logging.Handler):
+    """Writes what the clients log into the history; an error that nobody expected is a violation."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self._world = world
+        logging.getLogger("barnabas").setLevel(logging.INFO)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        text = record.getMessage()
+        self._world.note(record.name, text)
+        if record.exc_info and record.levelno >= logging.ERROR:
+            self._world.violate(f"{record.name}: {self.formatter_text(record)}")
+
+    def formatter_text(self, record: logging.LogRecord) -> str:
+        """The message with its traceback."""
+        return logging.Formatter().format(record)

@@ -1,0 +1,41 @@
+"""The simulator finds nothing in many seeds, did a lot in them, and does the same again with the same seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SEEDS_EACH = 100
+
+
+def simulate(*arguments: str, hash_seed: str = "random") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run(
+        [sys.executable, "-m", "barnabas.testing.simulator", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", [1, 1 + SEEDS_EACH])
+def test_no_seed_finds_anything_and_much_happens(first: int) -> None:
+    run = simulate("--seed", str(first), "--seeds", str(SEEDS_EACH), "--jobs", "1")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    assert f"{SEEDS_EACH} seeds" in run.stdout
+
+
+@pytest.mark.parametrize("seed", ["3", "9"])
+def test_the_same_seed_gives_the_same_run_in_another_process(seed: str) -> None:
+    runs = [simulate("--seed", seed, "--history", "--verbose", hash_seed=hashes) for hashes in ("1", "2")]
+
+    lines = [[line for line in run.stdout.splitlines() if " s of CPU" not in line] for run in runs]
+    assert lines[0] == lines[1]
+    assert any("digest" in line for line in lines[0])
+    assert runs[0].returncode == 0
