@@ -285,7 +285,7 @@ class GroupMember(Actor):
             if session is None:
                 self.world.violate(f"{self.member} was handed a record of {partition}, which it does not have")
                 return
-            self.ledger.read(session, record.offset, record.value)
+            self.ledger.read(session, record.offset, record.value or b"")
             self.next_offsets[partition] = record.offset + 1
         if not self.auto_commits and random.random() < 0.4:
             self._commit()

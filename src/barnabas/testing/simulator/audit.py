@@ -34,7 +34,7 @@ def read_all(world: World, partitions: list[TopicPartition], isolation: str, pat
         give_up_at = world.now + patience
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
             for record in consumer.poll(0.2):
-                content[TopicPartition(record.topic, record.partition)].append((record.offset, record.value))
+                content[TopicPartition(record.topic, record.partition)].append((record.offset, record.value or b""))
             if world.now > give_up_at:
                 positions = {str(tp): (consumer.position(tp), ends[tp]) for tp in partitions}
                 world.violate(f"no progress: the logs cannot be read to their ends: {positions}")
