@@ -1,9 +1,11 @@
 """Spark: rows/s and CPU per row read to `noop`, barnabas and the built-in connector in turn on the same broker.
 
 `python -m benchmarks.spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES]`
+`--json` parses the values and aggregates by one of their fields instead. `--no-cache` never uses data fetched ahead.
 `--apache` reads from Apache Kafka 4.3.1 instead of barnabas' broker (each a process of its own). One Spark, two cores,
 6 partitions; CPU is that of the JVM and the Python workers. Every figure is the median of the rounds; ratios compare
-the medians. `--streaming` runs availableNow queries instead of batch ones.
+the medians; the Python workers' peak memory is that of the largest. `--streaming` runs availableNow queries instead of
+batch ones.
 """
 
 from __future__ import annotations
@@ -34,13 +36,20 @@ def fill(servers: str, topic: str, records: int, size: int, compression: str) ->
 
     with AdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
-    value = (b"%012d" % 7 * (size // 12 + 1))[:size]
+    values = [_value(number, size) for number in range(20)]
     rows = 100_000
     with Producer(bootstrap_servers=servers, compression_type=compression) as producer:
         for start in range(0, records, rows):
             numbers = range(start, min(start + rows, records))
-            table = pa.table({"key": [b"%08d" % number for number in numbers], "value": [value] * len(numbers)})
+            table = pa.table(
+                {"key": [b"%08d" % number for number in numbers], "value": [values[number % 20] for number in numbers]}
+            )
             producer.send_table(topic, table).result()
+
+
+def _value(number: int, size: int) -> bytes:
+    head = b'{"carrier":"%02d","delay":%d,"note":"' % (number, number * 7)
+    return head + b"x" * (size - len(head) - 2) + b'"}'
 
 
 def session(folder: Path) -> Any:
@@ -68,30 +77,74 @@ def session(folder: Path) -> Any:
     return spark
 
 
-def cpu_seconds(root: int) -> float:
-    """User and system time of a process and all its descendants, ended ones included."""
-    parents, used = {}, {}
+def _stat(process: int | str) -> list[int]:
+    """Parent and the four times of CPU of a process."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return [int(fields[1]), *map(int, fields[11:15])]
+
+
+def _descendants(root: int) -> set[int]:
+    parents = {}
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError):
             if entry.isdigit():
-                fields = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-                parents[int(entry)], used[int(entry)] = int(fields[1]), sum(map(int, fields[11:15]))
+                parents[int(entry)] = _stat(entry)[0]
     wanted = {root}
     for _ in range(4):
         wanted |= {process for process, parent in parents.items() if parent in wanted}
-    return sum(used.get(process, 0) for process in wanted) / TICKS
+    return wanted
 
 
-def batch(spark: Any, format_name: str, options: dict[str, str]) -> None:
+def cpu_seconds(root: int) -> float:
+    """User and system time of a process and all its descendants, ended ones included."""
+    used = 0
+    for process in _descendants(root):
+        with contextlib.suppress(OSError):
+            used += sum(_stat(process)[1:])
+    return used / TICKS
+
+
+def peak_memory(root: int) -> int:
+    """The largest resident size that a Python worker below a process ever had, in bytes."""
+    peaks = [0]
+    for child in _descendants(root) - {root}:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{child}/status").read_text(encoding="utf-8").splitlines():
+                if line.startswith("VmHWM:"):
+                    peaks.append(int(line.split()[1]) << 10)
+    return max(peaks)
+
+
+def as_it_is(frame: Any) -> Any:
+    """Every row."""
+    return frame
+
+
+def parsed_and_aggregated(frame: Any) -> Any:
+    """The values' JSON, by carrier."""
+    from pyspark.sql import functions as f
+
+    event = f.from_json(f.col("value").cast("string"), "carrier string, delay int, note string")
+    return frame.select(event.alias("e")).groupBy("e.carrier").agg(f.avg("e.delay"), f.max("e.note"))
+
+
+def batch(spark: Any, format_name: str, options: dict[str, str], work: Callable[[Any], Any]) -> None:
     """Read a topic once."""
-    spark.read.format(format_name).options(**options).load().write.format("noop").mode("overwrite").save()
+    work(spark.read.format(format_name).options(**options).load()).write.format("noop").mode("overwrite").save()
 
 
-def available_now(spark: Any, format_name: str, options: dict[str, str]) -> None:
+def available_now(spark: Any, format_name: str, options: dict[str, str], work: Callable[[Any], Any]) -> None:
     """Read a topic once by a streaming query."""
     checkpoint = tempfile.mkdtemp(prefix="spark-read-")
-    frame = spark.readStream.format(format_name).options(**options, startingOffsets="earliest").load()
-    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    frame = work(spark.readStream.format(format_name).options(**options, startingOffsets="earliest").load())
+    mode = "append" if work is as_it_is else "complete"
+    query = (
+        frame.writeStream.outputMode(mode)
+        .format("noop")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
     shutil.rmtree(checkpoint, ignore_errors=True)
 
@@ -112,6 +165,8 @@ def main() -> None:
     parser.add_argument("--compression", default="none")
     parser.add_argument("--columns", default="", help="also measure barnabas with this option columns")
     parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--no-cache", action="store_true")
     parser.add_argument("--apache", action="store_true")
     parser.add_argument("--only", default="", help="only formats whose name begins so; no ratios")
     arguments = parser.parse_args()
@@ -122,9 +177,10 @@ def main() -> None:
         spark = session(folder)
         stack.callback(spark.stop)
         options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "rows"}
-        formats = {"kafka": ("kafka", options), "barnabas": ("barnabas", options)}
+        ours = {**options, "fetchedDataCache": str(not arguments.no_cache).lower()}
+        formats = {"kafka": ("kafka", options), "barnabas": ("barnabas", ours)}
         if arguments.columns:
-            formats[f"barnabas columns={arguments.columns}"] = ("barnabas", {**options, "columns": arguments.columns})
+            formats[f"barnabas columns={arguments.columns}"] = ("barnabas", {**ours, "columns": arguments.columns})
         formats = {name: found for name, found in formats.items() if name.startswith(arguments.only)}
         compare(spark, formats, arguments)
 
@@ -132,11 +188,12 @@ def main() -> None:
 def compare(spark: Any, formats: dict[str, tuple[str, dict[str, str]]], arguments: argparse.Namespace) -> None:
     """Warm up, alternate, print."""
     read = available_now if arguments.streaming else batch
+    work = parsed_and_aggregated if arguments.json else as_it_is
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in formats}
     for number in range(arguments.rounds + 1):
         for name, (format_name, options) in formats.items():
-            result = measure(lambda: read(spark, format_name, options), jvm)  # noqa: B023 - called at once
+            result = measure(lambda: read(spark, format_name, options, work), jvm)  # noqa: B023 - called at once
             if number:
                 found[name].append(result)
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
@@ -145,6 +202,7 @@ def compare(spark: Any, formats: dict[str, tuple[str, dict[str, str]]], argument
         rate, each = arguments.records / seconds, used / arguments.records * 1e6
         ratio = "" if base is None else f"  {base[0] / seconds:5.2f} x the rows/s, {used / base[1]:4.2f} x the CPU"
         print(f"{name:40} {rate:12,.0f} rows/s {each:6.2f} us CPU/row{ratio}")
+    print(f"peak memory of a Python worker: {peak_memory(jvm) >> 20} MB")
 
 
 if __name__ == "__main__":

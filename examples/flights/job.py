@@ -27,7 +27,7 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
-def session(folder: Path) -> SparkSession:
+def session(folder: Path, **more: str) -> SparkSession:
     """A local Spark on two cores that leaves its files in `folder`, and what it has to say in spark.log there."""
     settings = {
         "spark.ui.enabled": "false",
@@ -39,6 +39,7 @@ def session(folder: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{SHORT_LIVED} -Dlog4j2.configurationFile={LOG_SETTINGS}",
+        **more,
     }
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("flights")

@@ -31,6 +31,8 @@ def _warn_of_another_python(spark: SparkSession) -> None:
     import sys
     import warnings
 
+    if spark.__class__.__module__.startswith("pyspark.sql.connect"):
+        return  # the workers are the server's
     context = spark.sparkContext
     worker = shutil.which(context.pythonExec)
     if (context.master or "").startswith("local") and worker != sys.executable:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas.errors import KafkaError
-from barnabas.spark.offsets import Offsets, from_json
+from barnabas.spark.offsets import Offsets, from_json, to_json
 
 #: The layouts of the logs that are understood: the version, a line about the batch, then a line for each source.
 VERSIONS = ("v1",)
@@ -46,6 +46,19 @@ def read_checkpoint(folder: Path) -> tuple[int | None, list[SourcePosition]]:
     return last, [
         SourcePosition(number, done.get(number, {}), next_ones.get(number)) for number in sorted({*done, *next_ones})
     ]
+
+
+def starting_offsets(folder: Path, source: int = 0) -> str:
+    """A value for `startingOffsets` that goes on where a stopped query's source has got to.
+
+    The query may have read with the built-in connector. What a micro-batch began and did not finish is read again.
+    Raises CheckpointError.
+    """
+    _batch, sources = read_checkpoint(folder)
+    for each in sources:
+        if each.source == source and each.position:
+            return json.dumps(to_json(each.position))
+    raise CheckpointError(f"{folder} has no finished micro-batch of a topic's source number {source} (from 0)")
 
 
 def _numbers(folder: Path) -> list[int]:

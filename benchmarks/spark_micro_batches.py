@@ -1,0 +1,73 @@
+"""Spark: how long a micro-batch of 1,000 rows takes, barnabas and the built-in connector in turn on the same broker.
+
+`python -m benchmarks.spark_micro_batches [--batches N] [--rounds N] [--no-cache] [--apache]`
+A streaming query with a trigger of 0 s reads 1,000 rows of 100 bytes a micro-batch to `noop`. The first micro-batch
+starts workers and connections; the rest is the steady state: medians of Spark's own triggerExecution, in ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from barnabas import Broker
+from benchmarks.spark_read import fill, session
+from tools.apache_kafka import ApacheKafka
+
+ROWS = 1000
+
+
+def durations(spark: Any, format_name: str, options: dict[str, str]) -> list[int]:
+    """Milliseconds of each micro-batch of one query over the topic."""
+    checkpoint = tempfile.mkdtemp(prefix="spark-micro-")
+    frame = spark.readStream.format(format_name).options(**options, maxOffsetsPerTrigger=str(ROWS)).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"]]
+
+
+def main() -> None:
+    """Take turns and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-cache", action="store_true", help="never use data that was fetched ahead")
+    parser.add_argument("--apache", action="store_true")
+    arguments = parser.parse_args()
+    first: dict[str, int] = {}
+    steady: dict[str, list[int]] = {"kafka": [], "barnabas": []}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        broker = stack.enter_context(ApacheKafka() if arguments.apache else Broker())
+        fill(broker.bootstrap_servers, "rows", arguments.batches * ROWS, 100, "none")
+        spark = session(folder)
+        stack.callback(spark.stop)
+        spark.range(10).write.format("noop").mode("overwrite").save()  # what Spark does once, whoever comes first
+        given = {
+            "kafka.bootstrap.servers": broker.bootstrap_servers,
+            "subscribe": "rows",
+            "startingOffsets": "earliest",
+        }
+        options = {"kafka": given, "barnabas": {**given, "fetchedDataCache": str(not arguments.no_cache).lower()}}
+        for _ in range(arguments.rounds):
+            for name in options:
+                found = durations(spark, name, options[name])
+                first.setdefault(name, found[0])
+                steady[name] += found[len(found) // 4 :]
+    base = statistics.median(steady["kafka"])
+    for name, times in steady.items():
+        middle = statistics.median(times)
+        print(
+            f"{name:10} first {first[name]:6} ms ({first[name] - first['kafka']:+d})   "
+            f"steady {middle:6.0f} ms   {middle / base:4.2f} x the built-in's"
+        )
+
+
+if __name__ == "__main__":
+    main()
