@@ -101,13 +101,17 @@ def answered(peer: Peer, topic: str = "bench") -> None:
     raise SystemExit(f"{peer.name} did not answer within two minutes")
 
 
-def franz_go(command: str, peer: Peer, topic: str, records: int, size: int = 100) -> dict[str, float]:
+def franz_go(
+    command: str, peer: Peer, topic: str, records: int, size: int = 100, *, keyed: bool = False
+) -> dict[str, float]:
     """Run benchmarks/go against a broker; what it measured (see there)."""
     try:
         program = foreign_programs.go_program(foreign_programs.BENCHMARKS / "go")
     except foreign_programs.CannotBuildError as missing:
         raise SystemExit(f"this race needs franz-go: {missing}") from missing
     arguments = ["-b", peer.bootstrap_servers, "-t", topic, "-n", str(records), "-s", str(size)]
+    if keyed:
+        arguments.append("-k")
     done = subprocess.run([str(program), command, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"franz-go failed on {peer.name}: {done.stderr[-500:]}")

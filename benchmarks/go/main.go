@@ -1,6 +1,7 @@
 // Command bench is franz-go at work, for the benchmarks: it prints what it measured as one line of JSON.
 //
-//	bench produce  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   as fast as it can, a callback per record, acks=all
+//	bench produce  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   as fast as it can, a callback per record, acks=all;
+//	                                                           with -k the records have 1,000 different keys
 //	bench latency  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   one record at a time, no linger, acks=all
 //	bench consume  -b HOST:PORT -t TOPIC -n RECORDS            reads every field of so many records
 package main
@@ -24,6 +25,7 @@ import (
 type settings struct {
 	bootstrap, topic string
 	records, size    int
+	keyed            bool
 }
 
 type result struct {
@@ -45,6 +47,7 @@ func main() {
 	flags.StringVar(&s.topic, "t", "bench", "topic")
 	flags.IntVar(&s.records, "n", 1_000_000, "records")
 	flags.IntVar(&s.size, "s", 100, "bytes of a value")
+	flags.BoolVar(&s.keyed, "k", false, "keys of 10 bytes, within the size")
 	_ = flags.Parse(os.Args[2:])
 	run, known := map[string]func(settings) (result, error){"produce": produce, "latency": latency, "consume": consume}[os.Args[1]]
 	if !known {
@@ -84,13 +87,19 @@ func produce(s settings) (result, error) {
 	if err := client.ProduceSync(ctx, kgo.SliceRecord(make([]byte, s.size))).FirstErr(); err != nil {
 		return result{}, err
 	}
-	value := make([]byte, s.size)
+	value, keys := make([]byte, s.size), [][]byte{nil}
+	if s.keyed {
+		value, keys = value[:s.size-10], keys[:0]
+		for number := range 1000 {
+			keys = append(keys, []byte(fmt.Sprintf("key-%06d", number)))
+		}
+	}
 	var failed atomic.Value
 	var waiting sync.WaitGroup
 	waiting.Add(s.records)
 	started, before := time.Now(), cpu()
-	for range s.records {
-		client.Produce(ctx, kgo.SliceRecord(value), func(_ *kgo.Record, err error) {
+	for number := range s.records {
+		client.Produce(ctx, kgo.KeySliceRecord(keys[number%len(keys)], value), func(_ *kgo.Record, err error) {
 			if err != nil {
 				failed.Store(err)
 			}
