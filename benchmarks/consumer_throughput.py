@@ -1,6 +1,8 @@
-"""Consumer: records/s and client CPU per record, barnabas and confluent-kafka in turn against the same broker.
+"""Consumer: records/s and client CPU per record, barnabas and its peers in turn against the same broker.
 
-`python benchmarks/consumer_throughput.py [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+`python benchmarks/consumer_throughput.py [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+The peer is confluent-kafka; with --aio the clients are those for asyncio and the peer is aiokafka, which reads a fifth
+of the records.
 Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
 process that reads a topic of 6 partitions from the beginning; the loop reads key, value, headers, offset and timestamp
 of every record (confluent-kafka: consume(10000)). The Arrow run takes whole batches. Medians of the rounds, and ratios.
@@ -17,6 +19,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
+
+import _aio_clients as aio
 
 PARTITIONS = 6
 
@@ -93,8 +98,22 @@ RUNS: dict[str, Callable[[str, str, int], None]] = {
 IMPORTS = {
     "barnabas": ("barnabas.client.consumer.consumer", "barnabas.records.arrow", "pyarrow"),
     "confluent": ("confluent_kafka",),
+    "aio": ("barnabas.aio.consumer", "barnabas.records.arrow", "pyarrow"),
+    "aio on uvloop": ("barnabas.aio.consumer", "uvloop"),
+    "aiokafka": ("aiokafka",),
 }
 PEER = "confluent, consume(10000)"
+AIO_RUNS: dict[str, Callable[[str, str, int], None]] = {
+    "aio, poll(max 10000)": aio.in_loop(aio.poll),
+    "aio, async for": aio.in_loop(aio.iterate),
+    "aio, poll_arrow()": aio.in_loop(aio.poll_arrow),
+    "aio on uvloop, poll(max 10000)": aio.in_loop(aio.poll, uvloop=True),
+    "aiokafka, async for": aio.in_loop(aio.aiokafka_iterate),
+    "aiokafka, getmany(10000)": aio.in_loop(aio.aiokafka_getmany),
+}
+AIO_PEER = "aiokafka, getmany(10000)"
+# A peer that would take too long reads fewer records.
+SHARES = {name: 0.2 for name in AIO_RUNS if name.startswith("aiokafka")}
 
 
 def measure(name: str, bootstrap: str, topic: str, records: int) -> None:
@@ -103,11 +122,12 @@ def measure(name: str, bootstrap: str, topic: str, records: int) -> None:
         importlib.import_module(module)
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()
-    RUNS[name](bootstrap, topic, records)
+    records = int(records * SHARES.get(name, 1))
+    (RUNS | AIO_RUNS)[name](bootstrap, topic, records)
     seconds = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps([seconds, cpu]))
+    print(json.dumps([seconds / records, cpu / records]))
 
 
 def fill(bootstrap: str, topic: str, records: int, size: int) -> None:
@@ -122,25 +142,25 @@ def fill(bootstrap: str, topic: str, records: int, size: int) -> None:
             producer.send(topic, value, b"key-%06d" % (number % 1000), number // 100 % PARTITIONS)
 
 
-def run(bootstrap: str, records: int, rounds: int, size: int) -> None:
+def run(bootstrap: str, records: int, rounds: int, size: int, runs: dict[str, Any], peer: str) -> None:
     """All clients in turn, `rounds` times; prints medians and ratios."""
     topic = f"benchmark-{time.time_ns()}"
     fill(bootstrap, topic, records, size)
-    results: dict[str, list[tuple[float, float]]] = {name: [] for name in RUNS}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
     for _ in range(rounds):
-        for name in RUNS:
+        for name in runs:
             command = [sys.executable, __file__, "--run", name, "--bootstrap", bootstrap, "--topic", topic]
             done = subprocess.run(
                 [*command, "--records", str(records)], capture_output=True, text=True, check=True, timeout=300
             )
             results[name].append(tuple(json.loads(done.stdout.splitlines()[-1])))
-    rates = {name: records / statistics.median(seconds for seconds, _ in found) for name, found in results.items()}
-    cpus = {name: statistics.median(cpu for _, cpu in found) / records * 1e6 for name, found in results.items()}
+    rates = {name: 1 / statistics.median(seconds for seconds, _ in found) for name, found in results.items()}
+    cpus = {name: statistics.median(cpu for _, cpu in found) * 1e6 for name, found in results.items()}
     print(f"{records:,} records of {size} bytes, {PARTITIONS} partitions, median of {rounds}")
-    for name in RUNS:
+    for name in runs:
         print(
-            f"  {name:28} {rates[name]:12,.0f} records/s {cpus[name]:7.3f} us CPU per record"
-            f"   {rates[name] / rates[PEER]:6.2f} x rate, {cpus[PEER] / cpus[name]:6.2f} x less CPU than confluent"
+            f"  {name:32} {rates[name]:12,.0f} records/s {cpus[name]:7.3f} us CPU per record"
+            f"   {rates[name] / rates[peer]:6.2f} x rate, {cpus[peer] / cpus[name]:6.2f} x less CPU than the last"
         )
 
 
@@ -148,21 +168,23 @@ def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap")
+    parser.add_argument("--aio", action="store_true", help="the clients for asyncio")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--topic", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    clients = (AIO_RUNS, AIO_PEER) if options.aio else (RUNS, PEER)
     if options.run:
         measure(options.run, options.bootstrap, options.topic, options.records)
     elif options.bootstrap:
-        run(options.bootstrap, options.records, options.rounds, options.size)
+        run(options.bootstrap, options.records, options.rounds, options.size, *clients)
     else:
         from barnabas import Broker
 
         with Broker() as broker:
-            run(broker.bootstrap_servers, options.records, options.rounds, options.size)
+            run(broker.bootstrap_servers, options.records, options.rounds, options.size, *clients)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Producer: records/s and client CPU per record, barnabas and confluent-kafka in turn against the same broker.
+"""Producer: records/s and client CPU per record, barnabas and its peers in turn against the same broker.
 
-`python benchmarks/producer_throughput.py [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+`python benchmarks/producer_throughput.py [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+The peer is confluent-kafka; with --aio the clients are those for asyncio and the peer is aiokafka, which sends a tenth
+of the records.
 Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
 process: keyed records over 6 partitions, acks=all, idempotent, a result per record. Medians of the rounds, and ratios.
 """
@@ -15,6 +17,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+
+import _aio_clients as aio
 
 PARTITIONS = 6
 KEYS = [b"key-%06d" % number for number in range(1000)]
@@ -107,9 +111,25 @@ CLIENTS: dict[str, tuple[Callable[[str, str, int, bytes, dict[str, object]], Non
 }
 
 
+AIO_CLIENTS: dict[str, tuple[Callable[[str, str, int, bytes, dict[str, object]], None], dict[str, object]]] = {
+    "aio, futures, defaults": (aio.in_loop(aio.send_futures), {}),
+    "aio, futures, 1 MB batches": (aio.in_loop(aio.send_futures), BIG),
+    "aio, callbacks, 1 MB batches": (aio.in_loop(aio.send_callbacks), BIG),
+    "aio, Arrow tables, 1 MB batches": (aio.in_loop(aio.send_tables), BIG),
+    "aio on uvloop, futures, 1 MB batches": (aio.in_loop(aio.send_futures, uvloop=True), BIG),
+    "aiokafka, futures, 1 MB batches": (
+        aio.in_loop(aio.aiokafka_send), {"max_batch_size": 1_000_000, "linger_ms": 5}
+    ),
+    "aiokafka, futures, its defaults": (aio.in_loop(aio.aiokafka_send), {}),
+}  # fmt: skip
+# A peer that would take too long sends fewer records.
+SHARES = {name: 0.1 for name in AIO_CLIENTS if name.startswith("aiokafka")}
+
+
 def run_one(name: str, bootstrap: str, topic: str, records: int, size: int) -> None:
     """In a process of its own: a first small run for connections and imports, then the one that counts."""
-    client, settings = CLIENTS[name]
+    client, settings = (CLIENTS | AIO_CLIENTS)[name]
+    records = int(records * SHARES.get(name, 1)) // len(KEYS) * len(KEYS)
     value = b"x" * (size - len(KEYS[0]))
     client(bootstrap, topic, len(KEYS), value, settings)
     before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -156,6 +176,7 @@ def main() -> None:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap")
+    parser.add_argument("--aio", action="store_true", help="the clients for asyncio")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", type=int, default=100)
@@ -166,7 +187,11 @@ def main() -> None:
     if arguments.one:
         run_one(arguments.one, arguments.bootstrap, arguments.topic, arguments.records, arguments.size)
         return
-    names = [name for name in CLIENTS if not arguments.only or any(part in name for part in arguments.only)]
+    names = [
+        name
+        for name in (AIO_CLIENTS if arguments.aio else CLIENTS)
+        if not arguments.only or any(part in name for part in arguments.only)
+    ]
     if arguments.bootstrap:
         compare(arguments.bootstrap, arguments.records, arguments.rounds, arguments.size, names)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -79,6 +79,8 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             buffer_pool=LoopBufferPool,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_running: Callable[[], bool] = _never
+        self._do_send = self._send_path.do_send
         self._has_interceptors = bool(self._interceptors)
         self._callbacks = CallbackTasks()
         self._new_batches = 0
@@ -91,6 +93,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         lifetime.check(self)
         if self._loop is None:
             self._loop = loop
+            self._is_running = loop.is_running
             self._driver.start()
 
     # Sending
@@ -117,7 +120,9 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         """
         if topic.__class__ is not str:
             return await self._send_record(topic, on_delivery)
-        if asyncio._get_running_loop() is not self._loop:
+        # Another loop is found out here, another thread with the next batch; asking at once which one is running would
+        # cost a third of all that a record costs.
+        if not self._is_running():
             self._start()
         if on_delivery is not None:
             on_delivery = self._callbacks.wrap(on_delivery)
@@ -125,7 +130,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             if self._has_interceptors:
                 return await self._send_intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             try:
-                return self._send_path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+                return self._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             except _NotYet as waiting:
                 append = waiting.append
             return await self._send_later(append, topic, value, key, partition, timestamp_ms, headers, on_delivery)
@@ -190,6 +195,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         waited: float,
     ) -> FutureRecordMetadata:  # fmt: skip
         """Append where it takes a new batch or a custom partitioner, and wake the Sender if there is a new batch."""
+        self._environment.bind()
         await self._be_fair()
         is_custom = self._partitioner is not None and partition < 0
         chosen, cluster = partition, self._metadata.fetch()
@@ -413,6 +419,10 @@ class _Ending:
             self._is_forced = True
             self._driver.look_again()
             await asyncio.wait([self.task])
+
+
+def _never() -> bool:
+    return False
 
 
 def _fields(record: Any) -> tuple[Any, ...]:
