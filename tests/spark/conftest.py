@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas import AdminClient, Broker, NewTopic
-from tools import spark_kafka_connector
+from tools import apache_kafka, spark_kafka_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,10 +64,26 @@ def _built_in_connector() -> str:
 
 
 @pytest.fixture(scope="session")
-def servers() -> Iterator[str]:
-    """Where a broker listens, one for all tests."""
+def apache() -> Iterator[str]:
+    """Where a real Apache Kafka listens; only the long form asks for it."""
+    if missing := apache_kafka.why_not():
+        pytest.skip(missing)
+    with apache_kafka.ApacheKafka({"log.retention.ms": "-1"}) as kafka:
+        yield kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def ours() -> Iterator[str]:
+    """Where barnabas' broker listens, one for all tests."""
     with Broker(log_retention_ms=-1) as broker:  # some records of the tests are years old
         yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session", params=["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)])
+def servers(request: pytest.FixtureRequest) -> str:
+    """Where the broker under a test listens: barnabas', and in the long form Apache Kafka too."""
+    found: str = request.getfixturevalue("ours" if request.param == "barnabas" else "apache")
+    return found
 
 
 @pytest.fixture

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer
-from tools import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,21 +20,6 @@ if TYPE_CHECKING:
 EPOCH_MS = 1_370_000_000_000
 SHORT, LONG = range(4), range(4, 44)
 slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in LONG]
-
-
-@pytest.fixture(scope="module")
-def apache() -> Iterator[str]:
-    """A real Apache Kafka; only the long form asks for it."""
-    if missing := apache_kafka.why_not():
-        pytest.skip(missing)
-    with apache_kafka.ApacheKafka({"log.retention.ms": "-1"}) as kafka:
-        yield kafka.bootstrap_servers
-
-
-@pytest.fixture(params=["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)])
-def brokers(request: pytest.FixtureRequest, servers: str) -> str:
-    """The broker under both formats."""
-    return servers if request.param == "barnabas" else request.getfixturevalue("apache")
 
 
 @pytest.fixture(autouse=True)
@@ -174,8 +157,8 @@ def outcome_of_stream(spark: SparkSession, format_name: str, options: dict[str, 
 
 
 @pytest.mark.parametrize("seed", [*SHORT, *slow])
-def test_a_batch_query_gives_the_built_in_connectors_rows(spark: SparkSession, brokers: str, seed: int) -> None:
-    topics = RandomTopics(seed, brokers)
+def test_a_batch_query_gives_the_built_in_connectors_rows(spark: SparkSession, servers: str, seed: int) -> None:
+    topics = RandomTopics(seed, servers)
     for _ in range(3):
         options = topics.options(streaming=False)
 
@@ -187,9 +170,9 @@ def test_a_batch_query_gives_the_built_in_connectors_rows(spark: SparkSession, b
 
 @pytest.mark.parametrize("seed", [100, *(pytest.param(100 + seed, marks=pytest.mark.slow) for seed in range(1, 13))])
 def test_a_stream_gives_the_built_in_connectors_rows_in_the_same_micro_batches(
-    spark: SparkSession, brokers: str, tmp_path: Path, seed: int
+    spark: SparkSession, servers: str, tmp_path: Path, seed: int
 ) -> None:
-    options = {"startingOffsets": "earliest", **RandomTopics(seed, brokers).options(streaming=True)}
+    options = {"startingOffsets": "earliest", **RandomTopics(seed, servers).options(streaming=True)}
 
     expected = outcome_of_stream(spark, "kafka", options, tmp_path / "kafka")
     found = outcome_of_stream(spark, "barnabas", options, tmp_path / "barnabas")

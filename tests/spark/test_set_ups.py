@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer
-from tools import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,20 +106,11 @@ def test_spark_submit_ships_barnabas_in_an_archive(servers: str, new_topic: NewT
     assert all("/environment/lib/barnabas/" in place for place in found["executors"])
 
 
-@pytest.fixture(scope="module")
-def apache() -> Iterator[str]:
-    """A real Apache Kafka."""
-    if missing := apache_kafka.why_not():
-        pytest.skip(missing)
-    with apache_kafka.ApacheKafka() as kafka:
-        yield kafka.bootstrap_servers
-
-
 @pytest.mark.parametrize("is_source", [True, False])
 def test_a_stream_goes_from_apache_kafka_to_barnabas_and_back(
-    spark: SparkSession, servers: str, apache: str, checkpoint: str, is_source: bool
+    spark: SparkSession, ours: str, apache: str, checkpoint: str, is_source: bool
 ) -> None:
-    source, target = (apache, servers) if is_source else (servers, apache)
+    source, target = (apache, ours) if is_source else (ours, apache)
     names = [f"mixed-{side}-{is_source}" for side in ("source", "target")]
     for address, name in zip((source, target), names, strict=True):
         with AdminClient(bootstrap_servers=address) as admin:

@@ -252,3 +252,60 @@ def test_times_become_offsets_and_a_time_without_records_is_an_error_or_the_end(
         reader_of(servers, topic, startingTimestamp="3200").initialOffset()
     lenient = {"startingTimestamp": "3200", "startingOffsetsByTimestampStrategy": "latest"}
     assert reader_of(servers, topic, **lenient).initialOffset() == {topic: {"0": 3, "1": 2}}
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_offsets_that_hold_only_markers_and_aborted_records_are_passed_over(
+    servers: str, new_topic: NewTopicName, reader_of: Any, isolation: str
+) -> None:
+    topic = new_topic(1)
+    with Producer(bootstrap_servers=servers, transactional_id=f"t-{topic}") as producer:
+        producer.init_transactions()
+        for value, end in ((b"1", producer.commit_transaction), (b"2", producer.abort_transaction)):
+            producer.begin_transaction()
+            producer.send(topic, value).result()
+            end()
+    reader = reader_of(servers, topic, **{"kafka.isolation.level": isolation})
+    deadline = time.monotonic() + 20
+    while reader._cluster().latest(fresh=True) != {TopicPartition(topic, 0): 4} and time.monotonic() < deadline:
+        time.sleep(0.05)  # markers are written after the answer
+
+    ranges = [({topic: {"0": first}}, {topic: {"0": first + 1}}) for first in range(4)]
+
+    aborted = [b"2"] if isolation == "read_uncommitted" else []
+    assert [rows_of(reader, *span) for span in ranges] == [[b"1"], [], aborted, []]
+
+
+def test_a_pattern_goes_on_with_new_topics_when_others_are_deleted_and_data_loss_is_allowed(
+    servers: str, new_topic: NewTopicName
+) -> None:
+    kept, deleted = new_topic(1), new_topic(1)
+    given = {
+        "kafka.bootstrap.servers": servers, "subscribePattern": f"{kept}|{deleted}|new-{kept}",
+        "startingOffsets": "earliest",
+    }  # fmt: skip
+    readers = [
+        KafkaStreamReader(SourceOptions({**given, "failOnDataLoss": wanted}, streaming=True))
+        for wanted in ("false", "true")
+    ]
+    send(servers, deleted, b"1")
+    for reader in readers:
+        start = reader.latestOffset(reader.initialOffset(), ALL)
+    assert start == {kept: {"0": 0}, deleted: {"0": 1}}
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.delete_topics([deleted])
+        admin.create_topics([NewTopic(f"new-{kept}", num_partitions=1)])
+        deadline = time.monotonic() + 20
+        while deleted in admin.list_topics() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    send(servers, kept, b"2")
+    send(servers, f"new-{kept}", b"3")
+    settle(readers[0])
+
+    end = readers[0].latestOffset(start, ALL)
+    assert rows_of(readers[0], start, end) == [b"2", b"3"]
+    with pytest.raises(DataLossError, match=f"{deleted}-0 no longer exists"):
+        readers[1].latestOffset(start, ALL)
+    for reader in readers:
+        reader.stop()
