@@ -51,7 +51,6 @@ OTHER_NAMES = {
 _TELEMETRY = "clients push no telemetry (KIP-714), so there is nothing to add to it"
 #: Those that there are not, and why.
 NOT_OFFERED = {
-    "metrics": "an admin client keeps no metrics",
     "registerMetricForSubscription": _TELEMETRY,
     "unregisterMetricFromSubscription": _TELEMETRY,
 }

@@ -26,6 +26,7 @@ from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.network.metadata_updater import MetadataUpdater
+from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_try
 from barnabas.network.selectable import Buffer, Disconnection, Selectable
@@ -36,6 +37,7 @@ from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
 log = logging.getLogger("barnabas.network")
 
+_SIZE_PREFIX = 4
 _LARGEST_FRAME = 2**31 - 1
 
 
@@ -84,6 +86,7 @@ class NetworkClient:
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
+        self.metrics = NetworkMetrics()
 
     def ready(self, node: Node, now: float) -> bool:
         """Whether a request can be sent to the node now; when there is no connection to it, one is begun."""
@@ -211,6 +214,7 @@ class NetworkClient:
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._last_used[request.destination] = now
+        self.metrics.sent(request.destination, sum(len(part) for part in parts))
         self._selector.send(request.destination, parts, expect_response=request.expect_response)
 
     def _build(self, request: ClientRequest) -> tuple[Any, int]:
@@ -294,6 +298,7 @@ class NetworkClient:
                 self._give_up_on(node_id, in_flight, error, responses, now)
                 continue
             self._last_used[node_id] = now
+            self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, now - in_flight.sent_at)
             pause = throttle_seconds(request.api_key, in_flight.version, message)
             if pause:
                 self.connection_states.throttle(node_id, now + pause)
@@ -352,6 +357,8 @@ class NetworkClient:
         for node_id in self._selector.connected:
             self._api_versions_to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
             self._last_used[node_id] = now
+            self.metrics.connections_created += 1
+            self.metrics.open_connections = len(self._last_used)
 
     def _ask_api_versions(self, now: float) -> None:
         if not self._api_versions_to_ask:
@@ -423,6 +430,7 @@ class NetworkClient:
             self.connection_states.disconnected(node_id, now)
         else:
             self.connection_states.authentication_failed(node_id, now, authentication_error)
+            self.metrics.failed_authentications += 1
         self._forget(node_id)
         self._cancel_in_flight_requests(
             node_id, responses, now, reason=reason, timed_out=timed_out, authentication_error=authentication_error
@@ -433,6 +441,7 @@ class NetworkClient:
         self._api_versions.pop(node_id, None)
         self._api_versions_to_ask.pop(node_id, None)
         self._last_used.pop(node_id, None)
+        self.metrics.open_connections = len(self._last_used)
 
     def _cancel_in_flight_requests(
         self,
@@ -534,6 +543,7 @@ class NetworkClient:
             return
         self._is_closed = True
         self._selector.close_all()
+        self.metrics.open_connections = 0
         self._metadata_updater.close()
 
     def _ensure_open(self) -> None:

@@ -19,6 +19,7 @@ from barnabas.client.consumer.steps import Steps, run
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
 
 T = TypeVar("T")
@@ -50,6 +51,14 @@ class AdminOperations:
         self._lock = threading.Lock()
         self._is_closed = False
         self._client_instance_id: bytes | None = None
+
+    def metrics(self) -> dict[str, float]:
+        """What was counted since the client was made, under Kafka's names; from any thread."""
+        return network_metrics([self._client.metrics])
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """Kafka's admin-client-node-metrics: requests, bytes and latencies by the number of the broker."""
+        return node_metrics([self._client.metrics])
 
     # Steps.
 

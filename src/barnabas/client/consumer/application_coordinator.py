@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.membership_core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.network.network_metrics import NetworkMetrics
     from barnabas.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -305,6 +306,11 @@ class ApplicationCoordinator:
             **self._membership.metrics(now),
             **self._rebalances.as_dict(now),
         }
+
+    @property
+    def network_metrics(self) -> NetworkMetrics:
+        """What the connections of the membership core count."""
+        return self._membership.network_client.metrics
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What identifies this member."""

@@ -202,9 +202,13 @@ class ConsumerBase(ABC, Generic[K, V]):
         """What was counted since the consumer was made, under Kafka's names: times in milliseconds, sizes in bytes.
 
         Not a number stands for what has not happened yet. Rates are left to who collects: they follow from the totals.
+        May be called from any thread, as Kafka's may.
         """
-        with self._use:
-            return self._polling.metrics()
+        return self._polling.metrics()
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """Kafka's consumer-node-metrics: requests, bytes and latencies by the number of the broker; from any thread."""
+        return self._polling.node_metrics()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(client_id={self.client_id!r}, group_id={self._config.group_id!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.statistic import NAN, Statistic
+from barnabas.network.statistic import NAN, Statistic
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
-from barnabas.client.statistic import Statistic
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, WakeupError
+from barnabas.network.statistic import Statistic
 
 if TYPE_CHECKING:
     from barnabas.network.client_request import ClientRequest, ClientResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
@@ -24,6 +24,7 @@ from barnabas.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
+from barnabas.network.network_metrics import network_metrics, node_metrics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
-    from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
+from barnabas.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -321,18 +323,33 @@ class ConsumerPolling:
     def metrics(self) -> dict[str, float]:
         """See `Consumer.metrics`."""
         now = self._clock()
-        read_committed = self.isolation_level == READ_COMMITTED
-        lags = [
-            self._subscriptions.partition_lag(partition, read_committed=read_committed)
-            for partition in self._subscriptions.assigned_partitions
-        ]
         return {
+            **network_metrics(self._network_metrics()),
             **self._fetcher.metrics.as_dict(),
-            "records-lag-max": max((lag for lag in lags if lag is not None), default=float("nan")),
+            "records-lag-max": max(self._known_lags(), default=float("nan")),
             **self._metrics.as_dict(now),
             **({} if self._coordinator is None else self._coordinator.metrics(now)),
             "assigned-partitions": len(self._subscriptions),
         }
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """See `Consumer.node_metrics`."""
+        return node_metrics(self._network_metrics())
+
+    def _known_lags(self) -> Iterator[int]:
+        read_committed = self.isolation_level == READ_COMMITTED
+        for partition in self._subscriptions.assigned_partitions:
+            try:
+                lag = self._subscriptions.partition_lag(partition, read_committed=read_committed)
+            except IllegalStateError:
+                # Another thread asks, and the partition was given up meanwhile.
+                continue
+            if lag is not None:
+                yield lag
+
+    def _network_metrics(self) -> list[NetworkMetrics]:
+        group = [] if self._coordinator is None else [self._coordinator.network_metrics]
+        return [self._client.client.metrics, *group]
 
     # --- commits
 

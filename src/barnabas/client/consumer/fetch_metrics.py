@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.client.statistic import Statistic
+from barnabas.network.statistic import Statistic
 
 
 class FetchMetrics:

@@ -23,6 +23,7 @@ from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
+from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.builder import RecordBatchBuilder
 
@@ -206,6 +207,7 @@ class ProducerBase(ABC, Generic[K, V]):
         """Kafka's producer metrics by name: times in milliseconds, sizes in bytes, since the producer was made."""
         pool = self._accumulator.free
         return {
+            **network_metrics([self._client.metrics]),
             **self._metrics.snapshot(),
             "buffer-total-bytes": pool.total_memory,
             "buffer-available-bytes": pool.available_memory,
@@ -214,6 +216,10 @@ class ProducerBase(ABC, Generic[K, V]):
             "waiting-threads": pool.queued,
             "requests-in-flight": self._client.in_flight_request_count(),
         }
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """Kafka's producer-node-metrics: requests, bytes and latencies by the number of the broker."""
+        return node_metrics([self._client.metrics])
 
     def refuse(self, reason: str) -> None:
         """Take no records any more, without touching thread or sockets; for a forked child."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from barnabas.client.statistic import Statistic
+from barnabas.network.statistic import Statistic
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer_batch import ProducerBatch

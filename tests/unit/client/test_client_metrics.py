@@ -1,0 +1,121 @@
+"""What clients count about their connections, and how Prometheus gets it."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from barnabas import AdminClient, Broker, Consumer, Producer
+from barnabas.client.prometheus import ClientCollector
+from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+def test_connections_requests_bytes_and_latencies_are_counted(broker: Broker) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("counted", b"x" * 1000).result(10)
+        found, nodes = producer.metrics(), producer.node_metrics()
+
+    assert found["connection-count"] == found["connection-creation-total"] == len(nodes)
+    assert found["connection-close-total"] == found["failed-authentication-total"] == 0
+    assert found["outgoing-byte-total"] > 1000
+    assert found["incoming-byte-total"] > 100
+    leader = nodes[1]
+    assert leader["request-total"] == leader["response-total"] >= 2
+    assert 1000 < leader["request-size-max"] < 1500
+    assert 0 < leader["request-latency-avg"] <= leader["request-latency-max"] < 10_000
+    assert sum(node["outgoing-byte-total"] for node in nodes.values()) == found["outgoing-byte-total"]
+
+
+def test_closed_connections_are_counted_as_such(broker: Broker) -> None:
+    producer = Producer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("counted", b"x").result(10)
+    producer.close()
+    found = producer.metrics()
+    assert found["connection-count"] == 0
+    assert found["connection-close-total"] == found["connection-creation-total"] > 0
+
+
+def test_a_consumers_metrics_may_be_read_while_another_thread_polls(broker: Broker) -> None:
+    with Consumer("counted", bootstrap_servers=broker.bootstrap_servers, group_id="counting") as consumer:
+        polling = threading.Thread(target=consumer.poll, args=(1.0,))
+        polling.start()
+        reads = 0
+        while polling.is_alive():
+            found = consumer.metrics()
+            reads += 1
+        polling.join()
+        assert reads > 1
+        # The application's connections and those of the group's core.
+        assert consumer.metrics()["connection-count"] >= 2
+        assert 0 < found["request-total"] <= sum(node["request-total"] for node in consumer.node_metrics().values())
+
+
+def test_an_admin_client_counts_too(broker: Broker) -> None:
+    with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.metrics()["request-total"] == 0
+        assert math.isnan(admin.metrics()["request-latency-avg"])
+        admin.list_topics()
+        assert admin.metrics()["request-total"] > 0
+
+
+def test_several_network_clients_are_one_clients() -> None:
+    one, other = NetworkMetrics(), NetworkMetrics()
+    one.sent(1, 10)
+    one.answered(1, 5, 0.001)
+    other.sent(1, 30)
+    other.answered(1, 5, 0.003)
+    other.sent(2, 1)
+    both = [one, other]
+    assert node_metrics(both)[1]["request-size-avg"] == 20
+    assert node_metrics(both)[1]["request-latency-avg"] == pytest.approx(2.0)
+    assert math.isnan(node_metrics(both)[2]["request-latency-max"])
+    assert network_metrics(both)["request-total"] == 3
+    assert network_metrics(both)["request-latency-max"] == pytest.approx(3.0)
+
+
+def test_prometheus_reads_clients_under_the_names_they_were_given(broker: Broker) -> None:
+    registry = CollectorRegistry()
+    with (
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        Consumer("counted", bootstrap_servers=broker.bootstrap_servers, group_id="prometheus") as consumer,
+    ):
+        collector = ClientCollector(orders=producer)
+        registry.register(collector)
+        collector.add("orders-reader", consumer)
+        producer.send("counted", b"x").result(10)
+        consumer.poll(0.1)
+
+        text = generate_latest(registry).decode()
+        collector.remove("orders-reader")
+        later = generate_latest(registry).decode()
+
+    assert registry.get_sample_value("kafka_producer_record_send_total", {"client": "orders"}) == 1
+    assert registry.get_sample_value("kafka_producer_connection_count", {"client": "orders"}) == 0, "it is closed"
+    latency = registry.get_sample_value("kafka_producer_node_request_latency_avg", {"client": "orders", "node": "1"})
+    assert latency is not None
+    assert latency > 0
+    assert (
+        '# TYPE kafka_consumer_connection_count gauge\nkafka_consumer_connection_count{client="orders-reader"}' in text
+    )
+    assert "orders-reader" not in later
+    assert "NaN" not in text
+
+
+def test_without_its_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, extra in (("prometheus", "metrics"), ("opentelemetry", "opentelemetry")):
+        for library in ("prometheus_client.core", "opentelemetry"):
+            monkeypatch.setitem(sys.modules, library, None)
+        monkeypatch.delitem(sys.modules, f"barnabas.client.{module}", raising=False)
+        with pytest.raises(ImportError, match=rf"pip install barnabas\[{extra}\]"):
+            __import__(f"barnabas.client.{module}")
