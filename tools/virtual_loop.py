@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import types
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from random import Random
 from typing import Any, TypeVar
@@ -168,9 +169,16 @@ class VirtualPort:
         self._links: dict[int, _Link] = {}
         self._coming: tuple[list[int], dict[int, Disconnection], list[tuple[int, Buffer]]] = ([], {}, [])
         self._sending: dict[int, bytes] = {}
+        self._travelling: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
 
     def later(self, function: Callable[..., object], *arguments: Any) -> None:
-        self.broker.loop.call_later(LATENCY, function, *arguments)
+        # Timers of the same moment have no order of their own, and bytes must not overtake each other.
+        self._travelling.append((function, arguments))
+        self.broker.loop.call_later(LATENCY, self._arrive_next)
+
+    def _arrive_next(self) -> None:
+        function, arguments = self._travelling.popleft()
+        function(*arguments)
 
     def watch(self, on_ready: Callable[[], object]) -> Callable[[], None]:
         self.on_ready = on_ready

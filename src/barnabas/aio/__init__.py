@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
+    from barnabas.aio.admin_client import AdminClient as AdminClient
     from barnabas.aio.consumer import Consumer as Consumer
     from barnabas.aio.environment import Environment as Environment
     from barnabas.aio.producer import Producer as Producer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition as TopicPartition
 
 _HOMES = {
+    "AdminClient": "barnabas.aio.admin_client",
     "Consumer": "barnabas.aio.consumer",
     "Environment": "barnabas.aio.environment",
     "NewTopic": "barnabas.client.admin.new_topic",
@@ -22,7 +24,7 @@ _HOMES = {
     "TopicPartition": "barnabas.protocol.topic_partition",
 }
 
-__all__ = ["Consumer", "Environment", "NewTopic", "Producer", "TopicPartition"]
+__all__ = ["AdminClient", "Consumer", "Environment", "NewTopic", "Producer", "TopicPartition"]
 
 
 def __getattr__(name: str) -> object:

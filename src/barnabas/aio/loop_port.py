@@ -16,7 +16,7 @@ class LoopPort:
     """A `Selectable` whose `poll` returns at once and notes how long it would have waited; the loop waits instead.
 
     Whoever drives the core sets `on_ready`, called when the network has something to do while `watch` is on, and
-    `on_wakeup`, called after `wakeup`; both in the loop.
+    `on_wakeup`, called after `wakeup`; both in the loop. `on_news` is called inside of a `poll` that brought something.
     """
 
     def __init__(self, environment: Environment, selector: Selectable) -> None:
@@ -28,6 +28,7 @@ class LoopPort:
         self._asked = 0.0
         self.on_ready: Callable[[], object] | None = None
         self.on_wakeup: Callable[[], object] | None = None
+        self.on_news: Callable[[], object] | None = None
 
     # The waiting.
 
@@ -38,6 +39,10 @@ class LoopPort:
         selector.poll(0.0, now)
         self._asked = timeout
         if selector.completed_receives or selector.connected or selector.disconnected or selector.completed_sends:
+            self._has_news = True
+            if self.on_news is not None:
+                self.on_news()
+        elif getattr(selector, "has_unread", False):
             self._has_news = True
         return self._environment.clock()
 
@@ -133,5 +138,5 @@ class LoopPort:
     def close_all(self) -> None:
         """See `Selectable.close_all`."""
         self.unwatch()
-        self.on_ready = self.on_wakeup = None
+        self.on_ready = self.on_wakeup = self.on_news = None
         self._selector.close_all()

@@ -26,15 +26,18 @@ class LoopWaiter:
         self._waiters: set[asyncio.Future[None]] = set()
         self._last_wait = -_FOREVER
         port.on_ready = self._ready
-        port.on_wakeup = self._wake_all
+        port.on_wakeup = self.wake_all
+        # What one call receives may be what another one waits for.
+        port.on_news = self.wake_all
 
     def _ready(self) -> None:
         if not self._waiters:
             # Watching on would report the same bytes in every turn of the loop.
             self._port.unwatch()
-        self._wake_all()
+        self.wake_all()
 
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
+        """Let all calls look at the core again."""
         for waiter in self._waiters:
             _wake(waiter)
 

@@ -125,6 +125,11 @@ class Selector:
         fileno: int = self._selector.fileno()
         return fileno
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether `poll` has more to read than the descriptor tells: TLS has taken it from the system already."""
+        return bool(self._unread)
+
     def connect(self, node_id: int, host: str, port: int, attempt: int = 0) -> None:
         """See `Selectable.connect`."""
         if node_id in self._channels:

@@ -75,7 +75,7 @@ def new_admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Admin]]
         monkeypatch.setattr(
             admin_operations,
             "create_network_client",
-            lambda *args, **options: create_network_client(*args, selector=selector, **options),
+            lambda *args, **options: create_network_client(*args, **{**options, "selector": selector}),
         )
         client = AdminClient(bootstrap_servers="boot:9092", **settings)
         made.append(client)

@@ -21,6 +21,7 @@ from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError,
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
+from barnabas.network.selectable import Selectable
 
 T = TypeVar("T")
 
@@ -47,7 +48,9 @@ class AdminOperations:
         self._backoff = ExponentialBackoff(
             config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), random
         )
-        self._client = create_network_client(config, self._client_id, self._metadata, random=random)
+        self._client = create_network_client(
+            config, self._client_id, self._metadata, random=random, selector=self._selector(config)
+        )
         self._lock = threading.Lock()
         self._is_closed = False
         self._client_instance_id: bytes | None = None
@@ -60,6 +63,15 @@ class AdminOperations:
         """Kafka's admin-client-node-metrics: requests, bytes and latencies by the number of the broker."""
         return node_metrics([self._client.metrics])
 
+    # What a client on an event loop does in another way.
+
+    def _clock(self) -> float:
+        return time.monotonic()
+
+    def _selector(self, config: ClientConfig) -> Selectable | None:
+        """The way to the network, None for sockets."""
+        return None
+
     # Steps.
 
     def _ask(self, handler: AdminApiHandler[K, V], keys: Iterable[K], deadline: float) -> Steps[Results[K, V]]:
@@ -69,7 +81,7 @@ class AdminOperations:
         )
         self._ensure_open()
         while not driver.is_done:
-            now = time.monotonic()
+            now = self._clock()
             wait = driver.step(now)
             if not driver.is_done:
                 self._client.poll(wait, now)
@@ -87,7 +99,7 @@ class AdminOperations:
         """All brokers, as soon as the first metadata has come."""
         self._ensure_open()
         while self._metadata.fetch().is_bootstrap_configured:
-            now = time.monotonic()
+            now = self._clock()
             if now >= deadline:
                 raise KafkaTimeoutError("no bootstrap server answered in time")
             self._metadata.request_update(reset_equivalent_backoff=False)
@@ -155,7 +167,7 @@ class AdminOperations:
             timeout = self._config.get_seconds("default.api.timeout.ms")
         if timeout < 0:
             raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
-        return time.monotonic() + timeout
+        return self._clock() + timeout
 
     def close(self) -> None:
         """Ends the connections, after the call that another thread may be in. A second call does nothing."""
