@@ -180,6 +180,14 @@ class AdminClient:
     unregister_broker = _awaited(_Operations.unregister_broker)
     client_instance_id = _awaited(_Operations.client_instance_id)
 
+    def metrics(self) -> dict[str, float]:
+        """What was counted since the client was made, under Kafka's names."""
+        return self._operations.metrics()
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """Kafka's admin-client-node-metrics: requests, bytes and latencies by the number of the broker."""
+        return self._operations.node_metrics()
+
     # The end.
 
     async def close(self) -> None:

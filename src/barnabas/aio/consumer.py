@@ -14,10 +14,12 @@ from barnabas.aio.loop_use import LoopUse
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
+from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.steps import Steps
+from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -25,15 +27,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
-    from barnabas.records.decoder import ConsumerRecord
 
 log = logging.getLogger("barnabas.aio")
 
 T = TypeVar("T")
 
 
-class Consumer(ConsumerBase):
+class Consumer(ConsumerBase[K, V]):
     """Reads records, in asyncio.
 
         async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -50,8 +52,14 @@ class Consumer(ConsumerBase):
     """
 
     def __init__(
-        self, *topics: str | Mapping[str, Any], environment: Environment | None = None, **settings: Any
+        self,
+        *topics: str | Mapping[str, Any],
+        key_deserializer: DeserializerSetting[K] = None,
+        value_deserializer: DeserializerSetting[V] = None,
+        environment: Environment | None = None,
+        **settings: Any,
     ) -> None:
+        settings |= given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
         self._environment = environment or Environment()
         self._loop_use = LoopUse(self._environment)
         super().__init__(topics, self._environment, self._loop_use, settings)
@@ -65,7 +73,7 @@ class Consumer(ConsumerBase):
 
     # --- reading
 
-    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords:
+    async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
 
         Has to be called again within max.poll.interval.ms. See `barnabas.Consumer.poll`. When the call is cancelled
@@ -86,7 +94,7 @@ class Consumer(ConsumerBase):
         """All data that has arrived, still encoded. See `barnabas.Consumer.poll_raw`."""
         return await self._run_alone(self._polling.poll_raw(timeout))
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
 
         A commit in the middle covers the records handed out so far, and what a loop that is left has not handed out
@@ -94,7 +102,7 @@ class Consumer(ConsumerBase):
         """
         return self._records()
 
-    async def _records(self) -> AsyncIterator[ConsumerRecord]:
+    async def _records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         cursor = self._polling.cursor
         while True:
             for record in cursor.left():

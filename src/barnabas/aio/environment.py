@@ -67,6 +67,8 @@ class Environment(consumer_parts.Environment):
         Raises `IllegalStateError` where it is not: outside of coroutines, in another loop, in a forked process.
         """
         running = asyncio._get_running_loop()
+        if running is None and self.is_foreign:
+            raise IllegalStateError(self._why_not())
         if running is None:
             raise IllegalStateError("There is no running event loop here: use the client in a coroutine")
         if running is self.loop:

@@ -20,6 +20,7 @@ from barnabas.client.producer.append import FutureRecordMetadata, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.record_accumulator import RecordAppendResult
+from barnabas.client.serializers import SerializerSetting, given_serializers
 from barnabas.errors import ApiError, IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -61,8 +62,15 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
     owner: int
 
     def __init__(
-        self, config: Mapping[str, Any] | None = None, *, environment: Environment | None = None, **settings: Any
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        key_serializer: SerializerSetting[K] = None,
+        value_serializer: SerializerSetting[V] = None,
+        environment: Environment | None = None,
+        **settings: Any,
     ) -> None:
+        settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
         self._environment = outside = environment or Environment()
         ports: list[LoopPort] = []
 
