@@ -184,10 +184,10 @@ def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group)
 
 
 @pytest.mark.shows(
-    "S2.21", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.refresh_committed_offsets"
+    "S2.21", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 @pytest.mark.shows(
-    "S2.34", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.refresh_committed_offsets"
+    "S2.34", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     send(group, 40)
@@ -204,7 +204,7 @@ def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
 
 
 @pytest.mark.shows(
-    "S2.35", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._auto_commit_async"
+    "S2.35", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_offsets_are_committed_automatically_while_polling(group: Group) -> None:
     send(group, 40)

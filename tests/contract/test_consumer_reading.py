@@ -63,7 +63,7 @@ def make(bootstrap_servers: str) -> Iterator[Callable[..., Consumer]]:
 
 
 @pytest.mark.shows("S3.87", breaks="barnabas.client.consumer.subscription_state:SubscriptionState.assign_from_user")
-@pytest.mark.shows("S3.88", breaks="barnabas.client.consumer.consumer:Consumer.assign")
+@pytest.mark.shows("S3.88", breaks="barnabas.client.consumer.consumer_base:ConsumerBase.assign")
 def test_reads_an_assigned_partition_without_a_group(
     bootstrap_servers: str, topic: str, make: Callable[..., Consumer]
 ) -> None:
@@ -208,7 +208,7 @@ def test_asking_for_a_topic_that_is_missing_ends_in_time(topic: str, make: Calla
 
 
 @pytest.mark.shows("S3.95", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
-@pytest.mark.shows("S3.94", breaks="barnabas.client.consumer.consumer:Consumer.wakeup")
+@pytest.mark.shows("S3.94", breaks="barnabas.client.consumer.consumer_base:ConsumerBase.wakeup")
 def test_wakeup_from_another_thread_ends_a_poll_in_progress_and_else_the_next(
     topic: str, make: Callable[..., Consumer]
 ) -> None:
@@ -303,7 +303,7 @@ def test_a_commit_inside_the_loop_covers_what_was_handed_out(
     assert offsets == list(range(6))
 
 
-@pytest.mark.shows("S3.80", breaks="barnabas.client.consumer.consumer:_as_offsets")
+@pytest.mark.shows("S3.80", breaks="barnabas.client.consumer.consumer_base:as_offsets")
 def test_offsets_are_committed_with_a_note_and_no_note_is_empty(
     topic: str, make: Callable[..., Consumer], new_name: Callable[[str], str]
 ) -> None:

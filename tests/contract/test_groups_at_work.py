@@ -10,6 +10,7 @@ import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.client.consumer.completed_fetch import BadRecordError
+from barnabas.client.consumer.steps import run
 
 PARTITIONS = 4
 
@@ -157,6 +158,31 @@ def test_during_a_rebalance_eager_members_stand_still_and_lag_grows_others_go_on
     work.poll_until(lambda: len(set(work.all_read())) == 40, reader, slow, late)
 
 
+@pytest.mark.shows("S3.93", breaks="barnabas.client.consumer.heartbeat:Heartbeat.should_heartbeat")
+def test_the_partitions_of_a_member_that_died_stand_still_until_its_session_is_over(work: Work) -> None:
+    alive, dead = work.join(), work.join()
+    work.settle(alive, dead)
+    orphaned = sorted(dead.assignment())
+    # No more heartbeats, and no good-bye: as if the process were gone.
+    coordinator = dead._parts.coordinator
+    assert coordinator is not None
+    now = time.monotonic()
+    run(coordinator.stop_heartbeat_thread(now, now))
+    died = time.monotonic()
+
+    lags = []
+    for _ in range(2):
+        work.produce(20)
+        work.poll_until(lambda: time.monotonic() > died + 2 + len(lags), alive)
+        lags.append(lag(work, alive, orphaned))
+    assert lags == [10, 20]
+    assert len(work.read[alive]) == 20
+
+    work.poll_until(lambda: len(set(work.all_read())) == 40, alive)
+    assert time.monotonic() - died > 4, "the session ends 6 s after the last heartbeat"
+    del work.read[dead]
+
+
 def lag(work: Work, consumer: Consumer, partitions: list[TopicPartition]) -> int:
     """The ends of the logs minus what is committed; the group's own connections wait for the rebalance."""
     with AdminClient(bootstrap_servers=work.bootstrap_servers) as admin:
@@ -167,7 +193,7 @@ def lag(work: Work, consumer: Consumer, partitions: list[TopicPartition]) -> int
 
 @pytest.mark.shows("S3.63", breaks=ASSIGNED)
 @pytest.mark.shows(
-    "S3.82", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.refresh_committed_offsets"
+    "S3.82", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 def test_a_rebalance_may_strike_between_a_poll_and_the_commit_of_its_records(work: Work) -> None:
     from barnabas.errors import CommitFailedError, RebalanceInProgressError

@@ -55,7 +55,7 @@ def test_commit_covers_the_last_record_handed_out_plus_one_in_every_partition(cl
     assert (request.generation_id_or_member_epoch, request.member_id) == (1, "member-1")
 
 
-@pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer:_as_offsets")
+@pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer_base:as_offsets")
 @pytest.mark.shows("S1.49", breaks="barnabas.client.consumer.group_requests:offset_commit")
 def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
@@ -135,7 +135,7 @@ def test_a_callback_may_commit_again(cluster: ScriptedCluster) -> None:
     assert commits(cluster) == [{0: 1}, {0: 2}]
 
 
-@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.poll")
+@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.poll")
 def test_automatic_commits_happen_when_poll_runs_at_an_interval(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"x")
     consumer = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=2_000)
@@ -224,7 +224,7 @@ def test_committing_before_joining_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S2.22", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._take_committed_offsets"
+    "S2.22", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._take_committed_offsets"
 )
 def test_committed_offsets_become_positions_and_only_the_others_are_reset(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"x"] * 5)
@@ -311,7 +311,7 @@ def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: 
 
 
 @pytest.mark.shows(
-    "S3.76", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._auto_commit_async"
+    "S3.76", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
@@ -327,3 +327,45 @@ def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: Scr
 
     assert committed == 1
     assert [record.value for record in member(restarted).poll(1)] == [b"b"]
+
+
+def read_and_crash(*, automatic: bool) -> tuple[list[bytes], list[bytes]]:
+    """Poll two records, one by one and some time apart, then end without a word: what this consumer and the next read.
+
+    Without automatic commits nothing is committed, for the records are not processed yet.
+    """
+    cluster = ScriptedCluster()
+    cluster.append("t", 0, b"a", b"b")
+    first = member(cluster, enable_auto_commit=automatic, auto_commit_interval_ms=1000, max_poll_records=1)
+    received = [record.value for record in first.poll(1)]
+    cluster.sleep(2)
+    received += [record.value for record in first.poll(1)]
+    cluster.sleep(0.1)
+    after = ScriptedCluster()
+    after.logs, after.committed = cluster.logs, dict(cluster.committed)
+    return received, [record.value for record in member(after).poll(1)]
+
+
+@pytest.mark.shows(
+    "S2.36", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
+)
+def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else_doubles_a_manual_one_neither() -> None:
+    received, again = read_and_crash(automatic=True)
+    assert received == [b"a", b"b"]
+    # If the first record was only put aside when the second poll came, it is lost with the process.
+    assert b"a" not in again
+    # If both were processed, the second is processed twice: it was not committed yet.
+    assert again == [b"b"]
+
+    # Committed by hand, after processing, records that were put aside come again ...
+    assert read_and_crash(automatic=False) == ([b"a", b"b"], [b"a", b"b"])
+    # ... and processed ones do not.
+    cluster = ScriptedCluster()
+    cluster.append("t", 0, b"a", b"b")
+    careful = member(cluster)
+    while not careful.poll(1):
+        pass
+    careful.commit()
+    after = ScriptedCluster()
+    after.logs, after.committed = cluster.logs, dict(cluster.committed)
+    assert not member(after).poll(1)

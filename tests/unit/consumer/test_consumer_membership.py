@@ -492,7 +492,7 @@ def test_a_second_thread_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S1.40", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator.ensure_heartbeat_thread"
+    "S1.40", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.ensure_heartbeat_thread"
 )
 def test_the_coordinator_starts_the_heartbeat_thread_and_deals_partitions_out(cluster: ScriptedCluster) -> None:
     started: list[str] = []

@@ -16,7 +16,7 @@ STRINGS = "org.apache.kafka.common.serialization.StringDeserializer"
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
-@pytest.mark.shows("S1.35", breaks="barnabas.client.consumer.consumer:Consumer.subscribe")
+@pytest.mark.shows("S1.35", breaks="barnabas.client.consumer.consumer_base:ConsumerBase.subscribe")
 @pytest.mark.shows("S1.37", breaks="barnabas.client.consumer.consumer:Consumer.poll")
 def test_the_loop_over_strings(cluster: ScriptedCluster) -> None:
     cluster.topics = {"consumer": 1}
@@ -44,7 +44,7 @@ def test_the_loop_over_strings(cluster: ScriptedCluster) -> None:
     assert sorted(waits)[7] > 0.09
 
 
-@pytest.mark.shows("S2.5", breaks="barnabas.client.consumer.consumer:Consumer.subscribe")
+@pytest.mark.shows("S2.5", breaks="barnabas.client.consumer.consumer_base:ConsumerBase.subscribe")
 @pytest.mark.shows("S2.6", breaks="barnabas.client.consumer.consumer:Consumer.__exit__")
 def test_the_loop_over_bytes_closes_its_consumer(cluster: ScriptedCluster) -> None:
     cluster.topics = {"topic1": 1}
@@ -69,7 +69,7 @@ def test_the_name_of_a_package_is_no_deserializer() -> None:
         ConsumerConfig({"bootstrap.servers": "127.0.0.1:9092", "key.deserializer": package}, {})
 
 
-@pytest.mark.shows("S3.78", breaks="barnabas.client.consumer.consumer:Consumer.subscribe")
+@pytest.mark.shows("S3.78", breaks="barnabas.client.consumer.consumer_base:ConsumerBase.subscribe")
 @pytest.mark.shows("S3.81", breaks="barnabas.client.consumer.consumer:Consumer.commit")
 def test_the_loop_that_commits_what_it_has_processed(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b", b"c")
