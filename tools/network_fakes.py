@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from barnabas.errors import AuthenticationError
 from barnabas.network.selectable import Buffer, Disconnection
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.framing import FrameReader, decode_request, encode_response
@@ -77,8 +78,9 @@ def metadata_response(
 class FakeSelector:
     """A `Selectable` without sockets: tests say what happens, and `poll` lets virtual time pass.
 
-    A connection succeeds in the poll after `connect` unless its port is in `refusing` or `silent`. Requests that reach
-    a node are decoded to `received`; `respond` answers the oldest one. With `handlers` set they are answered at once.
+    A connection succeeds in the poll after `connect` unless its port is in `refusing`, `silent` or `denying`. Requests
+    that reach a node are decoded to `received`; `respond` answers the oldest one. With `handlers` set they are answered
+    at once.
     """
 
     def __init__(self) -> None:
@@ -88,6 +90,7 @@ class FakeSelector:
         self.completed_receives: list[tuple[int, Buffer]] = []
         self.refusing: set[int] = set()
         self.silent: set[int] = set()
+        self.denying: dict[int, AuthenticationError] = {}
         self.is_sending_stuck = False
         self.handlers: dict[int, Handler] | None = None
         self.connects: list[tuple[int, str, int, int]] = []
@@ -130,6 +133,10 @@ class FakeSelector:
             if port in self.refusing:
                 del self._connecting[node_id]
                 self.disconnected[node_id] = Disconnection("Connection refused", f"host:{port}", was_connected=False)
+            elif port in self.denying:
+                del self._connecting[node_id]
+                self.connected.append(node_id)
+                self.disconnected[node_id] = self._denial(port)
             elif port not in self.silent:
                 del self._connecting[node_id]
                 self._open.add(node_id)
@@ -183,6 +190,15 @@ class FakeSelector:
             return
         self._drop(node_id)
         self._breaking[node_id] = Disconnection(reason, "host:1", was_connected=True)
+
+    def deny(self, node_id: int, port: int) -> None:
+        """Ends a connection because the renewal of its session failed."""
+        self._drop(node_id)
+        self._breaking[node_id] = self._denial(port)
+
+    def _denial(self, port: int) -> Disconnection:
+        error = self.denying[port]
+        return Disconnection(str(error), f"host:{port}", was_connected=True, authentication_error=error)
 
     def _drop(self, node_id: int) -> None:
         self._open.discard(node_id)

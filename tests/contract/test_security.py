@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.server
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -335,3 +336,25 @@ def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(
         admin.list_topics()
 
     assert "does it expect TLS or SASL?" in caplog.text
+
+
+def test_the_code_of_the_security_page_runs(
+    secure: SecureKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "security.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 5
+    (tmp_path / "ca.pem").write_bytes(secure.certificates.authority.read_bytes())
+    (tmp_path / "client.pem").write_bytes(secure.certificates.client.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {
+        "tls_servers": secure.servers["TLS"],
+        "mutual_servers": secure.servers["MUTUAL"],
+        "sasl_servers": secure.servers["SASLTLS"],
+        "bearer_servers": secure.servers["SASL"],
+        "password": PASSWORD,
+        "token": unsecured_jwt({"sub": "me", "exp": time.time() + 600}),
+        "expires_ms": int(time.time() + 600) * 1000,
+    }
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
