@@ -237,7 +237,7 @@ def test_a_group_that_does_not_exist_cannot_be_deleted(admin: AdminClient, new_n
 # Its life
 
 
-@pytest.mark.shows("S3.107", breaks="barnabas.client.admin.admin_client:AdminClient.close")
+@pytest.mark.shows("S3.107", breaks="barnabas.client.admin.admin_operations:AdminOperations.close")
 def test_it_is_closed_at_the_end(bootstrap_servers: str) -> None:
     with AdminClient(bootstrap_servers=bootstrap_servers) as admin:
         admin.list_topics()

@@ -273,7 +273,7 @@ def test_without_a_partition_the_key_decides_and_without_a_key_the_sticky_partit
     assert len({future.result(0).partition for future in unkeyed}) == 1
 
 
-@pytest.mark.shows("S4.11", breaks=f"{PRODUCER}._partition")
+@pytest.mark.shows("S4.11", breaks="barnabas.client.producer.producer_base:ProducerBase._partition")
 def test_a_custom_partitioner_sees_the_record_and_is_told_of_new_batches(broker: StoringBroker) -> None:
     told: list[Any] = []
 
@@ -332,7 +332,7 @@ def test_keys_can_be_ignored_so_that_all_records_fill_the_sticky_partitions_batc
 
 @pytest.mark.shows("S4.19", breaks="barnabas.client.producer.append:SendPath._too_large")
 @pytest.mark.shows("S4.20", breaks="barnabas.client.producer.append:SendPath._too_large")
-@pytest.mark.shows("S4.22", breaks=f"{PRODUCER}._failed")
+@pytest.mark.shows("S4.22", breaks="barnabas.client.producer.producer_base:ProducerBase._failed")
 @pytest.mark.parametrize("limit", ["max_request_size", "buffer_memory"])
 def test_a_record_over_a_limit_fails_through_future_and_callback_before_it_is_appended(
     broker: StoringBroker, limit: str
