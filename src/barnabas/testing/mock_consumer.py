@@ -316,6 +316,10 @@ class MockConsumer(Generic[K, V]):
         """No metrics."""
         return {}
 
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """No metrics, for there are no brokers."""
+        return {}
+
     def close(self, timeout: float = 30.0, group_membership_operation: str = "default") -> None:
         """Hand out nothing any more; a second call does nothing."""
         self.closed = True

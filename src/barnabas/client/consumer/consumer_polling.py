@@ -25,6 +25,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.network.network_metrics import network_metrics, node_metrics
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
-    from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
-from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.network.network_metrics import NetworkMetrics
 
 log = logging.getLogger(__name__)
 
