@@ -50,12 +50,14 @@ class Environment(consumer_parts.Environment):
 
         Returns what undoes it.
         """
-        loop, fileno = self.bind(), selector.fileno()  # type: ignore[attr-defined]  # Selector's; others override this
+        loop = self.bind()
         try:
+            fileno: int = selector.fileno()  # type: ignore[attr-defined]  # Selector's; others override this method
             loop.add_reader(fileno, on_ready)
-        except NotImplementedError:
+        except (AttributeError, NotImplementedError):
             raise IllegalStateError(
-                f"barnabas.aio needs an event loop that can watch file descriptors, which {type(loop).__name__} cannot"
+                "barnabas.aio needs epoll or kqueue, and an event loop that can watch them, which "
+                f"{type(loop).__name__} on this platform cannot; use the clients for threads"
             ) from None
         return lambda: _forget(loop, fileno)
 
