@@ -340,9 +340,10 @@ class LogSegment:
         self.reset_indexes()
         position = 0
         for header, _ in self.records.batches(0, check=False):
-            self._index(
-                header.base_offset + header.last_offset_delta, header.max_timestamp, position, header.size_in_bytes
-            )
+            last_offset = header.base_offset + header.last_offset_delta
+            if not self._offset_index.can_append(last_offset):
+                raise CorruptSegmentError(self.records, position, f"offset {last_offset} is too far from its base")
+            self._index(last_offset, header.max_timestamp, position, header.size_in_bytes)
             position += header.size_in_bytes
         self.complete_indexes()
 
