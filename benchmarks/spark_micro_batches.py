@@ -20,16 +20,18 @@ from benchmarks.spark_read import fill, session
 from tools.apache_kafka import ApacheKafka
 
 ROWS = 1000
+TOTAL = "triggerExecution"
+PHASES = ("addBatch", "queryPlanning", "getBatch", "latestOffset", "walCommit", "commitOffsets")
 
 
-def durations(spark: Any, format_name: str, options: dict[str, str]) -> list[int]:
-    """Milliseconds of each micro-batch of one query over the topic."""
+def durations(spark: Any, format_name: str, options: dict[str, str]) -> list[dict[str, int]]:
+    """Milliseconds of the phases of each micro-batch of one query over the topic."""
     checkpoint = tempfile.mkdtemp(prefix="spark-micro-")
     frame = spark.readStream.format(format_name).options(**options, maxOffsetsPerTrigger=str(ROWS)).load()
     query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     shutil.rmtree(checkpoint, ignore_errors=True)
-    return [each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"]]
+    return [each["durationMs"] for each in query.recentProgress if each["numInputRows"]]
 
 
 def main() -> None:
@@ -41,7 +43,7 @@ def main() -> None:
     parser.add_argument("--apache", action="store_true")
     arguments = parser.parse_args()
     first: dict[str, int] = {}
-    steady: dict[str, list[int]] = {"kafka": [], "barnabas": []}
+    steady: dict[str, list[dict[str, int]]] = {"kafka": [], "barnabas": []}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = stack.enter_context(ApacheKafka() if arguments.apache else Broker())
@@ -58,15 +60,20 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for name in options:
                 found = durations(spark, name, options[name])
-                first.setdefault(name, found[0])
+                first.setdefault(name, found[0][TOTAL])
                 steady[name] += found[len(found) // 4 :]
-    base = statistics.median(steady["kafka"])
+    base = middle(steady["kafka"], TOTAL)
     for name, times in steady.items():
-        middle = statistics.median(times)
         print(
             f"{name:10} first {first[name]:6} ms ({first[name] - first['kafka']:+d})   "
-            f"steady {middle:6.0f} ms   {middle / base:4.2f} x the built-in's"
+            f"steady {middle(times, TOTAL):6.0f} ms   {middle(times, TOTAL) / base:4.2f} x the built-in's"
         )
+        print("           of it " + ", ".join(f"{phase} {middle(times, phase):.0f}" for phase in PHASES))
+
+
+def middle(times: list[dict[str, int]], phase: str) -> float:
+    """The median of a phase's milliseconds."""
+    return statistics.median(each.get(phase, 0) for each in times)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,3 +56,18 @@ def test_a_tasks_memory_is_bounded_by_a_fetch_not_by_its_range(servers: str, top
     batches = read(servers, topic, 0, COUNT, **{"kafka.max.partition.fetch.bytes": "20000"})
 
     assert max(batch.num_rows for batch in batches) < COUNT / 2
+
+
+def test_a_new_worker_reads_without_loading_pandas(servers: str, topic: str) -> None:
+    program = (
+        "import sys; from barnabas.spark import fetch_loop; from barnabas.spark.options import SourceOptions; "
+        "from barnabas.spark.ranges import OffsetRange; from barnabas.protocol.topic_partition import TopicPartition; "
+        "options = SourceOptions({'kafka.bootstrap.servers': sys.argv[1], 'subscribe': sys.argv[2]}, streaming=False); "
+        "wanted = OffsetRange(TopicPartition(sys.argv[2], 0), 0, 9); "
+        "rows = [batch.num_rows for batch in fetch_loop.read_range(options, wanted)]; "
+        "sys.stdout.write(f\"{sum(rows)} {'pandas' in sys.modules}\")"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program, servers, topic], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "9 False"

@@ -54,7 +54,6 @@ def read_range(
     range's first offsets are gone and failOnDataLoss is true, KafkaTimeoutError when nothing arrives for
     kafkaConsumer.pollTimeoutMs.
     """
-    _spare_garbage_collection()
     settings = frozenset(options.client.items())
     consumer = _consumers.acquire(settings, lambda: _new_consumer(options))
     is_in_order = False
@@ -69,6 +68,7 @@ def read_range(
             _consumers.release(settings, consumer)
         else:
             consumer.close()
+        _spare_garbage_collection()
 
 
 def _read(
