@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     COOPERATIVE,
+    NO_RACKS,
     Assignment,
     ConsumerPartitionAssignor,
+    PartitionRacks,
     Subscription,
 )
 from barnabas.client.consumer.assignors.cooperative_sticky_assignor import moving_partitions
 from barnabas.client.consumer.consumer_protocol import deserialize_subscription, serialize_assignment
 from barnabas.errors import IllegalStateError
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.membership_messages import LeaderElected
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -51,13 +55,24 @@ class GroupLeader:
             return {}
         cluster = self._metadata.fetch()
         counts = {topic: len(cluster.topics[topic].partitions) for topic in self._topics if topic in cluster.topics}
-        assignments = assignor.assign(counts, self._subscriptions)
+        assignments = assignor.assign_with_racks(counts, self._subscriptions, self._racks(cluster, counts))
         if protocol == COOPERATIVE:
             self._check_cooperative(assignor, assignments)
         missing = self._topics - {entry.topic for found in assignments.values() for entry in found.partitions}
         if missing:
             log.warning("No partition of these topics is assigned to any member: %s", ", ".join(sorted(missing)))
         return {member: serialize_assignment(assignment) for member, assignment in assignments.items()}
+
+    def _racks(self, cluster: Cluster, topics: Iterable[str]) -> PartitionRacks:
+        """Where the replicas are, if any member cares."""
+        if not any(subscription.rack_id for subscription in self._subscriptions.values()):
+            return NO_RACKS
+        rack_of = {node.id: node.rack for node in cluster.nodes}
+        return {
+            TopicPartition(topic, info.partition): frozenset(filter(None, map(rack_of.get, info.replicas)))
+            for topic in topics
+            for info in cluster.topics[topic].partitions
+        }
 
     def _check_cooperative(self, assignor: ConsumerPartitionAssignor, assignments: Mapping[str, Assignment]) -> None:
         dealt = {member: assignment.partitions for member, assignment in assignments.items()}

@@ -10,6 +10,10 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata
 
+#: Partition to the racks (`broker.rack`) that have a replica of it; a reader there need not leave its rack.
+PartitionRacks = Mapping[TopicPartition, frozenset[str]]
+NO_RACKS: Final[PartitionRacks] = {}
+
 EAGER: Final = "eager"
 COOPERATIVE: Final = "cooperative"
 
@@ -56,6 +60,18 @@ class ConsumerPartitionAssignor:
         """
         raise NotImplementedError(f"{type(self).__name__} must override assign()")
 
+    def assign_with_racks(
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        racks: PartitionRacks,
+    ) -> dict[str, Assignment]:
+        """As `assign`, which it calls, for an assignor to which it matters where the replicas of a partition are.
+
+        What is called in the end; `racks` names, for each partition, the racks that have a replica of it (KIP-881).
+        """
+        return self.assign(partitions_per_topic, subscriptions)
+
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
         """Take note of what this member got."""
 
@@ -96,3 +112,17 @@ def members_by_topic(subscriptions: Mapping[str, Subscription]) -> dict[str, lis
         for topic in set(subscriptions[member].topics):
             found.setdefault(topic, []).append(member)
     return found
+
+
+def rack_of(subscription: Subscription) -> str | None:
+    """A member's rack (`client.rack`)."""
+    return subscription.rack_id or None
+
+
+def is_rack_aware(consumer_racks: Iterable[str | None], racks_of_partitions: Iterable[frozenset[str]]) -> bool:
+    """Whether racks can make a difference: some member has one where replicas are, and they are not everywhere."""
+    of_partitions = list(racks_of_partitions)
+    everywhere = frozenset().union(*of_partitions)
+    if everywhere.isdisjoint(rack for rack in consumer_racks if rack):
+        return False
+    return any(racks != everywhere for racks in of_partitions)

@@ -6,8 +6,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
+    NO_RACKS,
     Assignment,
     PartitionCountAssignor,
+    PartitionRacks,
     Subscription,
 )
 from barnabas.client.consumer.assignors.sticky_balance import Claim, balance
@@ -37,12 +39,25 @@ class StickyAssignor(PartitionCountAssignor):
         self._owned = tuple(assignment.partitions)
         self._generation = metadata.generation_id
 
+    def assign_with_racks(
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        racks: PartitionRacks,
+    ) -> dict[str, Assignment]:
+        """Deal out, each to its rack where that is possible (KIP-881)."""
+        dealt = self.assign_partitions(partitions_per_topic, subscriptions, racks)
+        return {member: Assignment(partitions) for member, partitions in dealt.items()}
+
     def assign_partitions(
-        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        racks: PartitionRacks = NO_RACKS,
     ) -> dict[str, list[TopicPartition]]:
         """Balance with what the members say they had."""
         claims = {member: _claim(subscription) for member, subscription in subscriptions.items()}
-        return balance(partitions_per_topic, subscriptions, claims)
+        return balance(partitions_per_topic, subscriptions, claims, racks)
 
 
 def _claim(subscription: Subscription) -> Claim:

@@ -10,8 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
+    NO_RACKS,
+    PartitionRacks,
     Subscription,
+    is_rack_aware,
     members_by_topic,
+    rack_of,
     sorted_members,
 )
 from barnabas.protocol.topic_partition import TopicPartition
@@ -25,13 +29,23 @@ class Claim(NamedTuple):
 
 
 def balance(
-    partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription], claims: Mapping[str, Claim]
+    partitions_per_topic: Mapping[str, int],
+    subscriptions: Mapping[str, Subscription],
+    claims: Mapping[str, Claim],
+    racks: PartitionRacks = NO_RACKS,
 ) -> dict[str, list[TopicPartition]]:
-    """The partitions of each member, given what each claims to have owned."""
+    """The partitions of each member, given what each claims to have owned.
+
+    A partition without a replica in its owner's rack leaves it for a member that has one there (KIP-881); what is free
+    goes to such members first.
+    """
     consumers = {
         topic: members for topic, members in members_by_topic(subscriptions).items() if topic in partitions_per_topic
     }
     kept = _settle_claims(partitions_per_topic, subscriptions, claims)
+    local = _Locality(subscriptions, consumers, racks)
+    if local.matters:
+        local.release(kept)
     taken = {partition for partitions in kept.values() for partition in partitions}
     free = [
         partition
@@ -40,10 +54,37 @@ def balance(
         if partition not in taken
     ]
     if len({frozenset(subscription.topics) for subscription in subscriptions.values()}) <= 1:
-        _balance_alike(kept, free, sorted_members(subscriptions))
+        _balance_alike(kept, free, sorted_members(subscriptions), local)
     else:
-        _balance_mixed(kept, free, consumers)
+        _balance_mixed(kept, free, consumers, local)
     return kept
+
+
+class _Locality:
+    """Which members have a replica of which partitions in their racks."""
+
+    def __init__(
+        self, subscriptions: Mapping[str, Subscription], consumers: Mapping[str, list[str]], racks: PartitionRacks
+    ) -> None:
+        self._rack_of = {member: rack_of(subscription) for member, subscription in subscriptions.items()}
+        self._consumers = consumers
+        self._racks = racks
+        self.matters = bool(racks) and is_rack_aware(self._rack_of.values(), racks.values())
+
+    def matches(self, member: str, partition: TopicPartition) -> bool:
+        """Whether the partition has a replica in the member's rack, or the member has no rack."""
+        rack = self._rack_of[member]
+        return rack is None or rack in self._racks.get(partition, ())
+
+    def release(self, kept: dict[str, list[TopicPartition]]) -> None:
+        """Take from each member what it has no replica of in its rack, where another member of the topic has one."""
+        for member, partitions in kept.items():
+            kept[member] = [
+                partition
+                for partition in partitions
+                if self.matches(member, partition)
+                or not any(self.matches(other, partition) for other in self._consumers[partition.topic])
+            ]
 
 
 def _settle_claims(
@@ -69,7 +110,9 @@ def _settle_claims(
     return kept
 
 
-def _balance_alike(kept: dict[str, list[TopicPartition]], free: list[TopicPartition], members: list[str]) -> None:
+def _balance_alike(
+    kept: dict[str, list[TopicPartition]], free: list[TopicPartition], members: list[str], local: _Locality
+) -> None:
     """All subscribe to the same topics: quotas decide, in linear time."""
     total = len(free) + sum(len(partitions) for partitions in kept.values())
     each, extra = divmod(total, len(members)) if members else (0, 0)
@@ -80,6 +123,8 @@ def _balance_alike(kept: dict[str, list[TopicPartition]], free: list[TopicPartit
     for member in members:
         free.extend(kept[member][quota[member] :])
         del kept[member][quota[member] :]
+    if local.matters:
+        _feed_locally(kept, free, quota, local)
     supply = iter(sorted(free))
     hungry = [member for member in members if len(kept[member]) < quota[member]]
     while hungry:
@@ -88,18 +133,43 @@ def _balance_alike(kept: dict[str, list[TopicPartition]], free: list[TopicPartit
         hungry = [member for member in hungry if len(kept[member]) < quota[member]]
 
 
+def _feed_locally(
+    kept: dict[str, list[TopicPartition]], free: list[TopicPartition], quota: Mapping[str, int], local: _Locality
+) -> None:
+    """Give free partitions to hungry members that have a replica in their racks; `free` keeps the others.
+
+    Those that few could take come first.
+    """
+
+    def takers(partition: TopicPartition) -> list[str]:
+        return [member for member in quota if len(kept[member]) < quota[member] and local.matches(member, partition)]
+
+    given: set[TopicPartition] = set()
+    for partition in sorted(free, key=lambda partition: (len(takers(partition)), partition)):
+        able = takers(partition)
+        if able:
+            kept[max(able, key=lambda member: quota[member] - len(kept[member]))].append(partition)
+            given.add(partition)
+    free[:] = [partition for partition in free if partition not in given]
+
+
 def _balance_mixed(
-    kept: dict[str, list[TopicPartition]], free: Iterable[TopicPartition], consumers: Mapping[str, list[str]]
+    kept: dict[str, list[TopicPartition]],
+    free: Iterable[TopicPartition],
+    consumers: Mapping[str, list[str]],
+    local: _Locality,
 ) -> None:
     """Subscriptions differ: fill up by need, then move partitions until no move helps any more."""
     load = {member: len(partitions) for member, partitions in kept.items()}
 
-    def least(topic: str) -> str:
-        return min(consumers[topic], key=load.__getitem__)
+    def least(partition: TopicPartition) -> str:
+        if not local.matters:
+            return min(consumers[partition.topic], key=load.__getitem__)
+        return min(consumers[partition.topic], key=lambda member: (load[member], not local.matches(member, partition)))
 
     # Topics that few can read come first: the others can still even things out.
     for partition in sorted(free, key=lambda partition: (len(consumers[partition.topic]), partition)):
-        member = least(partition.topic)
+        member = least(partition)
         kept[member].append(partition)
         load[member] += 1
     # Each move lowers the sum of the squares of the loads, so this ends.
@@ -108,7 +178,7 @@ def _balance_mixed(
         moved = False
         for member in sorted(kept, key=lambda name: -load[name]):
             for partition in list(reversed(kept[member])):
-                taker = least(partition.topic)
+                taker = least(partition)
                 if load[taker] + 1 < load[member]:
                     kept[member].remove(partition)
                     kept[taker].append(partition)
