@@ -328,3 +328,23 @@ def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
     manager.start()
     assert [log.log_end_offset for log in manager] == [3] * 12
     manager.close()
+
+
+def test_a_damaged_segment_does_not_keep_the_other_logs_from_retention(disk: MemoryFileSystem) -> None:
+    manager = started(disk, segment_bytes=200, retention_ms=1000, file_delete_delay_ms=0)
+    for topic in ("a", "b"):
+        log = manager.create_log(TopicPartition(topic, 0))
+        for _ in range(6):
+            log.append(batch(size=60), now_ms=NOW)
+    manager.close()
+    first = "/data/a-0/00000000000000000000"
+    disk.replace(f"{first}.log", disk.read(f"{first}.log")[:-9], sync=True)
+    disk.remove(f"{first}.timeindex")
+    manager = started(disk, segment_bytes=200, retention_ms=1000, file_delete_delay_ms=0)
+    run(manager, NOW + 1)
+
+    run(manager, NOW + 400_000)
+
+    healthy = manager.get_log(TopicPartition("b", 0))
+    assert healthy is not None
+    assert healthy.log_start_offset > 0

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.log_config import LONG_MAX
-from barnabas.errors import KafkaStorageError
+from barnabas.errors import CorruptRecordError, KafkaStorageError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem
@@ -141,6 +141,10 @@ class BackgroundWork:
                     self.delete_later(path, now_ms + log.config.file_delete_delay_ms)
             except KafkaStorageError:
                 continue
+            except CorruptRecordError as error:
+                from logging import getLogger
+
+                getLogger(__name__).error("%s: retention stops at a damaged segment: %s", log.directory, error)
             yield WORKED
 
     def _delete(self, path: str) -> Task:
