@@ -72,6 +72,8 @@ class VirtualBroker(CoreBroker):
         self.clients = 0
         #: While True no byte gets through, in either direction.
         self.is_silent = False
+        #: While True connections are refused.
+        self.is_gone = False
 
     def catch_up(self) -> None:
         """Bring the broker to the loop's time, and have it woken at its next deadline."""
@@ -105,6 +107,13 @@ class VirtualBroker(CoreBroker):
         self.catch_up()
         self.connect().request(produce(topic, batch(*values), partition), 9)
         self.catch_up()
+
+    async def go_away(self, seconds: float) -> None:
+        """Be gone for a while."""
+        self.is_gone = True
+        self.drop_connections()
+        await asyncio.sleep(seconds)
+        self.is_gone = False
 
     def drop_connections(self) -> None:
         """End all connections from the broker's side."""
@@ -166,6 +175,7 @@ class VirtualPort:
         self.completed_receives: list[tuple[int, Buffer]] = []
         self.on_ready: Callable[[], object] | None = None
         self.is_closed = False
+        self.polls = 0
         self._links: dict[int, _Link] = {}
         self._coming: tuple[list[int], dict[int, Disconnection], list[tuple[int, Buffer]]] = ([], {}, [])
         self._sending: dict[int, bytes] = {}
@@ -197,7 +207,10 @@ class VirtualPort:
         self.later(self._establish, node_id)
 
     def _establish(self, node_id: int) -> None:
-        if not self.is_closed:
+        if self.broker.is_gone:
+            self._coming[1][node_id] = Disconnection("Connection refused", "broker:9092", was_connected=False)
+            self._ready()
+        elif not self.is_closed:
             self._links[node_id] = _Link(self, node_id)
             self._coming[0].append(node_id)
             self._ready()
@@ -225,6 +238,7 @@ class VirtualPort:
 
     def poll(self, timeout: float, now: float) -> float:
         assert timeout == 0, "an event loop never waits here"
+        self.polls += 1
         self.connected, self.disconnected, self.completed_receives = self._coming
         self._coming = ([], {}, [])
         sending, self._sending = self._sending, {}

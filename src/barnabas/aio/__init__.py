@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # type checkers take it for typing's own
 if TYPE_CHECKING:
     from barnabas.aio.admin_client import AdminClient as AdminClient
     from barnabas.aio.consumer import Consumer as Consumer
+    from barnabas.aio.consumer_rebalance_listener import ConsumerRebalanceListener as ConsumerRebalanceListener
     from barnabas.aio.environment import Environment as Environment
     from barnabas.aio.producer import Producer as Producer
     from barnabas.client.admin.new_topic import NewTopic as NewTopic
@@ -18,13 +19,22 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdminClient": "barnabas.aio.admin_client",
     "Consumer": "barnabas.aio.consumer",
+    "ConsumerRebalanceListener": "barnabas.aio.consumer_rebalance_listener",
     "Environment": "barnabas.aio.environment",
     "NewTopic": "barnabas.client.admin.new_topic",
     "Producer": "barnabas.aio.producer",
     "TopicPartition": "barnabas.protocol.topic_partition",
 }
 
-__all__ = ["AdminClient", "Consumer", "Environment", "NewTopic", "Producer", "TopicPartition"]
+__all__ = [
+    "AdminClient",
+    "Consumer",
+    "ConsumerRebalanceListener",
+    "Environment",
+    "NewTopic",
+    "Producer",
+    "TopicPartition",
+]
 
 
 def __getattr__(name: str) -> object:

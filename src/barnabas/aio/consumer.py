@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from barnabas.aio.environment import Environment
 from barnabas.aio.loop_use import LoopUse
@@ -26,9 +27,12 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.aio.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener as PlainListener
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 
 log = logging.getLogger("barnabas.aio")
 
@@ -66,6 +70,17 @@ class Consumer(ConsumerBase[K, V]):
         self._waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))
         # What is left of a call that was cancelled while code of the application ran.
         self._unfinished: asyncio.Task[None] | None = None
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        listener: ConsumerRebalanceListener | PlainListener | None = None,
+    ) -> None:
+        """Read these topics, or every topic that matches a pattern, sharing them with the group.
+
+        The listener's methods may be coroutine functions. See `barnabas.Consumer.subscribe`; an empty list is refused.
+        """
+        super().subscribe(topics, cast("PlainListener | None", listener))
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, and leave the group."""
@@ -172,17 +187,21 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         """Commit if that is automatic, leave the group, close the connections; within `timeout` seconds.
 
-        See `barnabas.Consumer.close`. A second call does nothing. When the call is cancelled, the connections are
+        See `barnabas.Consumer.close`. Raises `ConcurrentModificationError` while another task polls: cancel that first,
+        or call `wakeup()`. A second call does nothing. When the call is cancelled, the connections are
         closed at once.
         """
         operation = as_operation(group_membership_operation)
         if self._loop_use.is_closed:
             return
-        try:
-            await self._run_alone(self._polling.close(timeout, operation))
-        finally:
-            self._loop_use.is_closed = True
-            self._environment.abandon()
+        if self._unfinished is not None:
+            await asyncio.shield(self._unfinished)
+        with self._loop_use.exclusive:
+            try:
+                await self._run(self._polling.close(timeout, operation))
+            finally:
+                self._loop_use.is_closed = True
+                self._environment.abandon()
 
     async def __aenter__(self) -> Self:
         self._environment.bind()

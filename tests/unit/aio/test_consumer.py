@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.aio import Consumer, TopicPartition
+from barnabas.aio import Consumer, ConsumerRebalanceListener, TopicPartition
 from tests.unit.aio.test_producer import everywhere, forget
 from tools.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 
@@ -142,7 +142,7 @@ def test_listeners_may_be_coroutines_that_use_the_consumer(protocol: dict[str, s
         fill(broker)
         told: list[tuple[str, int]] = []
 
-        class Listener:
+        class Listener(ConsumerRebalanceListener):
             async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
                 await asyncio.sleep(0.1)
                 told.append(("assigned", len(partitions)))
@@ -151,10 +151,8 @@ def test_listeners_may_be_coroutines_that_use_the_consumer(protocol: dict[str, s
                 await consumer.commit()
                 told.append(("revoked", len(partitions)))
 
-            on_partitions_lost = on_partitions_revoked
-
         consumer = connect(broker, group_id="g", enable_auto_commit=False, **protocol)
-        consumer.subscribe(["flights"], Listener())  # type: ignore[arg-type]  # coroutine functions, awaited here
+        consumer.subscribe(["flights"], Listener())
         await read(consumer, 20)
         await consumer.close()
         assert told == [("assigned", 2), ("revoked", 2)]
@@ -255,6 +253,21 @@ def test_one_poll_at_a_time_and_other_calls_meanwhile() -> None:
     run(scenario)
 
 
+def test_a_consumer_is_not_closed_while_another_task_polls() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("flights", 1)
+        async with connect(broker) as consumer:
+            consumer.assign([("flights", 0)])
+            polling = asyncio.get_running_loop().create_task(consumer.poll(10.0))
+            await asyncio.sleep(1)
+            with pytest.raises(errors.ConcurrentModificationError):
+                await consumer.close()
+            broker.append("flights", 0, b"x")
+            assert len(await polling) == 1, "the refused close() did no harm"
+
+    run(scenario)
+
+
 def reading(protocol: dict[str, str], call: Callable[[Consumer], Coroutine[Any, Any, Any]]) -> Any:
     """A scenario that reads all records by `call`, which returns values and is cancelled somewhere."""
 
@@ -263,7 +276,7 @@ def reading(protocol: dict[str, str], call: Callable[[Consumer], Coroutine[Any, 
             values = fill(broker, count=6)
             assigned: list[int] = []
 
-            class Listener:
+            class Listener(ConsumerRebalanceListener):
                 async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
                     await asyncio.sleep(0.05)
                     assigned.append(len(partitions))
@@ -271,11 +284,9 @@ def reading(protocol: dict[str, str], call: Callable[[Consumer], Coroutine[Any, 
                 async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
                     await asyncio.sleep(0.05)
 
-                on_partitions_lost = on_partitions_revoked
-
             seen: list[bytes] = []
             async with connect(broker, group_id="g", enable_auto_commit=False, **protocol) as consumer:
-                consumer.subscribe(["flights"], Listener())  # type: ignore[arg-type]  # awaited here
+                consumer.subscribe(["flights"], Listener())
                 async with asyncio.timeout(120):
                     while len(seen) < len(values):
                         try:
@@ -318,7 +329,7 @@ def test_a_listener_that_runs_when_its_poll_is_cancelled_ends_before_the_next_po
         fill(broker)
         log: list[str] = []
 
-        class Listener:
+        class Listener(ConsumerRebalanceListener):
             async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
                 log.append("begins")
                 await asyncio.sleep(5)
@@ -328,7 +339,7 @@ def test_a_listener_that_runs_when_its_poll_is_cancelled_ends_before_the_next_po
                 return
 
         async with connect(broker, group_id="g") as consumer:
-            consumer.subscribe(["flights"], Listener())  # type: ignore[arg-type]  # awaited here
+            consumer.subscribe(["flights"], Listener())
             polling = asyncio.get_running_loop().create_task(consumer.poll(60))
             while not log:
                 await asyncio.sleep(0.1)
@@ -359,7 +370,7 @@ def test_what_a_listener_raises_comes_out_of_the_poll() -> None:
     async def scenario(broker: VirtualBroker) -> None:
         fill(broker)
 
-        class Listener:
+        class Listener(ConsumerRebalanceListener):
             async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
                 raise RuntimeError("mine")
 
@@ -367,7 +378,7 @@ def test_what_a_listener_raises_comes_out_of_the_poll() -> None:
                 return
 
         async with connect(broker, group_id="g") as consumer:
-            consumer.subscribe(["flights"], Listener())  # type: ignore[arg-type]  # awaited here
+            consumer.subscribe(["flights"], Listener())
             with pytest.raises(errors.KafkaError, match="RuntimeError: mine"):
                 await consumer.poll(30)
             assert await read(consumer, 20)
@@ -435,5 +446,31 @@ def test_a_consumer_recovers_when_its_connections_break() -> None:
             broker.drop_connections()
             broker.append("flights", 1, b"new")
             assert await read(consumer, 1) == [b"new"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("protocol", [{}, CONSUMER_PROTOCOL], ids=["classic", "consumer"])
+def test_a_consumer_goes_on_after_a_broker_was_gone_for_a_minute_and_nothing_spins_meanwhile(
+    protocol: dict[str, str],
+) -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        fill(broker)
+        environment = VirtualEnvironment(broker)
+        settings = {"auto_offset_reset": "earliest", "group_id": "g", **protocol}
+        async with Consumer(
+            "flights", bootstrap_servers="broker:9092", environment=environment, **settings
+        ) as consumer:
+            await read(consumer, 20)
+            await consumer.commit()
+            going = asyncio.get_running_loop().create_task(broker.go_away(60))
+            await asyncio.sleep(0.1)
+            polls = sum(port.polls for port in environment.ports)
+            assert not await consumer.poll(30)
+            await going
+            assert sum(port.polls for port in environment.ports) - polls < 2500
+            broker.append("flights", 1, b"new")
+            async with asyncio.timeout(120):
+                assert await read(consumer, 1) == [b"new"]
 
     run(scenario)

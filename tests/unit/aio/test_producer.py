@@ -442,3 +442,22 @@ def test_a_busy_sender_lets_other_tasks_live() -> None:
             assert turns >= 1000 // 32 - 1
 
     run(scenario)
+
+
+def test_records_survive_a_broker_that_is_gone_for_a_minute_and_nothing_spins_meanwhile() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("flights")
+        environment = VirtualEnvironment(broker)
+        async with Producer(bootstrap_servers="broker:9092", environment=environment) as producer:
+            await (await producer.send("flights", b"1"))
+            going = asyncio.get_running_loop().create_task(broker.go_away(60))
+            await asyncio.sleep(1)
+            futures = [await producer.send("flights", b"2"), await producer.send("flights", b"3")]
+            polls = environment.ports[0].polls
+            await going
+            assert environment.ports[0].polls - polls < 1000
+            for future in futures:
+                await future
+        assert broker.values("flights") == [b"1", b"2", b"3"]
+
+    run(scenario)
