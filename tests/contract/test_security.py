@@ -27,8 +27,6 @@ from barnabas.network.security.oauth_bearer_token import unsecured_jwt
 from tools import apache_kafka
 from tools.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
 
-pytestmark = pytest.mark.xdist_group("secure-kafka")
-
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
 
 

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from barnabas.errors import ConcurrentModificationError, IllegalStateError
+from barnabas.network.log_context import enter_client
 
 if TYPE_CHECKING:
     from barnabas.aio.environment import Environment
@@ -16,6 +17,7 @@ class LoopUse:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self.client_id = ""
         self.is_closed = False
         self.exclusive = _Exclusive()
 
@@ -23,6 +25,7 @@ class LoopUse:
         if self.is_closed:
             raise IllegalStateError("This consumer is closed; make a new one")
         self._environment.check_thread()
+        enter_client(self.client_id)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError
+from barnabas.network.log_context import client_logger
 
-log = logging.getLogger("barnabas.interceptors")
+log = client_logger("barnabas.interceptors")
 
 
 class Interceptors:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,11 +17,12 @@ from barnabas.errors import (
     for_code,
 )
 from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSource
+from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger("barnabas.metadata")
+log = client_logger("barnabas.metadata")
 
 _NO_TOPIC_ID = bytes(16)
 _INVALID_TOPIC = 17

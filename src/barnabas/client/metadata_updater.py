@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.metadata import Metadata, MetadataQuery
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 
-log = logging.getLogger("barnabas.metadata")
+log = client_logger("barnabas.metadata")
 
 _REBOOTSTRAP_REQUIRED = 129
 

@@ -25,6 +25,7 @@ from barnabas.network.client_request import (
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
+from barnabas.network.log_context import enter_client
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
@@ -239,6 +240,7 @@ class NetworkClient:
         """Transmits and receives, waits up to `timeout` seconds for something to happen, and runs the callbacks of what
         was completed; the same responses are returned.
         """
+        enter_client(self.client_id)
         self._ensure_open()
         if self._aborted_sends:
             responses, self._aborted_sends = self._aborted_sends, []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +24,7 @@ from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPositio
 from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
 from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.network.network_metrics import NetworkMetrics
     from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 
 class CoordinatorSettings(NamedTuple):

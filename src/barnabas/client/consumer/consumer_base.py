@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_config import ConsumerConfig
@@ -33,7 +33,18 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 
 OffsetLike = OffsetAndMetadata | int | tuple[int, str | None]
-ExclusiveUse = AbstractContextManager[None]
+
+
+class ExclusiveUse(Protocol):
+    """Held during calls into a consumer, for `client_id`, whose log messages are written meanwhile."""
+
+    client_id: str
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 class ConsumerBase(ABC, Generic[K, V]):
@@ -54,6 +65,7 @@ class ConsumerBase(ABC, Generic[K, V]):
         self._parts = consumer_parts(self._config, environment)
         self._polling = ConsumerPolling(self._parts)
         self._use = use
+        use.client_id = self._config.client_id
         if names:
             self.subscribe(names)
 

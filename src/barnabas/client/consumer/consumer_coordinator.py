@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from barnabas.client.consumer.membership_messages import (
 )
 from barnabas.client.consumer.steps import Steps
 from barnabas.errors import ConfigError, IllegalStateError
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 
 class ConsumerCoordinator(ApplicationCoordinator):

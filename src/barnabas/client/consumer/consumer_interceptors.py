@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.interceptors import Interceptors
 from barnabas.errors import IllegalTypeError
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import OffsetAndMetadata
     from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger("barnabas.interceptors")
+log = client_logger("barnabas.interceptors")
 
 
 class ConsumerInterceptor(Protocol):

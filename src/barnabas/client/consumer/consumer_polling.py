@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from barnabas.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
+from barnabas.network.log_context import client_logger
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.network.network_metrics import NetworkMetrics
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 # Between two looks at the sockets while there are records to hand out; large answers go on arriving meanwhile.
 _IO_INTERVAL = 0.001

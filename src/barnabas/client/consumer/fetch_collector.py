@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from barnabas.errors import (
     for_code,
     name_of,
 )
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.completed_fetch import CompletedFetch
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 _TO_BE_IGNORED: Final = frozenset({UnknownLeaderEpochError.code, UnknownServerError.code})
 

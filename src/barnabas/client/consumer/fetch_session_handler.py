@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from barnabas.errors import NONE, FetchSessionIdNotFoundError, name_of
+from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0

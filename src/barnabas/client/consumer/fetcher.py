@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from barnabas.client.consumer.fetch_session_handler import (
     FetchSessionHandler,
 )
 from barnabas.errors import NONE, KafkaError
+from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.network.client_request import ClientResponse
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 # Partition to the offset that was asked for, and the `seek_id` of that moment.
 Asked = dict[TopicPartition, tuple[int, int]]

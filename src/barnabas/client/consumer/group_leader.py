@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from barnabas.client.consumer.assignors.consumer_partition_assignor import (
 from barnabas.client.consumer.assignors.cooperative_sticky_assignor import moving_partitions
 from barnabas.client.consumer.consumer_protocol import deserialize_subscription, serialize_assignment
 from barnabas.errors import IllegalStateError
+from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership_messages import LeaderElected
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 
 class GroupLeader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.consumer.membership_messages import CommitOffsets, FetchOffsets, Generation
 from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.membership_core import MembershipCore
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import OffsetAndMetadata
     from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 Offsets = Mapping["TopicPartition", "OffsetAndMetadata"]
 OffsetCommitCallback = Callable[[Offsets, KafkaError | None], object]

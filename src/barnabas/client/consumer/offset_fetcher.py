@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from barnabas.network.log_context import client_logger
 from barnabas.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.network.client_request import ClientResponse
     from barnabas.network.node import Node
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 _CONSUMER_REPLICA_ID = -1
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import KafkaError, WakeupError
+from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 _NO_LISTENER = ConsumerRebalanceListener()
 

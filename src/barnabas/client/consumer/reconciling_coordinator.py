@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from barnabas.client.consumer.membership_messages import (
     TopicIdPartitions,
 )
 from barnabas.client.consumer.steps import Steps
+from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
-log = logging.getLogger(__name__)
+log = client_logger("barnabas.consumer")
 
 
 class ReconcilingCoordinator(ApplicationCoordinator):

@@ -8,6 +8,7 @@ import weakref
 from types import TracebackType
 
 from barnabas.errors import ConcurrentModificationError, IllegalStateError
+from barnabas.network.log_context import enter_client
 
 _FORKED = (
     "This consumer was made before the process forked and belongs to the parent; make a new one in the child "
@@ -23,12 +24,13 @@ class SingleThreadUse:
     in a forked child: its heartbeat thread is not there, and its sockets are the parent's.
     """
 
-    __slots__ = ("__weakref__", "_depth", "_lock", "_owner", "is_closed", "is_foreign")
+    __slots__ = ("__weakref__", "_depth", "_lock", "_owner", "client_id", "is_closed", "is_foreign")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
+        self.client_id = ""
         self.is_closed = False
         # Made in another process; is_closed is then set too, so that the usual case has one thing to look at.
         self.is_foreign = False
@@ -46,6 +48,7 @@ class SingleThreadUse:
                 )
             self._owner = thread
         self._depth += 1
+        enter_client(self.client_id)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -194,9 +194,9 @@ def run_callback(topic_partition: TopicPartition, callback: Callable[..., object
 
 def log_callback_error(topic_partition: TopicPartition, callback: object) -> None:
     """Log the error that is being handled as one that the callback raised."""
-    import logging
+    from barnabas.network.log_context import client_logger
 
-    logging.getLogger("barnabas.producer").exception(
+    client_logger("barnabas.producer").exception(
         "The callback %r for a record in %s raised an error; the record itself is not affected",
         callback,
         topic_partition,

@@ -90,7 +90,7 @@ class ProducerBase(ABC, Generic[K, V]):
         self._sender = Sender(
             self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics, manager
         )
-        self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given)
+        self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given, settled.client_id)
         self._send_path: SendPath | InterceptingSendPath = self._make_send_path(settled)
 
     def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionalManager | None:

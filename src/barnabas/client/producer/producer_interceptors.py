@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,8 +9,9 @@ from barnabas.client.interceptors import Interceptors
 from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.errors import IllegalTypeError
+from barnabas.network.log_context import client_logger, enter_client
 
-log = logging.getLogger("barnabas.producer")
+log = client_logger("barnabas.producer")
 
 
 class ProducerInterceptor(Protocol):
@@ -30,11 +30,13 @@ class ProducerInterceptor(Protocol):
 class ProducerInterceptors(Interceptors):
     """Calls each interceptor in the order of the setting."""
 
-    def __init__(self, setting: Any, settings: Mapping[str, Any]) -> None:
+    def __init__(self, setting: Any, settings: Mapping[str, Any], client_id: str = "") -> None:
+        self._client_id = client_id
         super().__init__(setting, settings, "on_send")
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """The record as the interceptors want it sent."""
+        enter_client(self._client_id)
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_send(record)

@@ -11,10 +11,12 @@ from barnabas.client.producer import lifetime
 from barnabas.client.producer.transaction_state import PreparedTxnState, State
 from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
+from barnabas.network.log_context import enter_client
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from barnabas.client.producer.producer_config import ProducerConfig
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.sender_thread import SenderThread
     from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
@@ -24,6 +26,7 @@ class TransactionOperations:
     """What transactions need of a producer without waiting. Operations that take time are begun here."""
 
     _accumulator: RecordAccumulator
+    _config: ProducerConfig
     _client: Any
     _max_block: float
     _transactions: TransactionalManager | None
@@ -47,6 +50,7 @@ class TransactionOperations:
         if self._accumulator.closed:
             raise IllegalStateError(f"{operation}: the producer is closed; make a new one")
         self._check_may_wait(operation)
+        enter_client(self._config.client_id)
         return self._transactions
 
     def _initializing(self, keep_prepared_txn: bool) -> TransactionalRequestResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.producer_batch import ProducerBatch
@@ -23,6 +22,7 @@ from barnabas.errors import (
     for_code,
 )
 from barnabas.network.client_request import ClientResponse, RequestBuilder
+from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.topic_partition import TopicPartition
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.transaction_manager import TransactionManager
 
-log = logging.getLogger("barnabas.producer")
+log = client_logger("barnabas.producer")
 
 # Below this version topics go by name, from it on by id (KIP-516).
 FIRST_VERSION_WITH_TOPIC_IDS = 13

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from barnabas.errors import (
     UnknownProducerIdError,
     UnsupportedVersionError,
 )
+from barnabas.network.log_context import client_logger
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from barnabas.network.node import Node
     from barnabas.network.node_api_versions import NodeApiVersions
 
-log = logging.getLogger("barnabas.producer")
+log = client_logger("barnabas.producer")
 
 _FATAL_FOR_BATCHES = (
     ClusterAuthorizationError,

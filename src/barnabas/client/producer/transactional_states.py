@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from barnabas.client.producer.transaction_manager import TransactionManager
 from barnabas.client.producer.transaction_state import SOURCES, State
 from barnabas.errors import IllegalStateError, KafkaError, ProducerFencedError, TransactionAbortableError
+from barnabas.network.log_context import client_logger
 
-log = logging.getLogger("barnabas.producer")
+log = client_logger("barnabas.producer")
 
 _WHY_NO_RECORDS = {
     State.UNINITIALIZED: "call init_transactions() first",

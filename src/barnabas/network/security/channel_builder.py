@@ -21,7 +21,6 @@ from barnabas.network.security.worker import ThreadedWorker, Worker
 if TYPE_CHECKING:
     import ssl
 
-    from barnabas.network.security.oauth_bearer_login import OAuthBearerLogin
     from barnabas.network.security.sasl_client_authenticator import SaslClientAuthenticator
     from barnabas.network.security.ssl_transport_layer import SslTransportLayer
 
@@ -95,7 +94,7 @@ def create_channel_builder(config: Config, client_id: str) -> ChannelBuilder | N
         from barnabas.network.security.ssl_factory import create_ssl_context
 
         context = create_ssl_context(config)
-    return ChannelBuilder(client_id, context, _sasl_client_factory(config) if does_sasl else None)
+    return ChannelBuilder(client_id, context, _sasl_client_factory(config, client_id) if does_sasl else None)
 
 
 def _warn_of_unused(config: Config, client_id: str, protocol: str, does_tls: bool, does_sasl: bool) -> None:
@@ -106,7 +105,7 @@ def _warn_of_unused(config: Config, client_id: str, protocol: str, does_tls: boo
         log.warning("%s: security.protocol=%s makes no use of %s", client_id, protocol, ", ".join(unused))
 
 
-def _sasl_client_factory(config: Config) -> NewClient:
+def _sasl_client_factory(config: Config, client_id: str) -> NewClient:
     mechanism = config.get_str("sasl.mechanism").upper()
     if mechanism == "GSSAPI":
         raise ConfigError(
@@ -117,7 +116,7 @@ def _sasl_client_factory(config: Config) -> NewClient:
         raise ConfigError(f"sasl.mechanism={mechanism!r} is not supported; there are {', '.join(_MODULES)}")
     module = _login_module(config, mechanism)
     if mechanism == "OAUTHBEARER":
-        return _oauth_bearer_factory(config, module)
+        return _oauth_bearer_factory(config, module, client_id)
     username, password = _credentials(config, module, mechanism)
     if mechanism == "PLAIN":
         return lambda: PlainSaslClient(username, password)
@@ -159,7 +158,7 @@ def _credentials(config: Config, module: LoginModule | None, mechanism: str) -> 
     return username, secret
 
 
-def _oauth_bearer_factory(config: Config, module: LoginModule | None) -> NewClient:
+def _oauth_bearer_factory(config: Config, module: LoginModule | None, client_id: str) -> NewClient:
     from barnabas.network.security.oauth_bearer_login import OAuthBearerLogin
     from barnabas.network.security.oauth_bearer_sasl_client import OAuthBearerSaslClient
     from barnabas.network.security.oauth_bearer_token import RefreshPolicy
@@ -176,8 +175,12 @@ def _oauth_bearer_factory(config: Config, module: LoginModule | None) -> NewClie
         config.get_int("sasl.login.refresh.buffer.seconds"),
     )
     retrieve = _token_source(config, {} if module is None else module.options)
-    login: OAuthBearerLogin = OAuthBearerLogin(retrieve, policy, lambda: time.time_ns() // 1_000_000, SystemRandom())
+    login = OAuthBearerLogin(retrieve, policy, _now_ms, SystemRandom(), client_id)
     return lambda: OAuthBearerSaslClient(login.token)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _token_source(config: Config, options: dict[str, str]) -> Callable[[], Any]:

@@ -28,7 +28,9 @@ class OAuthBearerLogin:
         policy: RefreshPolicy,
         clock_ms: Callable[[], int],
         random: RandomSource,
+        client_id: str = "",
     ) -> None:
+        self._client_id = client_id
         self._retrieve = retrieve
         self._policy = policy
         self._clock_ms = clock_ms
@@ -53,7 +55,9 @@ class OAuthBearerLogin:
             except KafkaError as error:
                 if self._token is None or (self._token.lifetime_ms or 0) <= now_ms:
                     raise
-                log.warning("the token could not be refreshed, the last one is still valid: %s", error)
+                log.warning(
+                    "%s: the token could not be refreshed, the last one is still valid: %s", self._client_id, error
+                )
                 return self._token
             if fetched.lifetime_ms is not None and fetched.lifetime_ms <= now_ms:
                 raise SaslAuthenticationError("the token that was fetched has expired already; compare the clocks")
