@@ -169,6 +169,10 @@ class MockProducer(Generic[K, V]):
         """No metrics."""
         return {}
 
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """No metrics, for there are no brokers."""
+        return {}
+
     def close(self, timeout: float | None = None) -> None:
         """Take no more records; a second call does nothing."""
         _raise(self.close_exception)

@@ -67,13 +67,13 @@ def test_what_an_interceptor_raises_is_logged_and_harms_nothing(
     last = Stamp()
     with (
         caplog.at_level(logging.WARNING, "barnabas.producer"),
-        connect(broker, linger_ms=0, interceptor_classes=[Broken, Forgetful(), last]) as producer,
+        connect(broker, linger_ms=0, client_id="shop", interceptor_classes=[Broken, Forgetful(), last]) as producer,
     ):
         producer.send("one", b"v").result(10)
 
     assert broker.values == [b"v"]
     assert last.told[1] == ("one-0@0", None)
-    assert [record.message.split(" raised")[0][:16] for record in caplog.records] == ["The interceptor "] * 3
+    assert [record.message[:22] for record in caplog.records] == ["shop: The interceptor "] * 3
 
 
 def test_a_record_that_never_came_into_a_batch_is_acknowledged_with_its_error(broker: StoringBroker) -> None:
