@@ -108,7 +108,7 @@ def test_a_signal_ends_them_well(servers: str, kind: str) -> None:
     assert names[0] == "startup_complete"
     assert "shutdown_complete" in names[-2:]
     if kind == "consumer":
-        assert names[-2:] == ["shutdown_requested", "shutdown_complete"]
+        assert "shutdown_requested" in names[-3:-1]  # partitions may be given up in between
     else:
         assert printed[-1]["sent"] == printed[-1]["acked"] == len(by_name(printed, "producer_send_success"))
 
