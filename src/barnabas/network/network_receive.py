@@ -5,16 +5,19 @@ from __future__ import annotations
 from barnabas.errors import ProtocolError
 
 _STAGING_SIZE = 65536
+# What a size is believed of at first, in bytes: more than an answer to a fetch has with the usual settings.
+_FIRST_TARGET_SIZE = 64 << 20
 
 
 class NetworkReceive:
     """Sans-IO: read into `buffer()`, then `received(n)` gives the frames that are complete, without their sizes.
 
     A frame that fits the staging buffer is copied out of it; a larger one gets a buffer of its own as soon as its size
-    is known, and the rest of it is read straight into that. Frames stay valid for as long as they are referenced.
+    is known, and the rest of it is read straight into that. A size that is out of the ordinary is believed by and by:
+    the buffer grows as it fills. Frames stay valid for as long as they are referenced.
     """
 
-    __slots__ = ("_end", "_filled", "_max_size", "_staging", "_target", "_view")
+    __slots__ = ("_end", "_filled", "_max_size", "_size", "_staging", "_target", "_view")
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
@@ -22,6 +25,7 @@ class NetworkReceive:
         self._view = memoryview(self._staging)
         self._end = 0
         self._target: memoryview | None = None
+        self._size = 0
         self._filled = 0
 
     @property
@@ -46,6 +50,9 @@ class NetworkReceive:
         if self._target is not None:
             self._filled += count
             if self._filled < len(self._target):
+                return []
+            if self._filled < self._size:
+                self._target = self._enlarged(self._target)
                 return []
             frame = self._target
             self._target = None
@@ -77,11 +84,17 @@ class NetworkReceive:
         return frames
 
     def _start_target(self, start: int, size: int) -> None:
-        target = memoryview(bytearray(size))
+        target = memoryview(bytearray(min(size, _FIRST_TARGET_SIZE)))
+        self._size = size
         self._filled = self._end - start
         target[: self._filled] = self._view[start : self._end]
         self._target = target
         self._end = 0
+
+    def _enlarged(self, full: memoryview) -> memoryview:
+        target = memoryview(bytearray(min(self._size, 2 * len(full))))
+        target[: len(full)] = full
+        return target
 
     def _move_to_front(self, start: int) -> None:
         if start:
