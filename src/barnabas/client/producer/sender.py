@@ -122,8 +122,8 @@ class Sender:
         self._client.poll(self.send_producer_data(now), now)
 
     def has_work(self) -> bool:
-        """Whether anything waits to be sent or answered."""
-        return self._accumulator.has_incomplete() or self._client.in_flight_request_count() > 0
+        """Whether any record waits to be sent or acknowledged; other requests need no answer any more."""
+        return self._accumulator.has_incomplete()
 
     @property
     def transactions(self) -> TransactionalManager | None:
