@@ -10,7 +10,14 @@ import pytest
 
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient, RequestFutureCompletionHandler
 from barnabas.client.consumer.request_future import RequestFuture
-from barnabas.errors import DisconnectError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
+from barnabas.errors import (
+    DisconnectError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    WakeupError,
+)
 from barnabas.network.client_request import ClientResponse
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
@@ -114,6 +121,16 @@ def test_poll_transmits_empties_the_queue_collects_answers_and_runs_callbacks(ri
 
     assert future.value.message == HeartbeatResponse()
     assert not rig.client.has_pending_requests
+
+
+def test_an_answer_that_cannot_be_read_is_a_lost_connection_which_callers_get_over(rig: Rig) -> None:
+    future = rig.send()
+    rig.connect()
+    rig.selector.respond_bytes(0, b"\0\0")
+    rig.client.poll(0.0, rig.clock.now)
+
+    assert isinstance(future.error, DisconnectError)
+    assert isinstance(future.error.__cause__, ProtocolError)
 
 
 @pytest.mark.shows("S1.75", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.group_requests import GroupIdentity
     from barnabas.client.consumer.heartbeat import Heartbeat
+    from barnabas.network.node import Node
 
 UNJOINED: Final = "unjoined"
 PREPARING_REBALANCE: Final = "preparing rebalance"
@@ -88,6 +89,8 @@ class AbstractCoordinator:
         self._failures = 0
         self._rejoin_posted = False
         self._leaves_in_flight = 0
+        # A farewell that waits for a new connection: to whom, and what is to be said.
+        self._late_leave: tuple[Node, Any] | None = None
         lookup.on_found = heartbeat.reset_session_timeout
         lookup.on_fatal = self._fail
 
@@ -122,6 +125,9 @@ class AbstractCoordinator:
 
     def step(self, now: float) -> None:
         """Do what is due."""
+        if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
+            (node, request), self._late_leave = self._late_leave, None
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         if self.state == PREPARING_REBALANCE:
             self._step_join(now)
         elif self.state in (COMPLETING_REBALANCE, STABLE):
@@ -129,6 +135,8 @@ class AbstractCoordinator:
 
     def time_to_next_step(self, now: float) -> float:
         """Seconds until `step` has something to do, answers apart."""
+        if self._late_leave is not None:
+            return self._client.client.connection_delay(self._late_leave[0], now)
         if self.state == UNJOINED or (self.state == PREPARING_REBALANCE and self._join_in_flight):
             return float("inf")
         is_known = self._lookup.coordinator(now) is not None
@@ -309,7 +317,12 @@ class AbstractCoordinator:
         if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
             self._leaves_in_flight += 1
-            self._client.send(node, request, now).add_listener(self._left, self._left)
+            if self._join_in_flight or self.state == COMPLETING_REBALANCE:
+                # A broker looks at what follows on the same connection only when the others have joined.
+                self._client.disconnect(node)
+                self._late_leave = node, request
+            else:
+                self._client.send(node, request, now).add_listener(self._left, self._left)
         self._reset(NO_GENERATION)
 
     def _left(self, _outcome: object) -> None:

@@ -183,7 +183,10 @@ class ApplicationCoordinator:
         if self._last_commit is None:
             deadline = now + self._settings.rebalance_timeout
             offsets = self.consumed_offsets()
-            number = self.commits.commit(offsets, self._generation, deadline) if offsets else None
+            number = None
+            if offsets:
+                # Of a topic that was deleted, not again and again until there is another one of that name.
+                number = self.commits.commit(offsets, self._generation, deadline, needs_topics=True)
             self._last_commit = (number, deadline)
         number, deadline = self._last_commit
         if number is not None:

@@ -30,6 +30,7 @@ from barnabas.errors import (
     StaleMemberEpochError,
     TopicAuthorizationError,
     UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
     for_code,
 )
@@ -204,6 +205,8 @@ class CommittedOffsets:
             self._lookup.mark_unknown(disconnect=True)
         retry_at = self._client.now + self._backoff(pending.attempts)
         may_pass = error.retriable or pending.may_retry
+        if isinstance(error, UnknownTopicOrPartitionError) and isinstance(pending.command, CommitOffsets):
+            may_pass = not pending.command.needs_topics
         pending.may_retry = False
         if not may_pass or not pending.command.retry or retry_at >= pending.command.deadline:
             self._answer(pending, error)

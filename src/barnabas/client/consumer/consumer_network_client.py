@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
-from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, WakeupError
+from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError, WakeupError
 from barnabas.network.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -50,10 +50,19 @@ class RequestFutureCompletionHandler:
         if self._error is not None or response is None:
             self.future.raise_error(self._error or DisconnectError())
         elif response.error is not None:
-            self.future.raise_error(response.error)
+            self.future.raise_error(_as_lost_connection(response.error))
         else:
             self._latencies.setdefault(response.request.api_key, Statistic()).record(response.latency * 1000)
             self.future.complete(response)
+
+
+def _as_lost_connection(error: KafkaError) -> KafkaError:
+    """An answer that makes no sense has ended its connection; callers get over that as over any other end."""
+    if not isinstance(error, ProtocolError):
+        return error
+    lost = DisconnectError(f"the connection was ended because an answer cannot be read: {error}")
+    lost.__cause__ = error
+    return lost
 
 
 class ConsumerNetworkClient:

@@ -208,6 +208,8 @@ class ConsumerPolling:
         return max(0.0, wait)
 
     def _update_assignment(self, now: float) -> Steps[None]:
+        # First, so that the coordinator does not commit positions in topics that are gone.
+        self._parts.offset_fetcher.reset_positions_of_recreated_topics()
         if self._coordinator is not None:
             yield from self._coordinator.poll(now)
         self._update_positions(now)

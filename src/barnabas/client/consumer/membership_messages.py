@@ -98,7 +98,8 @@ class Leave(NamedTuple):
 class CommitOffsets(NamedTuple):
     """Commit, as member of `generation`, or outside any group when it is None.
 
-    The coordinator is waited for until `deadline` (monotonic); with `retry` a failure that may pass is tried again.
+    The coordinator is waited for until `deadline` (monotonic); with `retry` a failure that may pass is tried again;
+    with `needs_topics` a topic that the coordinator does not know is no such failure.
     """
 
     id: int
@@ -106,6 +107,7 @@ class CommitOffsets(NamedTuple):
     generation: Generation | None
     deadline: float
     retry: bool
+    needs_topics: bool = False
 
 
 class FetchOffsets(NamedTuple):

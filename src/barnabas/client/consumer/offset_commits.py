@@ -52,12 +52,15 @@ class OffsetCommits:
         """Have the callback told that the commit was not even sent."""
         self._completed.append((callback, offsets, error))
 
-    def commit(self, offsets: Offsets, generation: Generation | None, deadline: float) -> int:
+    def commit(
+        self, offsets: Offsets, generation: Generation | None, deadline: float, *, needs_topics: bool = False
+    ) -> int:
         """Commit, with retries; the result is found under the number returned."""
         self._last_id += 1
         self._results[self._last_id] = None
         self._synchronous[self._last_id] = offsets
-        self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=True))
+        command = CommitOffsets(self._last_id, offsets, generation, deadline, retry=True, needs_topics=needs_topics)
+        self._membership.send(command)
         return self._last_id
 
     def fetch(self, partitions: set[TopicPartition], deadline: float) -> int:

@@ -59,6 +59,8 @@ class OffsetFetcher:
         self._wall_clock_ms = wall_clock_ms
         self._error: KafkaError | None = None
         self._validated: object = None
+        self._checked: object = None
+        self._topic_ids: dict[TopicPartition, bytes | None] = {}
 
     # --- reset
 
@@ -117,6 +119,26 @@ class OffsetFetcher:
             self._subscriptions.update_log_offsets(name, -1, -1, found.offset)
         else:
             self._subscriptions.update_log_offsets(name, found.offset, -1, -1)
+
+    # --- topics that were deleted and created again
+
+    def reset_positions_of_recreated_topics(self) -> None:
+        """After new metadata, start anew where a topic has another id than when its partitions were assigned.
+
+        Unlike in Kafka's consumer: a position in the old topic means nothing in the new one, where it would skip the
+        records before it. Without a reset policy nothing is done, as there.
+        """
+        cluster = self._metadata.fetch()
+        if self._checked == (cluster, len(self._subscriptions)):
+            return
+        self._checked = (cluster, len(self._subscriptions))
+        before, self._topic_ids = self._topic_ids, {}
+        for name in self._subscriptions.assigned_partitions:
+            known = before.get(name)
+            found = self._topic_ids[name] = cluster.topic_id(name.topic) or known
+            if known is not None and found != known and self._subscriptions.has_default_offset_reset_policy:
+                log.warning("Topic %s was deleted and created again; starting anew in %s", name.topic, name)
+                self._subscriptions.request_offset_reset(name)
 
     # --- validation (KIP-320)
 
