@@ -93,6 +93,11 @@ class BrokerNode:
         self.core.services.append(transactions)
         self.core.services.append(LogMaintenance(self.logs, now))
 
+    @property
+    def loaded_groups(self) -> GroupCoordinator | None:
+        """The group coordinator if it was needed already, for those who look on."""
+        return self._groups.made if self._groups is not None else None
+
     def _load_at(self, topic: str, now: float) -> float:
         return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else INFINITY
 
@@ -195,6 +200,11 @@ class LazyCoordinator(Generic[AnyCoordinator]):
         """The coordinator."""
         if self._coordinator is None:
             self._coordinator = self._factory()
+        return self._coordinator
+
+    @property
+    def made(self) -> AnyCoordinator | None:
+        """The coordinator if it was needed already."""
         return self._coordinator
 
     def next_deadline(self) -> float:

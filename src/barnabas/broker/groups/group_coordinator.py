@@ -119,6 +119,11 @@ class GroupCoordinator:
         #: Deleted while some groups were still being loaded.
         self._deleted_topics: set[str] = set()
 
+    def consumer_groups(self) -> list[ConsumerGroup]:
+        """The groups of the consumer protocol, for those who look on; none while groups are being loaded."""
+        groups = () if self._loader.loading else self._store.groups.values()
+        return [group for group in groups if isinstance(group, ConsumerGroup)]
+
     # --- driven by the broker
 
     def startup(self, now: float, now_ms: int) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from barnabas.testing.simulator import mutations
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, warm_up
 
@@ -18,6 +19,10 @@ def main(arguments: list[str]) -> int:
         # The order of sets of strings depends on it: only with a fixed one is a run the same each time.
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "barnabas.testing.simulator", *arguments])  # noqa: S606 - itself
+    if options.mutations is not None:
+        return hunt_for(options)
+    if options.mutation is not None:
+        mutations.plant(options.mutation)
     warm_up()
     began = time.monotonic()
     run = Run(range(options.seed, options.seed + options.seeds), options.jobs, keep_history=options.history)
@@ -38,21 +43,45 @@ def main(arguments: list[str]) -> int:
         if len(failed) >= options.failures:
             break
     _say_what_happened(run, played, cpu, virtual, time.monotonic() - began)
-    missing = [] if failed else too_little(run.counts, played)
+    missing = [] if failed or options.mutation else too_little(run.counts, played)
     for line in missing:
         print(f"TOO LITTLE: {line}")  # noqa: T201
     return 1 if failed or missing else 0
 
 
+def hunt_for(options: argparse.Namespace) -> int:
+    """Plant the faults that were asked for; 1 if one of them was not found."""
+    known = [mutation.name for mutation in mutations.MUTATIONS]
+    if options.mutations == "short":
+        names = list(mutations.SHORT)
+    else:
+        names = [name for name in known if options.mutations in ("all", name)]
+    if not names:
+        print(f"'{options.mutations}' is none of: all, short, {', '.join(known)}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 1 if mutations.hunt(names, options.seeds, options.seed, options.jobs) else 0
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run sim", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1, help="how many seeds to play (1)")
+    parser.add_argument("--seeds", type=int, help="how many seeds to play (1; with --mutations at most 300 for each)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
     parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--mutations",
+        nargs="?",
+        const="all",
+        metavar="WHICH",
+        help="plant small faults, one at a time, which have to be found: all, short, or the name of one",
+    )
+    parser.add_argument("--mutation", metavar="NAME", help="play the seeds with this fault planted")
+    options = parser.parse_args(arguments)
+    if options.seeds is None:
+        options.seeds = 1 if options.mutations is None else 300
+    return options
 
 
 def _say_failure(result: Result, options: argparse.Namespace) -> None:

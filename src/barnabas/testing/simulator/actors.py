@@ -20,6 +20,7 @@ from barnabas.errors import (
 )
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.broker import HOST, PORT
+from barnabas.testing.simulator.event_loop import LoopConsumer
 from barnabas.testing.simulator.ledger import ABORTED, COMMITTED, UNKNOWN, Sent, Session, Transaction
 from barnabas.testing.simulator.world import Process
 
@@ -251,7 +252,11 @@ class GroupMember(Actor):
         self.member = ""
         self.sessions: dict[TopicPartition, Session] = {}
         self.next_offsets: dict[TopicPartition, int] = {}
-        self.consumer: Consumer
+        self.consumer: Any = None
+
+    def make_consumer(self, **settings: Any) -> Any:
+        """The consumer, made of these settings."""
+        return Consumer(**settings)
 
     def live(self, life: str) -> None:
         """See `Actor`."""
@@ -259,7 +264,7 @@ class GroupMember(Actor):
         while not self.is_stopping:
             made += 1
             self.member = f"{life}.{made}"
-            self.consumer = Consumer(
+            self.consumer = self.make_consumer(
                 bootstrap_servers=BOOTSTRAP,
                 client_id=self.member,
                 group_id=self.group,
@@ -289,8 +294,8 @@ class GroupMember(Actor):
             self.next_offsets[partition] = record.offset + 1
         if not self.auto_commits and random.random() < 0.4:
             self._commit()
-        if random.random() < 0.3:
-            self.pause(0.3)
+        if random.random() < 0.6:
+            self.pause(0.8)
 
     def _commit(self) -> None:
         offsets = dict(self.next_offsets)
@@ -371,6 +376,24 @@ class GroupMember(Actor):
             self._without_group(problem)
 
 
+class LoopMember(GroupMember):
+    """A member of a group that lives in an event loop (`barnabas.aio`)."""
+
+    def make_consumer(self, **settings: Any) -> LoopConsumer:
+        """See `GroupMember`."""
+        return LoopConsumer(self.world, self.network, **settings)
+
+    def pause(self, most: float) -> None:
+        """See `Actor`; the loop goes on meanwhile."""
+        self.consumer.pause(self.random.random() * most)
+
+    def _commit_sync_what(self, partitions: Collection[TopicPartition]) -> None:
+        # Called inside of the loop, where nothing may wait.
+        offsets = {tp: offset for tp, offset in self.next_offsets.items() if tp in set(partitions)}
+        if offsets:
+            self.consumer.commit_async(offsets, self._committed)
+
+
 class TransformActor(GroupMember):
     """Consume, transform, produce: reads committed records, and writes one for each in the same transaction."""
 
@@ -395,6 +418,7 @@ class TransformActor(GroupMember):
             records = self.consumer.poll(self.random.choice((0.05, 0.3)))
             if len(records):
                 self._transform(producer, sender, list(records))
+            self.pause(1.0)
         except KafkaError as problem:
             self.failed("transform", problem)
             if self._producer is not None:

@@ -92,7 +92,10 @@ class SimulatedBroker:
     @property
     def has_offline_logs(self) -> bool:
         """Whether a failure of the disk has taken logs out of service until the next start."""
-        return self.node is not None and any(log.is_offline for log in self.node.logs.logs.values())
+        logs = self.node.logs if self.node is not None else None
+        return logs is not None and (
+            bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values())
+        )
 
     def stop(self) -> None:
         """End in good order."""
@@ -236,6 +239,7 @@ class SimulatedBroker:
             world.after(0.2 + world.random.random() * 3, self.start)
             return
         self._busy_until = world.now + self.disk.take_stall()
+        self._check_owners(self.node)
         self._keep_time()
         if self._inbox:
             self._want_turn()
@@ -261,6 +265,22 @@ class SimulatedBroker:
             core.tick(now, now_ms)
         elif core.needs_settling:
             core.settle(now, now_ms)
+
+    def _check_owners(self, node: BrokerNode) -> None:
+        """In a group of the consumer protocol a partition belongs to one member, until that one has let go of it."""
+        groups = node.loaded_groups
+        for group in groups.consumer_groups() if groups is not None else ():
+            owners: dict[tuple[bytes, int], str] = {}
+            for member in group.members.values():
+                for partitions in (member.assigned, member.pending_revocation):
+                    for topic_id, indexes in partitions.items():
+                        for index in indexes:
+                            owner = owners.setdefault((topic_id, index), member.member_id)
+                            if owner != member.member_id:
+                                self.world.violate(
+                                    f"partition {index} of a topic belongs to both {owner} and {member.member_id} in "
+                                    f"epoch {group.epoch} of group {group.group_id}"
+                                )
 
     def _feed(self, connection: SimulatedConnection, end: Any, data: bytes, now: float, now_ms: int) -> None:
         view = memoryview(data)

@@ -19,7 +19,7 @@ class Faults:
         self._scenario = scenario
         self._world = scenario.world
         self._random = scenario.world.stream("faults")
-        self.duration = self._random.uniform(10, 40)
+        self.duration = self._random.uniform(8, 25)
         self.is_over = False
         random = self._random
         kinds: dict[str, Callable[[], None]] = {
@@ -53,7 +53,7 @@ class Faults:
             self._plan()
 
     def _plan(self) -> None:
-        self._world.after(self._random.expovariate(1 / 2.5), self._strike)
+        self._world.after(self._random.expovariate(1 / 1.7), self._strike)
 
     def _strike(self) -> None:
         if self.is_over:

@@ -254,6 +254,15 @@ class SimulatedSelector:
         self._news: list[tuple[str, SimulatedConnection, Any]] = []
         self._is_woken = False
         self._polling: SimulatedThread | None = None
+        #: Whether `poll` may let others run; in an event loop only the loop waits.
+        self.may_wait = True
+        #: Called when something has come from the network.
+        self.on_news: Callable[[], object] | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something has come that `poll` has not told of."""
+        return bool(self._news)
 
     def connect(self, node_id: int, host: str, port: int, attempt: int = 0) -> None:
         """See `Selectable.connect`."""
@@ -293,7 +302,9 @@ class SimulatedSelector:
         self.completed_sends = []
         self.completed_receives = []
         is_last_word = self._transmit()
-        if timeout <= 0 or self._news or self._is_woken or is_last_word:
+        if not self.may_wait:
+            pass
+        elif timeout <= 0 or self._news or self._is_woken or is_last_word:
             # Work takes time, too: so that others run, and nobody can turn for ever in no time.
             world.sleep(0.00001 + world.random.random() * 0.00005)
         else:
@@ -351,6 +362,10 @@ class SimulatedSelector:
     def happened(self, kind: str, connection: SimulatedConnection, content: Any) -> None:
         """Something came from the network."""
         self._news.append((kind, connection, content))
+        if self.process.is_dead:
+            return
+        if self.on_news is not None:
+            self.on_news()
         if self._polling is not None:
             self.network.world.unpark(self._polling)
 

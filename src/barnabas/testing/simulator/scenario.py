@@ -15,6 +15,7 @@ from barnabas.testing.simulator.actors import (
     BOOTSTRAP,
     Actor,
     GroupMember,
+    LoopMember,
     ProducerActor,
     TransactionActor,
     TransformActor,
@@ -76,7 +77,7 @@ class Scenario:
         random = self.random
         for number in range(random.randint(1, 2)):
             settings = self._producer_settings()
-            pace = random.choice((0.2, 0.5, 1.0))
+            pace = random.choice((0.4, 0.8, 1.5))
             self._add(ProducerActor, f"producer{number}", topics=self.topics, settings=settings, pace=pace)
         if self.faults.loses_unflushed:
             # Of transactions nothing is left to be said when the power takes parts of them.
@@ -84,7 +85,7 @@ class Scenario:
         else:
             for number in range(random.randint(0, 2)):
                 settings = {**self._producer_settings(), "transaction_timeout_ms": random.choice((3000, 10_000))}
-                self._add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=0.5)
+                self._add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=1.0)
             groups = random.randint(0, 2)
             if random.random() < 0.5:
                 self._cast_transformers()
@@ -123,7 +124,7 @@ class Scenario:
             **protocol,
             "max_poll_interval_ms": random.choice((8000, 30_000)),
             "request_timeout_ms": random.choice((2000, 5000)),
-            "fetch_max_wait_ms": random.choice((50, 500)),
+            "fetch_max_wait_ms": random.choice((200, 500)),
             "max_partition_fetch_bytes": random.choice((1000, 1 << 20)),
             "max_poll_records": random.choice((3, 500)),
             "metadata_max_age_ms": 10_000,
@@ -140,7 +141,7 @@ class Scenario:
         self.groups[group] = partitions, isolation == "read_committed"
         for number in range(random.randint(1, 3)):
             self._add(
-                GroupMember,
+                LoopMember if random.random() < 0.3 else GroupMember,
                 f"{group}-member{number}",
                 group=group,
                 topics=self.topics,
