@@ -39,3 +39,11 @@ def test_the_same_seed_gives_the_same_run_in_another_process(seed: str) -> None:
     assert lines[0] == lines[1]
     assert any("digest" in line for line in lines[0])
     assert runs[0].returncode == 0
+
+
+def test_a_scenario_of_ones_own_is_played_with_the_same_faults() -> None:
+    run = simulate("--scenario", "tests.sim.own_scenario:Counting", "--seed", "1", "--seeds", "3", "--verbose")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    assert "records acknowledged" in run.stdout
+    assert "records read by groups" not in run.stdout

@@ -25,7 +25,12 @@ def main(arguments: list[str]) -> int:
         mutations.plant(options.mutation)
     warm_up()
     began = time.monotonic()
-    run = Run(range(options.seed, options.seed + options.seeds), options.jobs, keep_history=options.history)
+    run = Run(
+        range(options.seed, options.seed + options.seeds),
+        options.jobs,
+        keep_history=options.history,
+        scenario=options.scenario,
+    )
     failed: list[Result] = []
     cpu = virtual = 0.0
     played = 0
@@ -43,7 +48,7 @@ def main(arguments: list[str]) -> int:
         if len(failed) >= options.failures:
             break
     _say_what_happened(run, played, cpu, virtual, time.monotonic() - began)
-    missing = [] if failed or options.mutation else too_little(run.counts, played)
+    missing = [] if failed or options.mutation or options.scenario else too_little(run.counts, played)
     for line in missing:
         print(f"TOO LITTLE: {line}")  # noqa: T201
     return 1 if failed or missing else 0
@@ -68,6 +73,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="how many at a time")
     parser.add_argument("--history", action="store_true", help="print all that happened, of seeds that pass as well")
+    parser.add_argument("--scenario", default="", metavar="MODULE:CLASS", help="a scenario of your own")
     parser.add_argument("--verbose", action="store_true", help="a line with the digest for each seed")
     parser.add_argument("--failures", type=int, default=1, help="go on until so many seeds have failed (1)")
     parser.add_argument(

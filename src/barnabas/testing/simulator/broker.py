@@ -93,9 +93,7 @@ class SimulatedBroker:
     def has_offline_logs(self) -> bool:
         """Whether a failure of the disk has taken logs out of service until the next start."""
         logs = self.node.logs if self.node is not None else None
-        return logs is not None and (
-            bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values())
-        )
+        return logs is not None and (bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values()))
 
     def stop(self) -> None:
         """End in good order."""

@@ -71,6 +71,8 @@ class Faults:
         broker = scenario.broker
         broker.disk.slowness = broker.disk.errors = 0.0
         broker.disk.capacity = broker.disk.die_after = None
+        for process in (broker.process, *(actor.process for actor in scenario.actors)):
+            process.clock_offset_ms = 0
         self.repair()
 
     def repair(self) -> None:

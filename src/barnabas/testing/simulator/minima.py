@@ -11,7 +11,7 @@ PER_HUNDRED_SEEDS = {
     "assignments": 300,
     "clean stops": 15,
     "clients cut off": 30,
-    "clients killed": 20,
+    "clients killed": 15,
     "clock jumps": 30,
     "commits": 2000,
     "committed offsets looked up": 2000,
@@ -21,7 +21,7 @@ PER_HUNDRED_SEEDS = {
     "crashes": 30,
     "files torn by a power loss": 100,
     "lost packets": 50,
-    "partitions lost": 15,
+    "partitions lost": 10,
     "power losses": 15,
     "processes frozen": 30,
     "records acknowledged": 20_000,
@@ -31,9 +31,9 @@ PER_HUNDRED_SEEDS = {
     "times of a bad network": 15,
     "times of a full disk": 20,
     "transaction: ProducerFencedError": 5,
-    "transactions aborted": 400,
-    "transactions committed": 2000,
-    "zombies": 2,
+    "transactions aborted": 300,
+    "transactions committed": 1200,
+    "zombies": 1,
 }
 
 

@@ -26,23 +26,28 @@ class Result(NamedTuple):
 def warm_up() -> None:
     """Import all that the runs need, so that each has only to be forked."""
     import barnabas.broker.groups.group_coordinator
-    import barnabas.broker.handlers.registry as registry
-    import barnabas.broker.transactions.transaction_coordinator  # noqa: F401
+    import barnabas.broker.transactions.transaction_coordinator
+    import barnabas.testing.simulator.scenario  # noqa: F401
     from barnabas.broker.handlers.registry import SERVED, handler_for
-    from barnabas.testing.simulator import scenario  # noqa: F401
 
-    del registry
     for key in SERVED:
         handler_for(key)
 
 
-def play(seed: int, keep_history: bool) -> Result:
+def scenario_class(name: str) -> Any:
+    """The class that `module:Class` names; the simulator's own for an empty name."""
+    from importlib import import_module
+
+    module, _, found = (name or "barnabas.testing.simulator.scenario:Scenario").partition(":")
+    return getattr(import_module(module), found)
+
+
+def play(seed: int, keep_history: bool, scenario_name: str = "") -> Result:
     """Run a seed in this very process, which is of no use for anything else afterwards."""
-    from barnabas.testing.simulator.scenario import Scenario
     from barnabas.testing.simulator.world import START
 
     began = time.process_time()
-    scenario = Scenario(seed)
+    scenario = scenario_class(scenario_name)(seed)
     world = scenario.world
     try:
         scenario.run()
@@ -64,7 +69,7 @@ def play(seed: int, keep_history: bool) -> Result:
     )
 
 
-def start(seed: int, keep_history: bool) -> tuple[int, int]:
+def start(seed: int, keep_history: bool, scenario_name: str) -> tuple[int, int]:
     """Fork a process that plays a seed; its id, and where its result can be read."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -74,7 +79,7 @@ def start(seed: int, keep_history: bool) -> tuple[int, int]:
     status = 1
     try:
         os.close(reading)
-        result = play(seed, keep_history)
+        result = play(seed, keep_history, scenario_name)
         with os.fdopen(writing, "w") as stream:
             json.dump(result, stream)
         status = 0
@@ -88,7 +93,8 @@ def start(seed: int, keep_history: bool) -> tuple[int, int]:
 class Run:
     """Many seeds, so many at a time; the results in the order of the seeds' ends."""
 
-    def __init__(self, seeds: Any, jobs: int, *, keep_history: bool = False) -> None:
+    def __init__(self, seeds: Any, jobs: int, *, keep_history: bool = False, scenario: str = "") -> None:
+        self._scenario = scenario
         self._seeds = iter(seeds)
         self._jobs = jobs
         self._keep_history = keep_history
@@ -128,7 +134,7 @@ class Run:
             seed = next(self._seeds, None)
             if seed is None:
                 return
-            pid, reading = start(seed, self._keep_history)
+            pid, reading = start(seed, self._keep_history, self._scenario)
             self._running[reading] = pid, seed, []
             selector.register(reading, selectors.EVENT_READ)
 

@@ -32,7 +32,10 @@ PATIENCE = 180.0
 
 
 class Scenario:
-    """The actors of one run, its faults, and the way from the first record to the verdict."""
+    """The actors of one run, its faults, and the way from the first record to the verdict.
+
+    A subclass brings actors of its own (`cast`, with `add`); `groups` names the groups that have to read everything.
+    """
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
@@ -70,22 +73,24 @@ class Scenario:
 
     # --- who there is
 
-    def _add(self, kind: type[Actor], name: str, **arguments: Any) -> None:
+    def add(self, kind: type[Actor], name: str, **arguments: Any) -> None:
+        """Let there be an actor; it is started before the faults begin."""
         self.actors.append(kind(name, self.world, self.network, self.ledger, **arguments))
 
-    def _cast(self) -> None:
+    def cast(self) -> None:
+        """Add the actors; a scenario of one's own overrides this."""
         random = self.random
         for number in range(random.randint(1, 2)):
             settings = self._producer_settings()
             pace = random.choice((0.4, 0.8, 1.5))
-            self._add(ProducerActor, f"producer{number}", topics=self.topics, settings=settings, pace=pace)
+            self.add(ProducerActor, f"producer{number}", topics=self.topics, settings=settings, pace=pace)
         if self.faults.loses_unflushed:
             # Of transactions nothing is left to be said when the power takes parts of them.
             groups = random.randint(1, 2)
         else:
             for number in range(random.randint(0, 2)):
                 settings = {**self._producer_settings(), "transaction_timeout_ms": random.choice((3000, 10_000))}
-                self._add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=1.0)
+                self.add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=1.0)
             groups = random.randint(0, 2)
             if random.random() < 0.5:
                 self._cast_transformers()
@@ -140,7 +145,7 @@ class Scenario:
         partitions = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
         self.groups[group] = partitions, isolation == "read_committed"
         for number in range(random.randint(1, 3)):
-            self._add(
+            self.add(
                 LoopMember if random.random() < 0.3 else GroupMember,
                 f"{group}-member{number}",
                 group=group,
@@ -155,7 +160,7 @@ class Scenario:
         self.groups["transform"] = [TopicPartition("a", index) for index in range(self.topics["a"])], True
         ((output, count),) = self.output.items()
         for number in range(self.random.randint(1, 2)):
-            self._add(
+            self.add(
                 TransformActor,
                 f"transform{number}",
                 group="transform",
@@ -181,7 +186,7 @@ class Scenario:
         world = self.world
         with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
             admin.create_topics([NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()])
-        self._cast()
+        self.cast()
         for actor in self.actors:
             actor.start()
         self.faults.begin()

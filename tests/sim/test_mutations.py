@@ -1,0 +1,41 @@
+"""Faults that are planted are found; all of them by `./run sim --mutations`, a few here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from barnabas.testing.simulator.mutations import MUTATIONS, SHORT, Mutation, mutated_source
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_every_fault_can_still_be_planted(mutation: Mutation) -> None:
+    compile(mutated_source(mutation), mutation.module, "exec")
+
+
+def hunt(which: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "barnabas.testing.simulator", "--mutations", which],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(900)
+def test_the_short_list_of_faults_is_found() -> None:
+    run = hunt("short")
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len(run.stdout.splitlines()) == len(SHORT)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_every_fault_is_found() -> None:
+    run = hunt("all")
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len(run.stdout.splitlines()) == len(MUTATIONS)
