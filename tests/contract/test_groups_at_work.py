@@ -180,6 +180,7 @@ def test_the_partitions_of_a_member_that_died_stand_still_until_its_session_is_o
 
     work.poll_until(lambda: len(set(work.all_read())) == 40, alive)
     assert time.monotonic() - died > 4, "the session ends 6 s after the last heartbeat"
+    dead._parts.client.client.close()
     del work.read[dead]
 
 
