@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.arguments import add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_json, print_table
+from barnabas.cli.spark_repair import add_repair
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -17,19 +18,28 @@ if TYPE_CHECKING:
 COLUMNS = ("source", "topic", "partition", "position", "planned", "begin", "end", "lag", "lost")
 _EXAMPLES = """\
   barnabas spark lag --checkpoint /data/checkpoints/flights
+  barnabas spark repair 3e5bf6b2-4bd2-488c-baa2-b218c8dd39ed --rewrite-lost
 """
 
 
 def add_parser(subparsers: Any) -> None:
     """Describe the command's options."""
-    about = "show where a streaming query stands against its topics"
+    about = "show where a streaming query stands against its topics, and repair what it lost"
     parts = add_command(subparsers, "spark", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
     lag = add_command(parts, "lag", "show the lag of each partition, from a query's checkpoint", examples=_EXAMPLES)
     lag.add_argument("--checkpoint", metavar="DIR", required=True, help="the query's checkpointLocation")
     add_connection(lag)
+    lag.set_defaults(action=run_lag)
+    add_repair(parts)
 
 
 def run(args: Namespace) -> int:
+    """Do what was asked for."""
+    code: int = args.action(args)
+    return code
+
+
+def run_lag(args: Namespace) -> int:
     """Print how far the query is behind; a lag counts offsets, compacted ones too."""
     from barnabas.spark.checkpoint import read_checkpoint
 

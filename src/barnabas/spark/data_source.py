@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from barnabas.spark import schema as rows
-from barnabas.spark.options import SinkOptions, SourceOptions, chosen_columns
+from barnabas.spark.options import EXACTLY_ONCE, SinkOptions, SourceOptions, chosen_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -53,6 +53,8 @@ class BarnabasDataSource(DataSource):
             raise OptionError("a topic cannot be overwritten, only appended to: use mode('append')")
         options = SinkOptions(self.options)
         check_schema(schema, options.topic)
+        if options.guarantee == EXACTLY_ONCE:
+            raise OptionError("guarantee=exactly-once is for streaming queries: a batch query has no batch to replay")
         return KafkaBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
@@ -62,6 +64,10 @@ class BarnabasDataSource(DataSource):
 
         options = SinkOptions(self.options)
         check_schema(schema, options.topic)
+        if options.guarantee == EXACTLY_ONCE:
+            from barnabas.spark.exactly_once.stream_writer import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(options)
         return KafkaStreamWriter(options)
 
 

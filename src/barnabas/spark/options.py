@@ -47,7 +47,19 @@ READ_OPTIONS = {
         "partitionDiscoveryIntervalMs", "fetchedDataCache",
     )
 }  # fmt: skip
-WRITE_OPTIONS = {"topic", "includeheaders"}
+WRITE_OPTIONS = {"topic", "includeheaders", "guarantee", "transactionalidprefix", "decisiontopic"}
+GUARANTEES = AT_LEAST_ONCE, EXACTLY_ONCE = ("at-least-once", "exactly-once")
+
+#: Settings of the tasks' producers with guarantee=exactly-once where nothing else is given: the longest time that
+#: Kafka's brokers allow by default from a task's first row to the end of its batch.
+EXACTLY_ONCE_DEFAULTS = {"transaction.timeout.ms": "900000"}
+
+#: Producer settings that guarantee=exactly-once decides, and why.
+REFUSED_EXACTLY_ONCE = {
+    "transactional.id": "every task needs ids of its own; set their prefix with the option transactionalIdPrefix",
+    "enable.idempotence": "transactions are always idempotent",
+    "acks": "transactions need acks=all",
+}
 #: Settings of the sink's producers where nothing else is given: a task has all its rows at once, so batches fill.
 WRITE_DEFAULTS = {"batch.size": "524288"}
 COMMIT_MODES = ("disabled", "oncheckpoint", "periodic")
@@ -99,6 +111,26 @@ class SinkOptions:
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")
+        self.guarantee = lowered.get("guarantee", AT_LEAST_ONCE).strip().lower()
+        self.transactional_id_prefix = lowered.get("transactionalidprefix", "barnabas-spark").strip()
+        self.decision_topic = lowered.get("decisiontopic", "barnabas-spark-decisions").strip()
+        self._check_guarantee(lowered)
+
+    def _check_guarantee(self, lowered: Mapping[str, str]) -> None:
+        if self.guarantee not in GUARANTEES:
+            raise OptionError(f"option guarantee={self.guarantee!r} must be {' or '.join(GUARANTEES)}")
+        for name in ("transactionalIdPrefix", "decisionTopic"):
+            value = lowered.get(name.lower())
+            if value is not None and self.guarantee != EXACTLY_ONCE:
+                raise OptionError(f"option {name}={value!r} is for guarantee=exactly-once only")
+            if value is not None and not value.strip():
+                raise OptionError(f"option {name} is empty; leave it out for the default")
+        if self.guarantee != EXACTLY_ONCE:
+            return
+        for name, why in REFUSED_EXACTLY_ONCE.items():
+            if name in self.client:
+                raise OptionError(f"option {KAFKA_PREFIX}{name} is not allowed with guarantee=exactly-once: {why}")
+        self.client = EXACTLY_ONCE_DEFAULTS | self.client
 
 
 def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[str, str]:

@@ -89,9 +89,7 @@ class Sender:
         self._metrics = metrics
         self._transaction_manager = transaction_manager
         self._transactional: TransactionalRequestSender | None = None
-        self._transactional_id: str | None = None
         if isinstance(transaction_manager, TransactionalManager):
-            self._transactional_id = transaction_manager.transactional_id
             self._transactional = TransactionalRequestSender(
                 client, metadata, accumulator, transaction_manager, config.request_timeout
             )
@@ -289,10 +287,12 @@ class Sender:
             by_topic.setdefault(tp.topic, []).append(data)
             by_partition[tp] = batch
         ids = {topic: cluster.topic_id(topic) or NO_TOPIC_ID for topic in by_topic}
+        transactions = self.transactions
+        transactional_id = None if transactions is None else transactions.transactional_id
 
         def build(version: int) -> ProduceRequest:
             return ProduceRequest(
-                transactional_id=self._transactional_id,
+                transactional_id=transactional_id,
                 acks=self._config.acks,
                 timeout_ms=int(self._config.request_timeout * 1000),
                 topic_data=[

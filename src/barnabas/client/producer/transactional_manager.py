@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transaction_state import PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transaction_state import NONE, PreparedTxnState, ProducerIdAndEpoch, State
 from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
 from barnabas.client.producer.transactional_requests import (
     TRANSACTION,
@@ -127,6 +127,45 @@ class TransactionalManager(TransactionalStates):
             self.transition_to(State.PREPARED_TRANSACTION, "prepare_transaction()")
             self.prepared = PreparedTxnState(*self.producer)
             return self.prepared
+
+    def detach(self) -> frozenset[TopicPartition]:
+        """Forget the open transaction, all of whose records are stored; whoever knows its identity may end it.
+
+        Returns the partitions it has records in. `adopt` comes next.
+        """
+        with self.lock:
+            self._refuse_while_unfinished("detach()")
+            self.fail_with_error()
+            if self.state is not State.IN_TRANSACTION:
+                raise IllegalStateError(f"detach(): {self._why_not()}")
+            partitions = frozenset(self._partitions)
+            self._forget(State.UNINITIALIZED)
+            return partitions
+
+    def adopt(self, transactional_id: str, producer: ProducerIdAndEpoch | None = None) -> None:
+        """Go on under another transactional id: one to be initialized, or (in transaction version 2) one whose last
+        transaction was ended by somebody else, which gave it this producer id and epoch.
+        """
+        with self.lock:
+            self._refuse_while_unfinished("adopt()")
+            self.fail_with_error()
+            if self.state not in (State.UNINITIALIZED, State.READY):
+                raise IllegalStateError(f"adopt(): {self._why_not()}")
+            self.transactional_id = transactional_id
+            self._forget(State.UNINITIALIZED if producer is None else State.READY)
+            if producer is not None:
+                self.is_v2 = True
+                self.producer = producer
+
+    def _forget(self, state: State) -> None:
+        self.producer = NONE
+        self._entries.clear()
+        self._unresolved.clear()
+        self.transaction_started = False
+        self._partitions.clear()
+        self._being_added.clear()
+        self.state = state
+        self._refuse_records(self._error_for_records)
 
     def begin_commit(self) -> TransactionalRequestResult:
         """Take no more records, and commit when all have their results."""

@@ -1,0 +1,95 @@
+"""What the decision log holds: for a query, which transactions of its last batch count."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from barnabas.errors import KafkaError
+
+#: What became of a batch. DECIDED: its transactions are to be committed, whoever has to do it. COMPLETE: they are.
+#: LOST: the cluster aborted some of them before that. REWRITE: a person chose to have the lost ones written again.
+DECIDED, COMPLETE, LOST, REWRITE = "decided", "complete", "lost", "rewrite"
+STATES = (DECIDED, COMPLETE, LOST, REWRITE)
+
+_FORMAT = 1
+
+
+class DecisionError(KafkaError):
+    """The decision log, or what a task reported, contradicts the batch that is being written."""
+
+
+class TaskTransaction(NamedTuple):
+    """The transaction in which a task wrote its rows; open until the driver commits it.
+
+    `partition` is Spark's number of the task in its batch; `topics` says where the rows went.
+    """
+
+    partition: int
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    rows: int
+    topics: dict[str, list[int]]
+
+    def __str__(self) -> str:
+        places = ", ".join(f"{topic}[{','.join(map(str, found))}]" for topic, found in sorted(self.topics.items()))
+        return f"task {self.partition}: {self.rows} rows in {places} (transactional id {self.transactional_id})"
+
+
+class Decision(NamedTuple):
+    """The last batch of a query that was decided, by which run of the query, and in which transactions it is.
+
+    `lost` are the tasks (by `partition`) whose rows are not in the topics, in states LOST and REWRITE.
+    """
+
+    batch: int
+    run: str
+    state: str = DECIDED
+    tasks: tuple[TaskTransaction, ...] = ()
+    lost: tuple[int, ...] = ()
+
+    def names(self, transactional_id: str) -> TaskTransaction | None:
+        """The task's transaction under this id, if it counts."""
+        return next((task for task in self.tasks if task.transactional_id == transactional_id), None)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        content = {"format": _FORMAT, **self._asdict(), "tasks": [list(task) for task in self.tasks]}
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Decision:
+        """Raises DecisionError for what this version does not understand."""
+        try:
+            content = json.loads(value)
+            if content.pop("format") != _FORMAT or content["state"] not in STATES:
+                raise ValueError("another format")
+            tasks = tuple(TaskTransaction(*task) for task in content.pop("tasks"))
+            return cls(**{**content, "tasks": tasks, "lost": tuple(content["lost"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise DecisionError(
+                f"a record of the decision log cannot be read ({error}): {value[:200]!r}; was it written by a newer "
+                "barnabas?"
+            ) from error
+
+
+class TransactionsLostError(KafkaError):
+    """A batch was decided, and then not all of its transactions could be committed: some rows are lost."""
+
+    def __init__(self, decision: Decision, query: str) -> None:
+        """`query` is the id of the streaming query."""
+        lost = [task for task in decision.tasks if task.partition in decision.lost]
+        kept = [task for task in decision.tasks if task.partition not in decision.lost]
+        lines = [
+            f"Batch {decision.batch} was decided, but the cluster had aborted {len(lost)} of its {len(decision.tasks)} "
+            "transactions before they could be committed (the driver was away for longer than transaction.timeout.ms)."
+            " Lost:",
+            *(f"  {task}" for task in lost),
+            "Committed, and seen by readers:",
+            *([f"  {task}" for task in kept] or ["  none"]),
+            f"The query goes on after `barnabas spark repair {query}` with --rewrite-lost or --accept-loss; see "
+            "docs/exactly-once.md",
+        ]
+        super().__init__("\n".join(lines))
+        self.decision = decision

@@ -1,0 +1,121 @@
+"""The decision log: a compacted topic of one partition, one record for each query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.client.admin.configs import ConfigResource
+from barnabas.client.admin.new_topic import NewTopic
+from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.producer.detached_transaction import initialize
+from barnabas.client.producer.producer import Producer
+from barnabas.config.definitions import definitions
+from barnabas.errors import KafkaTimeoutError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.exactly_once.decision import Decision, DecisionError
+
+#: Small segments, so that what a new reader has to read stays small.
+_TOPIC_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
+
+#: Seconds to wait for records that other queries have not committed yet; their drivers' transactions time out before.
+STABLE_TIMEOUT = 60.0
+
+#: How long a driver's own transaction, of one record, may take. A driver that dies in it holds up readers so long.
+DRIVER_TRANSACTION_TIMEOUT_MS = "10000"
+
+_POLL = 0.1
+
+
+def settings_of(section: str, client: Mapping[str, str]) -> dict[str, str]:
+    """Those of a producer's settings that another kind of client has too: addresses, security, time-outs."""
+    known = definitions(section).keys
+    return {name: value for name, value in client.items() if name in known and name != "client.id"}
+
+
+def ensure_topic(admin: AdminClient, topic: str) -> None:
+    """Create the log's topic if it is missing. Raises DecisionError for one that would forget decisions."""
+    new = NewTopic(topic, num_partitions=1, configs=_TOPIC_CONFIGS)
+    admin.create_topics([new], raise_errors=False)
+    resource = ConfigResource.topic(topic)
+    policy = admin.describe_configs([resource])[resource]["cleanup.policy"].value
+    if policy != "compact":
+        raise DecisionError(
+            f"topic {topic!r} has cleanup.policy={policy}, so decisions about transactions would be forgotten; set it "
+            "to compact, or name another topic in the option decisionTopic"
+        )
+
+
+class DecisionReader:
+    """Follows the log in one process: each read goes on where the last one ended."""
+
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        """`client` are a producer's settings."""
+        self._partition = TopicPartition(topic, 0)
+        with AdminClient(settings_of("admin", client)) as admin:
+            ensure_topic(admin, topic)
+        settings = settings_of("consumer", client) | {"isolation.level": "read_committed"}
+        self._consumer: Consumer = Consumer(settings)
+        self._consumer.assign([self._partition])
+        self._consumer.seek_to_beginning(self._partition)
+        self._latest: dict[bytes, bytes | None] = {}
+
+    def read(self, query: str, past: int = 0) -> Decision | None:
+        """The query's last committed decision.
+
+        With `past` it waits until everything before that offset is committed or aborted; KafkaTimeoutError after a
+        minute.
+        """
+        deadline = time.monotonic() + STABLE_TIMEOUT
+        while (end := self._consumer.end_offsets([self._partition])[self._partition]) < past:
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(f"transactions in {self._partition} have been open for {STABLE_TIMEOUT} s")
+            time.sleep(_POLL)
+        while self._consumer.position(self._partition) < end:
+            for record in self._consumer.poll(timeout=_POLL):
+                self._latest[record.key or b""] = record.value
+        value = self._latest.get(query.encode())
+        return None if value is None else Decision.decode(value)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+
+
+class DecisionWriter:
+    """The one that may write a query's decisions: to make one fences whoever could before."""
+
+    def __init__(self, client: Mapping[str, str], topic: str, transactional_id: str) -> None:
+        """`client` are a producer's settings. Raises UnsupportedVersionError without transaction version 2."""
+        self._topic = topic
+        self._producer: Producer[bytes, bytes] = Producer({
+            **client,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": DRIVER_TRANSACTION_TIMEOUT_MS,
+            "transaction.two.phase.commit.enable": "false",
+            "compression.type": "gzip",
+            "linger.ms": "0",
+        })  # fmt: skip
+        try:
+            initialize(self._producer, transactional_id)
+        except BaseException:
+            self._producer.close(0)
+            raise
+
+    def write(self, query: str, decision: Decision) -> None:
+        """Put a decision into the log; it holds once this returns. After an error nobody knows whether it does."""
+        with self._producer.transaction():
+            stored = self._producer.send(self._topic, key=query.encode(), value=decision.encode(), partition=0)
+        stored.result()
+
+    def close(self) -> None:
+        """End, without waiting."""
+        self._producer.close(0)
+
+
+def log_end(admin: AdminClient, topic: str) -> int:
+    """The offset after the last record of the log, committed or not."""
+    partition = TopicPartition(topic, 0)
+    return admin.list_offsets({partition: int(OffsetSpec.LATEST)})[partition].offset

@@ -1,0 +1,112 @@
+"""The driver's side: takes the steps of `commit_batch` on a real cluster, through clients that outlive the batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.spark.exactly_once import protocol, transactions
+from barnabas.spark.exactly_once.decision import Decision
+from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
+from barnabas.spark.exactly_once.repair import repair as settle
+
+
+class SinkPlace(NamedTuple):
+    """Where a query's sink is: the producers' settings, the log's topic, the prefix of all transactional ids."""
+
+    client: tuple[tuple[str, str], ...]
+    topic: str
+    prefix: str
+
+    def base(self, query: str) -> str:
+        """What the query's transactional ids begin with."""
+        return f"{self.prefix}-{query}"
+
+
+class Driver:
+    """Performs the steps of one query. Not for several threads."""
+
+    def __init__(self, place: SinkPlace, query: str) -> None:
+        self._place = place
+        self._query = query
+        self._client: Mapping[str, str] = dict(place.client)
+        self._open = contextlib.ExitStack()
+        self._admin = self._open.enter_context(AdminClient(settings_of("admin", self._client)))
+        self._writer: DecisionWriter | None = None
+        self._run = ""
+        self._decision: Decision | None = None
+        self._steps: dict[type[Any], Callable[[Any], Any]] = {
+            protocol.TakeOver: lambda step: self.take_over(step.run),
+            protocol.ListOpen: lambda step: transactions.list_open(self._admin, f"{place.base(query)}-task-"),
+            protocol.Describe: lambda step: transactions.describe(self._admin, step.transactional_ids),
+            protocol.Record: lambda step: self._record(step.decision),
+            protocol.EndAll: lambda step: transactions.end_all(self._admin, step.transactions, step.commit),
+        }
+
+    def perform(self, step: Any) -> Any:
+        """See `Port`."""
+        return self._steps[type(step)](step)
+
+    def take_over(self, run: str) -> Decision | None:
+        """Be the query's only driver, once for each of its runs, and know its last decision."""
+        if self._writer is None or self._run != run:
+            if self._writer is not None:
+                self._writer.close()
+            reader = DecisionReader(self._client, self._place.topic)
+            with contextlib.closing(reader):
+                self._writer = DecisionWriter(
+                    self._client, self._place.topic, f"{self._place.base(self._query)}-driver"
+                )
+                self._run = run
+                self._decision = reader.read(self._query, past=log_end(self._admin, self._place.topic))
+        return self._decision
+
+    def _record(self, decision: Decision) -> None:
+        assert self._writer is not None, "take_over() comes first"
+        self._writer.write(self._query, decision)
+        self._decision = decision
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if self._writer is not None:
+            self._writer.close()
+        self._open.close()
+
+
+#: The drivers of this process, for Spark asks one process for one batch after the other.
+_DRIVERS: dict[tuple[SinkPlace, str], Driver] = {}
+
+
+def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> None:
+    """Commit a batch: see `commit_batch`."""
+    if reports:
+        _perform(place, reports[0].query, protocol.commit_batch(batch, reports))
+
+
+def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> None:
+    """Abort what tasks have written: see `abort_batch`."""
+    query = next((report.query for report in reports if report is not None), None)
+    if query is not None:
+        _perform(place, query, protocol.abort_batch(reports))
+
+
+def _perform(place: SinkPlace, query: str, steps: protocol.Steps) -> None:
+    key = place, query
+    driver = _DRIVERS.pop(key, None) or Driver(place, query)
+    try:
+        protocol.run(steps, driver)
+    except BaseException:
+        # Whatever it believes to know may be wrong now.
+        driver.close()
+        raise
+    _DRIVERS[key] = driver
+
+
+def repair(place: SinkPlace, query: str, choice: str | None) -> Decision | None:
+    """Settle a query's last batch: see `repair.repair`."""
+    driver = Driver(place, query)
+    with contextlib.closing(driver):
+        decision: Decision | None = protocol.run(settle(query, choice), driver)
+        return decision

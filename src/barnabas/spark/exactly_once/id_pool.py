@@ -1,0 +1,78 @@
+"""The transactional ids of one Python process: which of them its next task may use, and how."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.spark.exactly_once.decision import COMPLETE, DECIDED, Decision
+
+#: From this epoch on a new one is asked for, which gives a new producer id once they are used up.
+LAST_EPOCH_TO_RESUME = 32_000
+
+#: Seconds after which the cluster may have forgotten an id that rests (transactional.id.expiration.ms, a week).
+LONGEST_REST = 3600.0
+
+
+class Resume(NamedTuple):
+    """Go on under this identity: the driver has ended the transaction before it, which raised the epoch (KIP-890)."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Initialize(NamedTuple):
+    """Ask for a new epoch; whatever is open under the id is garbage."""
+
+    transactional_id: str
+
+
+class _Use(NamedTuple):
+    batch: int
+    producer_id: int
+    epoch: int
+    at: float
+
+
+class IdPool:
+    """Ids that no other process ever uses, so that nobody but a driver who ends a transaction interferes.
+
+    An id is left alone as long as its last transaction may still be decided on: until the log shows a decision of that
+    batch, and a later batch is being written. So there are as many ids as a process has tasks in one batch.
+    """
+
+    def __init__(self, base: str, process: str) -> None:
+        """`base` is the prefix of the query's ids, `process` what no other process is called."""
+        self._base = f"{base}-task-{process}"
+        self._uses: dict[str, _Use] = {}
+        self._taken: tuple[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._uses)
+
+    def take(self, batch: int, decision: Decision | None, now: float) -> Resume | Initialize:
+        """An id for a transaction of this batch; `decision` is the last one in the log."""
+        for name, use in self._uses.items():
+            if decision is None or use.batch >= batch or decision.batch < use.batch:
+                continue
+            self._taken = name, batch
+            return self._resumed(name, use, decision, now) or Initialize(name)
+        name = f"{self._base}-{len(self._uses)}"
+        self._taken = name, batch
+        return Initialize(name)
+
+    def _resumed(self, name: str, use: _Use, decision: Decision, now: float) -> Resume | None:
+        named = decision.names(name)
+        is_committed = decision.batch == use.batch and decision.state in (DECIDED, COMPLETE) and named is not None
+        if not is_committed or named is None or (named.producer_id, named.epoch) != (use.producer_id, use.epoch):
+            return None
+        if use.epoch >= LAST_EPOCH_TO_RESUME or now - use.at > LONGEST_REST:
+            return None
+        return Resume(name, use.producer_id, use.epoch + 1)
+
+    def used(self, transactional_id: str, producer_id: int, epoch: int, now: float) -> None:
+        """The id that was taken is in use now; call it before anything is written."""
+        assert self._taken is not None, "an id is taken before it is used"
+        taken, batch = self._taken
+        assert taken == transactional_id, "the id that is used is the one that was taken"
+        self._uses[transactional_id] = _Use(batch, producer_id, epoch, now)

@@ -1,0 +1,243 @@
+"""The protocol of the exactly-once sink as state machines: what a task does, what the driver does, step by step.
+
+Each is a generator. It yields what is to be done to the cluster, one step at a time, and is given what came of it; so a
+crash is a generator that is not continued, and a test can put one between any two steps. Nothing here reads a clock or
+a socket. `docs/exactly-once.md` has the reasons and the table of failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.spark.exactly_once.decision import (
+    COMPLETE,
+    DECIDED,
+    LOST,
+    REWRITE,
+    Decision,
+    DecisionError,
+    TaskTransaction,
+    TransactionsLostError,
+)
+from barnabas.spark.exactly_once.id_pool import IdPool, Resume
+
+# What a task asks of the cluster.
+
+
+class ReadDecision(NamedTuple):
+    """Read the query's last decision; gives a Decision or None."""
+
+
+class InitProducerId(NamedTuple):
+    """Get a new epoch for a transactional id, which aborts what was open under it; gives (producer id, epoch)."""
+
+    transactional_id: str
+
+
+class WriteRows(NamedTuple):
+    """Write all rows of the task in a transaction of this identity, and leave it open; gives (rows, topics)."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+# What the driver asks of the cluster.
+
+
+class TakeOver(NamedTuple):
+    """Fence any other driver of the query, unless this one has; then read the last decision; Decision or None."""
+
+    run: str
+
+
+class ListOpen(NamedTuple):
+    """List the query's open transactions; gives {transactional id: producer id}."""
+
+
+class Describe(NamedTuple):
+    """Look at open transactions; gives {transactional id: (producer id, epoch)} for those still open."""
+
+    transactional_ids: tuple[str, ...]
+
+
+class Record(NamedTuple):
+    """Put a decision into the log, durably; fails if another driver has taken over."""
+
+    decision: Decision
+
+
+class EndAll(NamedTuple):
+    """Commit or abort transactions, as (transactional id, producer id, epoch).
+
+    Gives the ids of those for which the cluster says for good that it did not.
+    """
+
+    transactions: tuple[tuple[str, int, int], ...]
+    commit: bool
+
+
+class TaskReport(NamedTuple):
+    """What a task tells the driver; `transaction` is None when it wrote nothing, `was_decided` says why."""
+
+    query: str
+    run: str
+    batch: int
+    partition: int
+    transaction: TaskTransaction | None = None
+    was_decided: bool = False
+
+
+class Task(NamedTuple):
+    """Which task of which batch of which run of which query."""
+
+    query: str
+    run: str
+    batch: int
+    partition: int
+
+
+Steps = Generator[Any, Any, Any]
+
+
+class Port(Protocol):
+    """Who does what the steps say."""
+
+    def perform(self, step: Any) -> Any:
+        """Do it; returns what came of it, or raises what kept it from being done."""
+
+
+def run(steps: Steps, port: Port) -> Any:
+    """Take all steps; returns what they return. Raises what they or the port raise."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(port.perform(step))
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        steps.close()
+
+
+def write_task(task: Task, pool: IdPool, now: float) -> Steps:
+    """A task that has rows: returns its TaskReport. `pool` is that of its Python process; `now` in seconds."""
+    report = TaskReport(*task)
+    decision: Decision | None = yield ReadDecision()
+    _check_order(task.batch, decision)
+    if decision is not None and decision.batch == task.batch:
+        is_mine_to_write = decision.state == REWRITE and task.partition in decision.lost
+        if not is_mine_to_write:
+            return report._replace(was_decided=True)
+    chosen = pool.take(task.batch, decision, now)
+    if isinstance(chosen, Resume):
+        identity = chosen.transactional_id, chosen.producer_id, chosen.epoch
+    else:
+        producer_id, epoch = yield InitProducerId(chosen.transactional_id)
+        identity = chosen.transactional_id, producer_id, epoch
+    pool.used(*identity, now)
+    rows, topics = yield WriteRows(*identity)
+    return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics))
+
+
+def commit_batch(batch: int, reports: Sequence[TaskReport]) -> Steps:
+    """The driver's `commit`: every task has reported. Returns the decision as it is at the end, or None."""
+    if not reports:
+        return None
+    written = [report.transaction for report in reports if report.transaction is not None]
+    decision: Decision | None = yield TakeOver(reports[0].run)
+    try:
+        _check_order(batch, decision)
+    except DecisionError:
+        yield EndAll(_identities(written), commit=False)
+        raise
+    if decision is not None and decision.batch == batch and decision.state != REWRITE:
+        # Another driver decided it after these tasks had looked.
+        if written:
+            yield EndAll(_identities(written), commit=False)
+        return (yield from finish(decision, reports[0].query))
+    is_rewrite = decision is not None and decision.batch == batch
+    if any(report.was_decided for report in reports) and not is_rewrite:
+        yield EndAll(_identities(written), commit=False)
+        raise DecisionError(
+            f"tasks of batch {batch} found it decided, but its decision is gone: the decision log has lost records"
+        )
+    if not written and not is_rewrite:
+        return decision
+    strangers = yield from _strangers(batch, written)
+    decided = Decision(batch, reports[0].run, DECIDED, tuple(written))
+    yield Record(decided)
+    done = yield from finish(decided, reports[0].query)
+    if strangers:
+        yield EndAll(strangers, commit=False)
+    return done
+
+
+def _strangers(batch: int, written: list[TaskTransaction]) -> Steps:
+    """The query's open transactions that the decision will not name, as they are before it.
+
+    Before a batch is decided whatever else is open belongs to it or to earlier ones, so once it is decided nobody needs
+    them. That would not hold of a list made later: another driver may by then have begun the next batch.
+    """
+    open_now: dict[str, int] = yield ListOpen()
+    gone = [task for task in written if open_now.get(task.transactional_id) != task.producer_id]
+    if gone:
+        yield EndAll(_identities(written), commit=False)
+        raise DecisionError(
+            f"batch {batch} was not committed and will be written again: the cluster aborted transactions of its tasks "
+            "before all were done; if that was transaction.timeout.ms, raise kafka.transaction.timeout.ms. "
+            + "; ".join(map(str, gone))
+        )
+    named = {task.transactional_id for task in written}
+    others = tuple(sorted(set(open_now) - named))
+    if not others:
+        return ()
+    found: dict[str, tuple[int, int]] = yield Describe(others)
+    return tuple((name, *identity) for name, identity in sorted(found.items()))
+
+
+def finish(decision: Decision, query: str) -> Steps:
+    """Make true what was decided, however often; returns the decision as it is then. Raises TransactionsLostError."""
+    if decision.state == COMPLETE:
+        return decision
+    if decision.state == DECIDED:
+        failed: set[str] = (yield EndAll(_identities(decision.tasks), commit=True)) if decision.tasks else set()
+        lost = tuple(task.partition for task in decision.tasks if task.transactional_id in failed)
+        decision = decision._replace(state=LOST if lost else COMPLETE, lost=lost)
+        yield Record(decision)
+    if decision.state == LOST:
+        raise TransactionsLostError(decision, query)
+    return decision
+
+
+def abort_batch(reports: Sequence[TaskReport | None]) -> Steps:
+    """The driver's `abort`.
+
+    After a task failed `commit` was not called, so nobody can have decided these transactions. When all tasks have
+    reported, it was called and failed, maybe after the decision: the next start knows, or the next batch.
+    """
+    if all(report is not None for report in reports):
+        return
+    written = [report.transaction for report in reports if report is not None and report.transaction is not None]
+    if written:
+        yield EndAll(_identities(written), commit=False)
+
+
+def _check_order(batch: int, decision: Decision | None) -> None:
+    if decision is None:
+        return
+    if decision.batch > batch:
+        raise DecisionError(
+            f"batch {batch} is to be written, but batch {decision.batch} of this query was committed already: either "
+            "another run of the query is ahead of this one, or its checkpoint was set back; to start over use a new "
+            "checkpoint, which makes a new query"
+        )
+    if decision.batch < batch and decision.state in (LOST, REWRITE):
+        raise DecisionError(
+            f"batch {batch} is to be written, but batch {decision.batch} before it has lost rows that nobody has "
+            "decided about: see `barnabas spark repair`"
+        )
+
+
+def _identities(tasks: Sequence[TaskTransaction]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((task.transactional_id, task.producer_id, task.epoch) for task in tasks)

@@ -1,0 +1,37 @@
+"""What a person may do about a query whose batch lost rows, as steps of the protocol."""
+
+from __future__ import annotations
+
+from barnabas.spark.exactly_once.decision import COMPLETE, LOST, REWRITE, Decision, DecisionError, TransactionsLostError
+from barnabas.spark.exactly_once.protocol import Describe, EndAll, ListOpen, Record, Steps, TakeOver, finish
+
+#: What can be chosen about lost rows: leave them lost, or have their tasks write them when the query starts again.
+ACCEPT_LOSS, REWRITE_LOST = "accept-loss", "rewrite-lost"
+_STATE_AFTER = {ACCEPT_LOSS: COMPLETE, REWRITE_LOST: REWRITE}
+
+#: The name under which repairs take over from a driver.
+RUN = "repair"
+
+
+def repair(query: str, choice: str | None) -> Steps:
+    """Commit what was decided and can be committed, settle what was lost as `choice` says, abort the rest.
+
+    Fences the query's driver: one that still runs fails. Returns the decision as it is then, None without any. Raises
+    DecisionError for a choice where nothing is lost.
+    """
+    decision: Decision | None = yield TakeOver(RUN)
+    if decision is not None:
+        try:
+            decision = yield from finish(decision, query)
+        except TransactionsLostError as lost:
+            decision = lost.decision
+    if choice is not None:
+        if decision is None or decision.state != LOST:
+            raise DecisionError(f"query {query} has lost no rows that {choice} could concern")
+        decision = decision._replace(state=_STATE_AFTER[choice])
+        yield Record(decision)
+    open_now: dict[str, int] = yield ListOpen()
+    if open_now:
+        found: dict[str, tuple[int, int]] = yield Describe(tuple(sorted(open_now)))
+        yield EndAll(tuple((name, *identity) for name, identity in sorted(found.items())), commit=False)
+    return decision

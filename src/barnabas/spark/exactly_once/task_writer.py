@@ -1,0 +1,128 @@
+"""The tasks' side: takes the steps of `write_task` on a real cluster; its clients stay in the Python worker."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.producer import detached_transaction
+from barnabas.client.producer.producer import Producer
+from barnabas.errors import KafkaError
+from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once.decision_log import DecisionReader
+from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.exactly_once.id_pool import IdPool
+from barnabas.spark.row_writer import RowWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Seconds for aborting what a failed task has written; if it takes longer the driver or the cluster will do it.
+ABORT_TIMEOUT = 5.0
+
+
+class Worker:
+    """What a Python process keeps for its tasks on one place: a producer, a reader of decisions, ids for each query."""
+
+    def __init__(self, place: SinkPlace) -> None:
+        self._place = place
+        self._process = uuid.uuid4().hex
+        self._pools: dict[str, IdPool] = {}
+        self._reader: DecisionReader | None = None
+        self._producer: Producer[Any, Any] | None = None
+
+    def write(self, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None) -> protocol.TaskReport:
+        """Write a task's rows in a transaction that stays open, if they are still to be written."""
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return protocol.TaskReport(*task)
+        port = _TaskPort(self, task, itertools.chain([first], batches), topic)
+        pool = self._pools.setdefault(task.query, IdPool(self._place.base(task.query), self._process))
+        report: protocol.TaskReport = protocol.run(protocol.write_task(task, pool, time.monotonic()), port)
+        for _ in port.rows:
+            # Nobody wants them, but Spark would end a Python worker that leaves rows behind.
+            pass
+        return report
+
+    def reader(self) -> DecisionReader:
+        """Made when the first task has rows."""
+        if self._reader is None:
+            self._reader = DecisionReader(dict(self._place.client), self._place.topic)
+        return self._reader
+
+    def producer(self) -> Producer[Any, Any]:
+        """The same; its transactional id changes from task to task."""
+        if self._producer is None:
+            self._producer = Producer({**dict(self._place.client), "transactional.id": self._place.prefix})
+        return self._producer
+
+    def give_up_producer(self) -> None:
+        """After a failure: abort what it has written, for nobody will ever report it."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        with contextlib.suppress(KafkaError):
+            producer.abort_transaction(ABORT_TIMEOUT)
+        producer.close(0)
+
+
+class _TaskPort:
+    """Performs the steps of one task."""
+
+    def __init__(self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], topic: str | None) -> None:
+        self.rows = rows
+        self._worker = worker
+        self._task = task
+        self._topic = topic
+        self._initialized = ""
+        self._steps: dict[type[Any], Callable[[Any], Any]] = {
+            protocol.ReadDecision: lambda step: worker.reader().read(task.query),
+            protocol.InitProducerId: self._initialize,
+            protocol.WriteRows: self._write_rows,
+        }
+
+    def perform(self, step: Any) -> Any:
+        """See `Port`."""
+        return self._steps[type(step)](step)
+
+    def _initialize(self, step: protocol.InitProducerId) -> tuple[int, int]:
+        self._initialized = step.transactional_id
+        try:
+            return detached_transaction.initialize(self._worker.producer(), step.transactional_id)
+        except BaseException:
+            self._worker.give_up_producer()
+            raise
+
+    def _write_rows(self, step: protocol.WriteRows) -> tuple[int, dict[str, list[int]]]:
+        producer = self._worker.producer()
+        try:
+            if self._initialized != step.transactional_id:
+                detached_transaction.resume(producer, *step)
+            producer.begin_transaction()
+            writer = RowWriter(producer, self._topic)
+            for batch in self.rows:
+                writer.write(batch)
+            rows = writer.finish()
+            detached = detached_transaction.detach(producer)
+        except BaseException:
+            self._worker.give_up_producer()
+            raise
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(detached.partitions):
+            topics.setdefault(topic, []).append(partition)
+        return rows, topics
+
+
+#: The workers of this process by place; a process has one task at a time.
+_WORKERS: dict[SinkPlace, Worker] = {}
+
+
+def write(
+    place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None
+) -> protocol.TaskReport:
+    """Write a task's rows: see `write_task`."""
+    return _WORKERS.setdefault(place, Worker(place)).write(task, batches, topic)

@@ -1,0 +1,59 @@
+"""The exactly-once protocol with a crash between any two requests, in the model of `exactly_once_model`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import exactly_once_model as model
+
+BATCHES = 3
+
+
+@functools.cache
+def requests_of_a_quiet_run() -> int:
+    cluster = model.Cluster()
+    run = model.query(cluster, model.Checkpoint(), "r1", BATCHES, model.new_workers("r1"))
+    sent = model.execute(cluster, run)
+    assert dict(cluster.rows()) == model.expected(BATCHES)
+    return sent
+
+
+def test_a_quiet_run_initializes_each_id_once() -> None:
+    cluster, workers = model.Cluster(), model.new_workers("r1")
+
+    model.execute(cluster, model.query(cluster, model.Checkpoint(), "r1", 10, workers))
+
+    assert dict(cluster.rows()) == model.expected(10)
+    assert [len(worker.pool) for worker in workers] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("answer_last", [True, False], ids=["last request arrives", "last request is lost"])
+@pytest.mark.parametrize("broker", ["stays", "restarts"])
+def test_every_row_is_seen_once_wherever_driver_and_tasks_die(answer_last: bool, broker: str) -> None:
+    for survived in range(requests_of_a_quiet_run()):
+        cluster, checkpoint = model.Cluster(), model.Checkpoint()
+        first = model.query(cluster, checkpoint, "r1", BATCHES, model.new_workers("r1"))
+        model.execute(cluster, first, survived, answer_last=answer_last)
+        if broker == "restarts":
+            cluster.crash()
+
+        model.execute(cluster, model.query(cluster, checkpoint, "r2", BATCHES, model.new_workers("r2")))
+
+        assert dict(cluster.rows()) == model.expected(BATCHES), f"after {survived} requests"
+
+
+def test_the_same_when_the_workers_outlive_the_run() -> None:
+    for survived in range(requests_of_a_quiet_run()):
+        cluster, checkpoint, workers = model.Cluster(), model.Checkpoint(), model.new_workers("w")
+        model.execute(cluster, model.query(cluster, checkpoint, "r1", BATCHES, workers), survived)
+
+        model.execute(cluster, model.query(cluster, checkpoint, "r2", BATCHES, workers))
+
+        assert dict(cluster.rows()) == model.expected(BATCHES), f"after {survived} requests"
+        assert max(len(worker.pool) for worker in workers) <= 2

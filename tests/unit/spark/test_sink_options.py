@@ -1,0 +1,38 @@
+"""The sink's options about its guarantee."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.spark.errors import OptionError
+from barnabas.spark.options import SinkOptions
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def test_without_the_option_the_sink_writes_at_least_once() -> None:
+    assert SinkOptions(SERVERS).guarantee == "at-least-once"
+
+
+def test_exactly_once_has_brokers_longest_time_out_unless_another_is_given() -> None:
+    options = SinkOptions({**SERVERS, "guarantee": "exactly-once"})
+    shorter = SinkOptions({**SERVERS, "guarantee": "Exactly-Once", "kafka.transaction.timeout.ms": "1000"})
+
+    assert options.client["transaction.timeout.ms"] == "900000"
+    assert shorter.client["transaction.timeout.ms"] == "1000"
+    assert (options.transactional_id_prefix, options.decision_topic) == ("barnabas-spark", "barnabas-spark-decisions")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"guarantee": "twice"}, "must be at-least-once or exactly-once"),
+        ({"decisionTopic": "d"}, "for guarantee=exactly-once only"),
+        ({"guarantee": "exactly-once", "transactionalIdPrefix": " "}, "is empty"),
+        ({"guarantee": "exactly-once", "kafka.transactional.id": "mine"}, "transactionalIdPrefix"),
+        ({"guarantee": "exactly-once", "kafka.acks": "1"}, "transactions need acks=all"),
+    ],
+)
+def test_what_contradicts_the_guarantee_is_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SinkOptions({**SERVERS, **given})
