@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from barnabas.client.producer.send_table import TableFuture
     from barnabas.client.producer.sender import Sender
 
-# New batches after which send() lets the loop have a turn, in which they leave.
+# After so many new batches, or so many bytes of them, send() lets the loop have a turn, in which they leave: every few
+# milliseconds, when nothing else holds it up.
 BATCHES_PER_TURN = 32
+BYTES_PER_TURN = 512 * 1024
 
 
 class _NotYet(Exception):  # noqa: N818  it is no error: the send path cannot go on without waiting
@@ -92,6 +94,8 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         self._has_interceptors = bool(self._interceptors)
         self._callbacks = CallbackTasks()
         self._new_batches = 0
+        batches = BYTES_PER_TURN // max(1, self._config.get_int("batch.size"))
+        self._batches_per_turn = max(1, min(BATCHES_PER_TURN, batches))
         self._ending: _Ending | None = None
         self._driver = LoopDriver(outside, ports[0], self._sender.run_once, f"producer {self._config.client_id}")
         lifetime.watch(self, close_at_exit=False)
@@ -253,7 +257,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
 
     async def _be_fair(self) -> None:
         """Let the Sender and other tasks have a turn now and then, before anything is taken."""
-        if self._new_batches >= BATCHES_PER_TURN:
+        if self._new_batches >= self._batches_per_turn:
             self._new_batches = 0
             await asyncio.sleep(0)
 
