@@ -11,6 +11,7 @@ from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for
 from barnabas.broker.purgatory import INFINITY, DelayedOperation
 from barnabas.broker.repeated_warnings import RepeatedWarnings
+from barnabas.broker.request_buffer import RequestMemory
 from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
 from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError
 from barnabas.protocol.api import request_class
@@ -84,6 +85,7 @@ class BrokerCore:
         self._resumed: list[ClientConnection] = []
         self.connections: dict[int, ClientConnection] = {}
         self.spare_buffers: list[memoryview] = []
+        self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
         self.now = 0.0
         self.now_ms = 0
         self._next_connection_id = 0

@@ -77,7 +77,8 @@ class ClientConnection:
         self.reading_paused = False
         self.closed = False
         self.last_used = now
-        self.buffer = RequestBuffer(max_request_size, core.spare_buffers)
+        self.buffer = RequestBuffer(max_request_size, core.spare_buffers, core.request_memory)
+        self.buffer.try_again = lambda: core.resume(self)
 
     @property
     def wants_input(self) -> bool:
@@ -156,6 +157,8 @@ class ClientConnection:
         """The socket is gone; what is parked is given up."""
         self.closed = True
         self._hold(0)
+        if not self._busy:
+            self.buffer.discard()
         parked, self._parked = self._parked, None
         if parked is not None:
             self._core.state.purgatory.cancel(parked)
@@ -212,7 +215,10 @@ class ClientConnection:
             if self._output:
                 self._flush()
         # A parked request may still use its frame no more than any other: what it keeps is a copy.
-        buffer.release()
+        if self.closed:
+            buffer.discard()
+        else:
+            buffer.release()
         if self.reading_paused and self.wants_input and not self.closed:
             self.reading_paused = False
             self.resume_reading()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.errors import InvalidRequestError
 
 #: Requests up to this size share one buffer per connection; a larger one gets a buffer of its own.
@@ -14,6 +16,35 @@ _MAX_TRUST = 4 << 20
 _MAX_SPARE = 64
 
 
+class RequestMemory:
+    """What the large requests of all connections may take together: `queued.max.request.bytes`, -1 for any amount.
+
+    As in Apache Kafka a request gets all that it needs as long as anything is left, else it waits.
+    """
+
+    __slots__ = ("_waiting", "limit", "used")
+
+    def __init__(self, limit: int = -1):
+        self.limit = limit
+        self.used = 0
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def take(self, size: int, try_again: Callable[[], None]) -> bool:
+        """Memory for a request, or False when it has to wait; `try_again` is called when something was given back."""
+        if 0 <= self.limit <= self.used:
+            self._waiting[try_again] = None
+            return False
+        self.used += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """A request is over."""
+        self.used -= size
+        waiting, self._waiting = self._waiting, {}
+        for try_again in waiting:
+            try_again()
+
+
 class RequestBuffer:
     """Bytes come in through `space()` and `filled(n)`; frames go out through `next_frame()`.
 
@@ -22,10 +53,27 @@ class RequestBuffer:
     nothing in its buffer gives it to `spare` with `release()`, so that idle ones cost next to nothing.
     """
 
-    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_max_size", "_spare", "_start", "_trust", "_view")
+    __slots__ = (
+        "_end",
+        "_large",
+        "_large_end",
+        "_large_size",
+        "_max_size",
+        "_memory",
+        "_spare",
+        "_start",
+        "_taken",
+        "_trust",
+        "_view",
+        "try_again",
+    )
 
-    def __init__(self, max_size: int, spare: list[memoryview] | None = None):
+    def __init__(self, max_size: int, spare: list[memoryview] | None = None, memory: RequestMemory | None = None):
         self._max_size = max_size
+        self._memory = memory or RequestMemory()
+        self.try_again: Callable[[], None] = lambda: None
+        """Called when a large request that had to wait for memory may have it; then `next_frame` goes on."""
+        self._taken = 0
         self._spare = [] if spare is None else spare
         self._view: memoryview | None = None
         self._start = 0
@@ -72,12 +120,21 @@ class RequestBuffer:
             self._end += count
 
     def release(self) -> None:
-        """Give the shared buffer away if nothing is in it; no frame may be in use."""
+        """Give away what nothing is in; no frame may be in use."""
+        if self._taken and self._large is None:
+            self._memory.give_back(self._taken)
+            self._taken = 0
         if self._start == self._end and self._view is not None:
             if len(self._spare) < _MAX_SPARE:
                 self._spare.append(self._view)
             self._view = None
             self._start = self._end = 0
+
+    def discard(self) -> None:
+        """The connection is over: give everything away."""
+        self._large = None
+        self._start = self._end
+        self.release()
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame, if there is one. Raises InvalidRequestError for an impossible size."""
@@ -111,6 +168,13 @@ class RequestBuffer:
             )
 
     def _begin_large(self, view: memoryview, size: int, available: int) -> None:
+        if self._taken:
+            # Of the frame before, which has been worked on.
+            self._memory.give_back(self._taken)
+            self._taken = 0
+        if not self._memory.take(size, self.try_again):
+            return
+        self._taken = size
         room = max(self._trust, _GROWTH * SHARED_BUFFER_SIZE)
         self._large = memoryview(bytearray(min(size, room)))
         self._large[:available] = view[self._start + 4 : self._end]

@@ -185,6 +185,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             self._server.core.disconnected(self._connection)
             self._connection = None
             self._server.dismiss(self, self._host)
+            self._server.after_work()
 
     def write(self, buffers: Buffers) -> None:
         """Send buffers: small neighbours together, large ones without a copy."""

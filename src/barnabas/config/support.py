@@ -99,6 +99,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
+        queued.max.request.bytes
         socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
@@ -137,7 +138,7 @@ IGNORED: dict[str, frozenset[str]] = {
         metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
         num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
         offsets.commit.timeout.ms offsets.load.buffer.size producer.purgatory.purge.interval.requests
-        queued.max.request.bytes queued.max.requests
+        queued.max.requests
         replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
         replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
         replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num

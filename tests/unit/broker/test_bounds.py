@@ -309,3 +309,33 @@ def test_a_process_has_only_so_many_descriptors(broker: CoreBroker) -> None:
     refusal = quotas.admit("b", 0.0)
     assert refusal is not None
     assert "ulimit -n" in refusal.reason
+
+
+def test_large_requests_together_take_what_is_set_and_the_others_wait() -> None:
+    broker = CoreBroker({"queued.max.request.bytes": 300_000})
+    client = broker.connect()
+    client.request(create("t"), 7)
+    request = encode_request(produce("t", batch(bytes(250_000))), 12, 1, "c")
+    first, second, third, waiting = (broker.connect() for _ in range(4))
+    for holder in (first, second):
+        holder.send_bytes(request[:70_000])
+    waiting.send_bytes(request[: waiting.connection.buffer.space().nbytes])
+    third.send_bytes(request[: third.connection.buffer.space().nbytes])
+    assert not waiting.connection.wants_input
+    assert broker.node.core.request_memory.used > 500_000
+    # Small ones need none.
+    assert client.request(MetadataRequest(topics=[]), 12) is not None
+
+    first.lose()
+    second._expected.append((0, 12, 1))
+    second.send_bytes(request[70_000:])
+    broker.node.core.settle(broker.now, broker.now_ms)
+
+    assert len(second.responses) == 1
+    assert waiting.connection.wants_input
+    assert third.connection.wants_input
+    for last in (waiting, third):
+        last._expected.append((0, 12, 1))
+        last.send_bytes(request[SHARED_BUFFER_SIZE:])
+        assert len(last.responses) == 1
+    assert broker.node.core.request_memory.used == 0
