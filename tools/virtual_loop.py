@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -284,15 +284,21 @@ class VirtualEnvironment(Environment):
 
 
 class Interruptions:
-    """Cancels a call at one of the places where it waits: the first, the second, ... of all calls made through it.
+    """Cancels calls at places where they wait: the first, the second, ... of all calls made through it.
 
-    `when` is "waiting", when it has just begun to wait there, or "ready", when what it waits for has just come.
+    `when` is "waiting", when it has just begun to wait there, or "ready", when what it waits for has just come; for
+    several places a dictionary tells of each.
     """
 
-    def __init__(self, at: int, when: str = "waiting") -> None:
-        self._left = at
-        self._when = when
-        self.has_struck = False
+    def __init__(self, at: int | Mapping[int, str], when: str = "waiting") -> None:
+        self._places = {at: when} if isinstance(at, int) else at
+        self._place = 0
+        self.struck = 0
+
+    @property
+    def has_struck(self) -> bool:
+        """Whether any call was cancelled."""
+        return self.struck > 0
 
     async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Await the coroutine; raises `CancelledError` when it is cancelled here."""
@@ -310,9 +316,10 @@ class Interruptions:
         try:
             awaited = next(waiting)
             while True:
-                self._left -= 1
-                if self._left == 0:
-                    self._strike(awaited)
+                self._place += 1
+                when = self._places.get(self._place)
+                if when is not None:
+                    self._strike(awaited, when)
                 try:
                     value = yield awaited
                 except BaseException as error:  # noqa: BLE001  passed on as it is
@@ -323,11 +330,11 @@ class Interruptions:
             result: T = end.value
             return result
 
-    def _strike(self, awaited: Any) -> None:
-        self.has_struck = True
+    def _strike(self, awaited: Any, when: str) -> None:
+        self.struck += 1
         task = asyncio.current_task()
         assert task is not None
-        if self._when == "ready" and awaited is not None:
+        if when == "ready" and awaited is not None:
             awaited.add_done_callback(lambda _: task.cancel())
         else:
             task.cancel()
