@@ -18,6 +18,7 @@ from barnabas.errors import (
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
     for_code,
+    name_of,
 )
 from barnabas.network.client_request import LAST_CORRELATION_ID
 from barnabas.network.exponential_backoff import RandomSource
@@ -145,7 +146,7 @@ class SaslClientAuthenticator:
         if message.error_code:
             retry_version = next_version_to_try(version, message)
             if retry_version is None:
-                raise self._failure(for_code(message.error_code))
+                raise self._failure(_refusal(message.error_code, None))
             return self._ask_api_versions(retry_version)
         self._api_versions = NodeApiVersions.from_response(message)
         return self._shake_hands()
@@ -164,15 +165,12 @@ class SaslClientAuthenticator:
                 )
             )
         if message.error_code:
-            raise self._failure(for_code(message.error_code))
+            raise self._failure(_refusal(message.error_code, None))
         return self._go_on(self._client.initial_response())
 
     def _take_authenticate(self, message: Any, version: int, now: float) -> Step:
         if message.error_code:
-            error = for_code(message.error_code, message=message.error_message or None)
-            if not isinstance(error, AuthenticationError):
-                error = SaslAuthenticationError(str(error))
-            raise self._failure(error)
+            raise self._failure(_refusal(message.error_code, message.error_message))
         try:
             step = self._client.evaluate_challenge(message.auth_bytes)
         except SaslAuthenticationError as error:
@@ -220,3 +218,9 @@ class SaslClientAuthenticator:
         ApiKey.SASL_HANDSHAKE: _take_handshake,
         ApiKey.SASL_AUTHENTICATE: _take_authenticate,
     }
+
+
+def _refusal(code: int, message: str | None) -> KafkaError:
+    """The error of a code; one that has nothing to do with authentication is an authentication error here, too."""
+    error = for_code(code, message or None)
+    return error if isinstance(error, AuthenticationError) else SaslAuthenticationError(f"{name_of(code)}: {error}")

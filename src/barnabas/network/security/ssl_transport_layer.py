@@ -99,7 +99,11 @@ class SslTransportLayer:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Ends the connection at once; all that matters has been said inside it."""
+        """Ends the connection at once, with TLS's own goodbye (close_notify) if it can be said without waiting."""
+        try:
+            self._socket.unwrap()
+        except (OSError, ValueError):
+            pass
         self._socket.close()
 
 

@@ -141,6 +141,16 @@ def test_a_listener_without_sasl_says_so() -> None:
         exchange.answer(SaslHandshakeResponse(error_code=34))
 
 
+@pytest.mark.parametrize("code", [77, -1, 12345])
+def test_an_error_that_has_nothing_to_do_with_it_is_an_authentication_error_too(code: int) -> None:
+    exchange = Exchange()
+    exchange.read(exchange.authenticator.start())
+    exchange.read(exchange.answer(all_api_versions()))
+
+    with pytest.raises(SaslAuthenticationError):
+        exchange.answer(SaslHandshakeResponse(error_code=code))
+
+
 def test_a_broker_without_the_sasl_requests_is_refused() -> None:
     exchange = Exchange()
     exchange.read(exchange.authenticator.start())
