@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import Consumer
+from barnabas.spark.foreach_batch import batch_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,3 +116,27 @@ def test_a_row_without_topic_fails_the_job(spark: SparkSession, servers: str) ->
 
     with pytest.raises(Exception, match="null topic present in the data"):
         writer.options(**{"kafka.bootstrap.servers": servers}).save()
+
+
+def test_update_mode_writes_what_changed_by_foreach_batch(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(1), new_topic(1)
+    options = {"kafka.bootstrap.servers": servers}
+
+    def run(*keys: str) -> None:
+        rows = spark.createDataFrame([(key, "v") for key in keys], "key string, value string")
+        rows.write.format("barnabas").mode("append").options(**options, topic=source).save()
+        read = spark.readStream.format("barnabas").options(**options, subscribe=source, startingOffsets="earliest")
+        counts = read.load().groupBy("key").count().selectExpr("key", "cast(count as string) as value")
+        query = (
+            counts.writeStream.outputMode("update").foreachBatch(batch_writer({**options, "topic": target}))
+            .option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        )  # fmt: skip
+        assert query.awaitTermination(60)
+
+    run("a", "b", "a")
+    run("b")
+
+    found = [(record.key, record.value) for record in consume(servers, target, 3)]
+    assert (sorted(found[:2]), found[2:]) == ([(b"a", b"2"), (b"b", b"1")], [(b"b", b"2")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.spark.errors import OptionError
+from barnabas.spark.foreach_batch import batch_writer
 from barnabas.spark.options import SinkOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -36,3 +37,11 @@ def test_exactly_once_has_brokers_longest_time_out_unless_another_is_given() -> 
 def test_what_contradicts_the_guarantee_is_refused(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         SinkOptions({**SERVERS, **given})
+
+
+def test_foreach_batch_takes_the_sinks_options_and_writes_at_least_once() -> None:
+    assert callable(batch_writer({**SERVERS, "topic": "counts"}))
+    with pytest.raises(OptionError, match="foreachBatch writes at least once"):
+        batch_writer({**SERVERS, "topic": "counts", "guarantee": "exactly-once"})
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is missing"):
+        batch_writer({"topic": "counts"})
