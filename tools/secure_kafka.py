@@ -101,6 +101,7 @@ def _settings(certificates: Certificates) -> dict[str, str]:
         "ssl.truststore.location": str(certificates.authority),
         "listener.name.mutual.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "delegation.token.secret.key": "a secret of the tests",
         "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.short.plain.connections.max.reauth.ms": str(SESSION_MS),
         "connection.failed.authentication.delay.ms": "0",

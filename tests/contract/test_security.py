@@ -18,6 +18,7 @@ from barnabas import AdminClient, Consumer, Producer, aio
 from barnabas.cli import main as cli
 from barnabas.errors import (
     AuthenticationError,
+    DelegationTokenNotFoundError,
     KafkaError,
     SaslAuthenticationError,
     SslAuthenticationError,
@@ -356,3 +357,20 @@ def test_the_code_of_the_security_page_runs(
     }
     for block in blocks:
         exec(compile(block, str(page), "exec"), names)
+
+
+def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKafka) -> None:
+    with AdminClient(settings_for(secure, "SASL")) as admin:
+        token = admin.create_delegation_token(renewers=["User:bob"], max_lifetime=7200)
+        assert (token.owner, token.renewers) == (f"User:{USER}", ("User:bob",))
+        assert token.max_timestamp - token.issue_timestamp == 7_200_000
+        deadline = time.monotonic() + 10
+        while token not in admin.describe_delegation_token([f"User:{USER}"]):
+            assert time.monotonic() < deadline, "the brokers never heard of the token"
+            time.sleep(0.05)
+
+        expiry = admin.renew_delegation_token(token.hmac, renew_period=3600)
+        assert token.issue_timestamp < expiry < token.max_timestamp
+        admin.expire_delegation_token(token.hmac)
+        with pytest.raises(DelegationTokenNotFoundError):
+            admin.renew_delegation_token(token.hmac)
