@@ -329,10 +329,11 @@ class Selector:
             authenticator = channel.authenticator
             if self._channels.get(channel.node_id) is not channel or authenticator is None:
                 continue
-            if isinstance(result, bytes):
+            try:
+                if isinstance(result, KafkaError):
+                    raise authenticator.work_failed(result)
                 self._take_step(channel, authenticator, authenticator.worked(result))
-            else:
-                error = authenticator.work_failed(result)
+            except KafkaError as error:
                 self._fail(channel, str(error), error if isinstance(error, AuthenticationError) else None)
 
     def _take_authentication_frame(self, channel: _Channel, frame: Buffer) -> bool:

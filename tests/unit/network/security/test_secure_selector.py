@@ -282,3 +282,29 @@ def test_work_that_fails_ends_the_connection_and_leaves_room_for_another_attempt
     assert selector.disconnected[1].reason == "the endpoint is down"
     assert selector.disconnected[1].authentication_error is None
     selector.close_all()
+
+
+def test_a_broker_without_the_request_that_carries_a_token_is_refused_not_feared(serving: Any) -> None:
+    class Waiting(PlainSaslClient):
+        def initial_response(self) -> Any:
+            return Work(lambda: b"a token")
+
+    def serve(connection: socket.socket) -> None:
+        reader = FrameReader(1 << 20)
+        while data := connection.recv(65536):
+            reader.feed(data)
+            while (frame := reader.next_frame()) is not None:
+                header, _ = decode_request_header(frame)
+                reply: Any = SaslHandshakeResponse(mechanisms=["PLAIN"])
+                if header.request_api_key == ApiKey.API_VERSIONS:
+                    reply = all_api_versions()
+                    reply.api_keys = [api for api in reply.api_keys if api.api_key != ApiKey.SASL_AUTHENTICATE]
+                for part in encode_response(reply, header.request_api_version, header.correlation_id):
+                    connection.sendall(part)
+
+    selector = Selector(channel_builder=ChannelBuilder("me", None, lambda: Waiting("a", "b")))
+    selector.connect(1, "localhost", serving(serve))
+    poll_until(selector, lambda: selector.disconnected)
+
+    assert isinstance(selector.disconnected[1].authentication_error, SaslAuthenticationError)
+    selector.close_all()
