@@ -462,3 +462,33 @@ def test_records_survive_a_broker_that_is_gone_for_a_minute_and_nothing_spins_me
         assert broker.values("flights") == [b"1", b"2", b"3"]
 
     run(scenario)
+
+
+def test_a_send_that_waits_for_metadata_when_the_producer_is_closed_says_so() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.is_silent = True
+        producer = connect(broker)
+        sending = asyncio.get_running_loop().create_task(producer.send("flights", b"x"))
+        await asyncio.sleep(1)
+        await producer.close(timeout=1)
+        with pytest.raises(errors.IllegalStateError, match="closed while it waited"):
+            await sending
+
+    run(scenario)
+
+
+def test_a_send_that_waits_for_memory_when_the_producer_is_closed_says_so() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("flights")
+        producer = connect(broker, buffer_memory=1000, batch_size=1000, linger_ms=0)
+        await producer.partitions_for("flights")
+        broker.is_silent = True
+        lost = await producer.send("flights", b"x" * 900)
+        sending = asyncio.get_running_loop().create_task(producer.send("flights", b"y" * 900))
+        await asyncio.sleep(1)
+        await producer.close(timeout=1)
+        with pytest.raises(errors.IllegalStateError, match="closed while a record waited"):
+            await sending
+        assert isinstance(lost.exception(), errors.KafkaError)
+
+    run(scenario)
