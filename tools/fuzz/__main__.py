@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import logging
 import os
 import shlex
 import subprocess
@@ -58,6 +59,7 @@ def _replay(name: str, inputs: list[bytes]) -> None:
     from tools.fuzz import target
 
     chosen = target(name)
+    logging.disable(logging.CRITICAL)
     for data in inputs:
         try:
             chosen.run(data)

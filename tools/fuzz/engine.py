@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from contextlib import redirect_stderr
@@ -12,6 +13,8 @@ def main() -> None:
     """The arguments after the target's name are libFuzzer's."""
     import atheris
 
+    # What a broker says of damaged files is of no interest here.
+    logging.disable(logging.CRITICAL)
     # It names every module that it instruments.
     with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["barnabas"]):
         from tools.fuzz import target
