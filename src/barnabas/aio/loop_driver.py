@@ -61,7 +61,7 @@ class LoopDriver:
             self._next = None
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
-            _wake(waiter)
+            wake(waiter)
 
     def wake(self) -> None:
         """Make a turn soon."""
@@ -102,7 +102,7 @@ class LoopDriver:
         for waiter, is_done in list(self._waiters.items()):
             if is_done():
                 del self._waiters[waiter]
-                _wake(waiter)
+                wake(waiter)
 
     async def until(self, is_done: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until `is_done()`, which is asked after each turn, for at most `timeout` seconds; tells whether it is.
@@ -113,7 +113,7 @@ class LoopDriver:
             return is_done()
         loop = self._environment.bind()
         waiter: asyncio.Future[None] = loop.create_future()
-        timer = None if timeout is None else loop.call_later(timeout, _wake, waiter)
+        timer = None if timeout is None else loop.call_later(timeout, wake, waiter)
         self._waiters[waiter] = is_done
         try:
             await waiter
@@ -124,6 +124,7 @@ class LoopDriver:
         return is_done()
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
+def wake(waiter: asyncio.Future[None]) -> None:
+    """Let the task go on that waits, if it still does."""
     if not waiter.done():
         waiter.set_result(None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from barnabas.aio.loop_driver import wake
+
 if TYPE_CHECKING:
     from barnabas.aio.environment import Environment
     from barnabas.aio.loop_port import LoopPort
@@ -39,7 +41,7 @@ class LoopWaiter:
     def wake_all(self) -> None:
         """Let all calls look at the core again."""
         for waiter in self._waiters:
-            _wake(waiter)
+            wake(waiter)
 
     async def wait(self) -> None:
         """Wait until the core is to be driven again."""
@@ -50,7 +52,7 @@ class LoopWaiter:
             self._last_wait = loop.time()
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, _wake, waiter) if seconds < _FOREVER else None
+        timer = loop.call_later(seconds, wake, waiter) if seconds < _FOREVER else None
         self._waiters.add(waiter)
         self._port.watch()
         try:
@@ -67,8 +69,3 @@ class LoopWaiter:
         if loop.time() - self._last_wait > FAIRNESS:
             await asyncio.sleep(0)
             self._last_wait = loop.time()
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
