@@ -63,6 +63,7 @@ def session(folder: Path) -> Any:
     settings = {
         "spark.jars": spark_kafka_connector.jars(),
         "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
