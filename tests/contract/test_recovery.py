@@ -223,7 +223,7 @@ def test_bootstrap_servers_may_all_be_dead_at_the_start(world: World) -> None:
             assert not consumer.poll(0.6)
             with pytest.raises(KafkaTimeoutError):
                 consumer.partitions_for(TOPIC, timeout=0.6)
-            assert time.monotonic() - started < 6
+            assert time.monotonic() - started < 12
 
         assert cpu_share(in_vain) < MOST_CPU
         world.proxy.heal()
@@ -325,7 +325,7 @@ def test_closing_does_not_wait_for_a_mute_broker_when_nothing_is_left_to_be_sent
         started = time.monotonic()
         unused.close()
         used.close()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 8
         world.proxy.heal()
 
 
