@@ -285,6 +285,25 @@ def test_transactions_commit_and_abort_as_contexts() -> None:
     run(scenario)
 
 
+def test_a_transaction_that_lacks_a_record_which_send_could_not_take_cannot_be_committed() -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("flights")
+        async with connect(broker, transactional_id="tx", max_request_size=1000) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send("flights", b"small")
+            large = await producer.send("flights", bytes(2000))
+            with pytest.raises(errors.RecordTooLargeError):
+                await large
+            with pytest.raises(errors.TransactionAbortableError):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("flights", b"next")
+
+    run(scenario)
+
+
 def test_a_commit_that_is_cancelled_anywhere_is_called_again_until_it_returns() -> None:
     def scenario(interruptions: Interruptions) -> Callable[[VirtualBroker], Any]:
         async def commit(broker: VirtualBroker) -> None:

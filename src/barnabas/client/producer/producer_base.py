@@ -149,6 +149,8 @@ class ProducerBase(ABC, Generic[K, V]):
             run_callback(tp, on_delivery, *future.metadata_and_error())
         result.complete()
         self._metrics.record_errors(1)
+        if self._transactions is not None:
+            self._transactions.record_not_taken(error)
         return future
 
     @abstractmethod

@@ -427,6 +427,12 @@ class TransactionalManager(TransactionalStates):
         elif adjust_sequence_numbers and batch.has_sequence:
             entry.close_gap(batch)
 
+    def record_not_taken(self, error: KafkaError) -> None:
+        """A record of the open transaction failed before it reached a batch: a commit would lack it."""
+        with self.lock:
+            if self.state is State.IN_TRANSACTION:
+                self._fail_transaction(error)
+
     def _fail_transaction(self, error: KafkaError) -> None:
         if isinstance(error, _FATAL_FOR_BATCHES):
             self.transition_to_fatal_error(error)

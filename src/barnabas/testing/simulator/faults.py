@@ -32,6 +32,7 @@ class Faults:
             "stop": self._stop,
             "full disk": self._fill_disk,
             "slow disk": self._slow_disk,
+            "bad disk": self._spoil_disk,
             "clock": self._jump_clock,
             "freeze client": self._freeze_client,
             "freeze broker": self._freeze_broker,
@@ -171,6 +172,15 @@ class Faults:
 
     def _fast_disk(self) -> None:
         self._scenario.broker.disk.slowness = 0.0
+
+    def _spoil_disk(self) -> None:
+        disk = self._scenario.broker.disk
+        disk.errors = self._random.choice((0.1, 0.4))
+        self._noted(f"{disk.errors:.0%} of the writes fail")
+        self._world.after(self._random.uniform(0.5, 4), self._mend_disk)
+
+    def _mend_disk(self) -> None:
+        self._scenario.broker.disk.errors = 0.0
 
     def _freeze_broker(self) -> None:
         broker = self._scenario.broker

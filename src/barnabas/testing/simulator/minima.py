@@ -19,6 +19,7 @@ PER_HUNDRED_SEEDS = {
     "connections half open": 20,
     "crashes in the middle of a change of the disk": 15,
     "crashes": 30,
+    "failed writes": 50,
     "files torn by a power loss": 100,
     "lost packets": 50,
     "partitions lost": 10,

@@ -61,8 +61,8 @@ MUTATIONS = [
     Mutation(
         "the high watermark is one too far",
         "broker.log.unified_log",
-        "            self.update_high_watermark(local.log_end_offset)",
-        "            self.update_high_watermark(local.log_end_offset + 1)",
+        "min(max(offset, self.log_start_offset), self.log_end_offset)",
+        "max(offset, self.log_start_offset) + 1",
     ),
     Mutation(
         "a flush does not reach the disk",
@@ -71,10 +71,10 @@ MUTATIONS = [
         "                file.size()\n",
     ),
     Mutation(
-        "a failed append is not taken back",
-        "broker.log.unified_log",
-        "            segment.records.trim()\n",
-        "            segment.records.size  # noqa: B018\n",
+        "a crash passes for a clean shutdown",
+        "broker.log.log_manager",
+        "        self.filesystem.remove(marker)\n",
+        "        self.filesystem.exists(marker)\n",
     ),
     # Transactions.
     Mutation(

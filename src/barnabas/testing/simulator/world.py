@@ -16,7 +16,7 @@ START = 1000.0
 START_MS = 1_700_000_000_000
 INFINITY = float("inf")
 #: More events than any run needs: beyond, something turns without getting anywhere.
-MOST_EVENTS = 3_000_000
+MOST_EVENTS = 150_000
 
 
 class LivelockError(RuntimeError):
