@@ -12,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import exactly_once_model as model
 
+from barnabas.protocol.messages.list_transactions_request import ListTransactionsRequest
+from barnabas.spark.exactly_once import protocol
+
 BATCHES = 3
 
 
@@ -57,3 +60,40 @@ def test_the_same_when_the_workers_outlive_the_run() -> None:
 
         assert dict(cluster.rows()) == model.expected(BATCHES), f"after {survived} requests"
         assert max(len(worker.pool) for worker in workers) <= 2
+
+
+def test_an_abort_after_a_commit_that_failed_anywhere_takes_nothing_back() -> None:
+    allowed, is_over = 0, False
+    while not is_over:
+        cluster, checkpoint = model.Cluster(), model.Checkpoint()
+        reports: list[protocol.TaskReport] = []
+
+        def tasks(cluster: model.Cluster = cluster, reports: list[protocol.TaskReport] = reports) -> model.Requests:
+            for partition, worker in enumerate(model.new_workers("r1")):
+                reports.append((yield from model.attempt(cluster, worker, "r1", 0, partition)))
+
+        model.execute(cluster, tasks())
+        driver = model.DriverPort(cluster)
+        commit = model.drive(protocol.commit_batch(0, reports), driver)
+        is_over = model.execute(cluster, commit, allowed) < allowed
+        model.execute(cluster, model.drive(protocol.abort_batch(reports), driver))
+
+        model.execute(cluster, model.query(cluster, checkpoint, "r2", BATCHES, model.new_workers("r2")))
+
+        assert dict(cluster.rows()) == model.expected(BATCHES), f"after {allowed} requests of the commit"
+        allowed += 1
+
+
+def test_an_abort_after_a_task_failed_takes_back_what_the_others_wrote() -> None:
+    cluster = model.Cluster()
+    reports: list[protocol.TaskReport] = []
+
+    def tasks() -> model.Requests:
+        reports.append((yield from model.attempt(cluster, model.Worker("w"), "r1", 0, 0)))
+
+    model.execute(cluster, tasks())
+    driver = model.DriverPort(cluster)
+    model.execute(cluster, model.drive(protocol.abort_batch([*reports, None]), driver))
+    model.execute(cluster, model.drive(protocol.abort_batch([None, None]), driver))
+
+    assert cluster.request(ListTransactionsRequest(state_filters=["Ongoing"]), 1).transaction_states == []

@@ -70,7 +70,12 @@ class Chaos:
         batch = self.checkpoint.committed
         while (batch := batch + 1) < BATCHES:
             reports = yield from self.batch(run, batch, driver)
-            yield from model.drive(protocol.commit_batch(batch, reports), driver)
+            try:
+                yield from model.drive(protocol.commit_batch(batch, reports), driver)
+            except KafkaError:
+                # What Spark does, whatever the reason.
+                yield from model.drive(protocol.abort_batch(reports), driver)
+                raise
             if self.checkpoint.committed >= batch:
                 raise KafkaError("Spark: another run has committed this batch")
             self.checkpoint.committed = batch
