@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.admin_client import AdminClient
+from barnabas.errors import KafkaError
 from barnabas.spark.exactly_once import protocol, transactions
-from barnabas.spark.exactly_once.decision import Decision
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
 from barnabas.spark.exactly_once.repair import repair as settle
 
@@ -37,6 +39,8 @@ class Driver:
         self._writer: DecisionWriter | None = None
         self._run = ""
         self._decision: Decision | None = None
+        self._mark: threading.Thread | None = None
+        self._mark_error: KafkaError | None = None
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.TakeOver: lambda step: self.take_over(step.run),
             protocol.ListOpen: lambda step: transactions.list_open(self._admin, f"{place.base(query)}-task-"),
@@ -53,6 +57,8 @@ class Driver:
         """Be the query's only driver, once for each of its runs, and know its last decision."""
         if self._writer is None or self._run != run:
             if self._writer is not None:
+                with contextlib.suppress(KafkaError):
+                    self._await_mark()
                 self._writer.close()
             reader = DecisionReader(self._client, self._place.topic)
             with contextlib.closing(reader):
@@ -65,11 +71,37 @@ class Driver:
 
     def _record(self, decision: Decision) -> None:
         assert self._writer is not None, "take_over() comes first"
-        self._writer.write(self._query, decision)
+        self._await_mark()
+        if decision.state == COMPLETE:
+            # It only spares the next start some questions, so the batch need not wait for it.
+            self._mark = threading.Thread(target=self._write_mark, args=(self._writer, decision), daemon=True)
+            self._mark.start()
+        else:
+            self._writer.write(self._query, decision)
         self._decision = decision
 
+    def _write_mark(self, writer: DecisionWriter, decision: Decision) -> None:
+        try:
+            writer.write(self._query, decision)
+        except KafkaError as error:
+            self._mark_error = error
+
+    def _await_mark(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.join()
+        error, self._mark_error = self._mark_error, None
+        if error is not None:
+            raise error
+
     def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections, once what is being written is; raises what that raised."""
+        try:
+            self._await_mark()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         if self._writer is not None:
             self._writer.close()
         self._open.close()
@@ -99,7 +131,8 @@ def _perform(place: SinkPlace, query: str, steps: protocol.Steps) -> None:
         protocol.run(steps, driver)
     except BaseException:
         # Whatever it believes to know may be wrong now.
-        driver.close()
+        with contextlib.suppress(KafkaError):
+            driver.close()
         raise
     _DRIVERS[key] = driver
 
