@@ -182,13 +182,17 @@ class Selector:
 
     def _open(self, family: int) -> socket.socket:
         opened = socket.socket(family, socket.SOCK_STREAM)
-        opened.setblocking(False)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._send_buffer >= 0:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-        if self._receive_buffer >= 0:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        try:
+            opened.setblocking(False)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._send_buffer >= 0:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+            if self._receive_buffer >= 0:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     def is_channel_ready(self, node_id: int) -> bool:

@@ -373,3 +373,26 @@ def test_socket_buffers_have_the_sizes_asked_for(peer: Peer) -> None:
     assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) in (50_000, 100_000)
     assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     selector.close_all()
+
+
+def test_a_socket_that_takes_no_options_is_closed_and_the_connection_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+
+    class Stubborn(socket.socket):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            made.append(self)
+
+        def setsockopt(self, *arguments: Any) -> None:
+            raise OSError(92, "Protocol not available")
+
+    selector = Selector()
+    monkeypatch.setattr(socket, "socket", Stubborn)
+    selector.connect(1, "127.0.0.1", 9)
+    deadline = time.monotonic() + 10
+    while 1 not in selector.disconnected:
+        assert time.monotonic() < deadline
+        selector.poll(0.05, time.monotonic())
+    assert "Protocol not available" in selector.disconnected[1].reason
+    assert [opened.fileno() for opened in made] == [-1]
+    selector.close_all()
