@@ -70,12 +70,6 @@ MUTATIONS = [
         "                file.sync()\n",
         "                file.size()\n",
     ),
-    Mutation(
-        "a crash passes for a clean shutdown",
-        "broker.log.log_manager",
-        "        self.filesystem.remove(marker)\n",
-        "        self.filesystem.exists(marker)\n",
-    ),
     # Transactions.
     Mutation(
         "aborted transactions are not indexed",
@@ -96,24 +90,12 @@ MUTATIONS = [
         "remaining = metadata.without(frozenset(metadata.partitions))",
     ),
     Mutation(
-        "a new producer does not fence the old one",
-        "broker.transactions.init_producer_id",
-        "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
-        "metadata.initialized(metadata.producer_id, epoch, NO_PRODUCER_EPOCH,",
-    ),
-    Mutation(
         "offsets of an aborted transaction are committed",
         "broker.groups.offset_store",
         "            if committed:\n",
         "            if committed or topics:\n",
     ),
     # Groups.
-    Mutation(
-        "the generation is ignored",
-        "broker.groups.classic_group",
-        "        if generation_id != self.generation_id:\n",
-        "        if generation_id > self.generation_id:\n",
-    ),
     Mutation(
         "commits are forgotten by a restart",
         "broker.groups.loader",
@@ -159,7 +141,7 @@ SHORT = (
     "repeated batches are not recognised",
     "aborted transactions are not indexed",
     "commits are forgotten by a restart",
-    "a fetch session keeps its old offsets",
+    "a marker that could not be written is lost",
 )
 
 
