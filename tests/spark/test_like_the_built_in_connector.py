@@ -125,8 +125,16 @@ def outcome_of_batch(spark: SparkSession, format_name: str, options: dict[str, s
     try:
         frame = spark.read.format(format_name).options(**options).load()
         return frame.dtypes, rows_of(frame)
-    except Exception as error:  # noqa: BLE001 - py4j's errors share no useful base; the text is shown on a mismatch
+    except _refusals() as error:
         return Refused(str(error))
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What Spark raises for a query that fails; nothing else may pass for a refusal."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    return (Py4JJavaError, PySparkException)
 
 
 class Refused:
@@ -149,7 +157,7 @@ def outcome_of_stream(spark: SparkSession, format_name: str, options: dict[str, 
         writer = stream.writeStream.format("parquet").option("path", str(folder / "rows"))
         query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
         assert query.awaitTermination(100)
-    except Exception as error:  # noqa: BLE001 - as above
+    except _refusals() as error:
         return Refused(str(error))
     ends = [json.loads(progress["sources"][0]["endOffset"]) for progress in query.recentProgress]
     frame = spark.read.schema(stream.schema).parquet(str(folder / "rows"))
