@@ -372,5 +372,9 @@ def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKa
         expiry = admin.renew_delegation_token(token.hmac, renew_period=3600)
         assert token.issue_timestamp < expiry < token.max_timestamp
         admin.expire_delegation_token(token.hmac)
+        deadline = time.monotonic() + 10
+        while token.token_id in {other.token_id for other in admin.describe_delegation_token()}:
+            assert time.monotonic() < deadline, "the brokers never heard of the end"
+            time.sleep(0.05)
         with pytest.raises(DelegationTokenNotFoundError):
             admin.renew_delegation_token(token.hmac)

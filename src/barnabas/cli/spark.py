@@ -58,10 +58,14 @@ def run_lag(args: Namespace) -> int:
 
 def _rows(args: Namespace, sources: list[SourcePosition]) -> list[dict[str, Any]]:
     from barnabas.client.admin.offsets import OffsetSpec
+    from barnabas.protocol.topic_partition import TopicPartition
 
     partitions = {partition for each in sources for partition in {**each.position, **(each.planned or {})}}
     with admin_client(args) as admin:
-        known = dict.fromkeys(partitions, int(OffsetSpec.EARLIEST))
+        # What is gone is left out: asking for its offsets would wait for it to come.
+        topics = admin.describe_topics({partition.topic for partition in partitions}, raise_errors=False)
+        there = {TopicPartition(topic.name, each.partition) for topic in topics.values() for each in topic.partitions}
+        known = dict.fromkeys(sorted(partitions & there), int(OffsetSpec.EARLIEST))
         begins = admin.list_offsets(known, raise_errors=False) if known else {}
         ends = admin.list_offsets(dict.fromkeys(known, int(OffsetSpec.LATEST)), raise_errors=False) if known else {}
     rows = []
