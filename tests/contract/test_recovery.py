@@ -79,7 +79,7 @@ class Traffic:
 
     def _read(self) -> None:
         try:
-            while not self._is_over.is_set() or len(self.read) < self.sent:
+            while self._threads[0].is_alive() or len(self.read) < self.sent:
                 self.read.extend(int(record.value) for record in self.consumer.poll(0.2))
                 if self._is_over.is_set() and time.monotonic() > self._deadline:
                     break
