@@ -1,14 +1,13 @@
 """What one small request costs the broker: CPU per produce of one record, and its round trip.
 
 One connection, acks=all, one 100-byte record per request, one request at a time; then eight requests ahead.
-Also the cost per record of large batches. Run: python benchmarks/broker_small_requests.py [SECONDS]
+Also the cost per record of large batches. Run: ./run bench broker_small_requests [--seconds S]
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 
 from barnabas import Broker
@@ -16,6 +15,7 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records import RecordBatchBuilder
+from benchmarks._options import options
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -63,7 +63,7 @@ def run(
 
 def main() -> None:
     """Measure and print."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+    given = options(__doc__, seconds=3.0)
     with Broker() as broker, socket.create_connection(("127.0.0.1", broker.port)) as connection:
         assert broker.pid is not None
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,9 +77,9 @@ def main() -> None:
         ):
             request = produce_request(records)
             run(connection, broker.pid, request, ahead, 0.3)
-            count, cpu, trips = run(connection, broker.pid, request, ahead, seconds)
+            count, cpu, trips = run(connection, broker.pid, request, ahead, given.seconds)
             print(
-                f"{label}: {count / seconds:.0f} requests/s, broker CPU {cpu / count * 1e3:.3f} ms per request"
+                f"{label}: {count / given.seconds:.0f} requests/s, broker CPU {cpu / count * 1e3:.3f} ms per request"
                 f" ({cpu / count / records * 1e6:.2f} µs per record),"
                 f" round trip p50 {trips[len(trips) // 2] * 1e3:.3f} ms,"
                 f" p99 {trips[int(len(trips) * 0.99)] * 1e3:.3f} ms"

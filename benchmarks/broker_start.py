@@ -1,6 +1,6 @@
 """How long a broker takes from its command line to the first answered Produce and Fetch, and what it weighs when idle.
 
-Beside it the yardstick: `python -c 'import asyncio, sqlite3'`. Run: python benchmarks/broker_start.py [ROUNDS]
+Beside it the yardstick: `python -c 'import asyncio, sqlite3'`. Run: ./run bench broker_start [--rounds N]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+from benchmarks._options import options
 from tools.core_broker import SocketClient, batch, create, fetch, produce
 
 
@@ -47,11 +48,11 @@ def broker_start(data: str, create_topic: bool) -> tuple[float, float, int]:
 
 def main() -> None:
     """Measure in turns and print medians."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    given = options(__doc__, rounds=7)
     data = tempfile.mkdtemp(prefix="barnabas-bench-")
     bare, readies, serveds, resident = [], [], [], 0
     try:
-        for number in range(rounds):
+        for number in range(given.rounds):
             bare.append(yardstick())
             ready, served, resident = broker_start(data, create_topic=number == 0)
             readies.append(ready)

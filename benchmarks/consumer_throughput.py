@@ -1,6 +1,6 @@
 """Consumer: records/s and client CPU per record, barnabas and its peers in turn against the same broker.
 
-`python benchmarks/consumer_throughput.py [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+`./run bench consumer_throughput [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
 The peer is confluent-kafka; with --aio the clients are those for asyncio and the peer is aiokafka, which reads a fifth
 of the records.
 Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import _aio_clients as aio
+from benchmarks import _aio_clients as aio
+from benchmarks import _options
 
 PARTITIONS = 6
 
@@ -166,7 +167,7 @@ def run(bootstrap: str, records: int, rounds: int, size: int, runs: dict[str, An
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _options.parser(__doc__)
     parser.add_argument("--bootstrap")
     parser.add_argument("--aio", action="store_true", help="the clients for asyncio")
     parser.add_argument("--records", type=int, default=1_000_000)

@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 
+from benchmarks._options import options
+
 STATEMENTS = [
     "pass",
     "import dataclasses",
@@ -37,4 +39,5 @@ def main(rounds: int = 15) -> None:
 
 
 if __name__ == "__main__":
+    options(__doc__)
     main()

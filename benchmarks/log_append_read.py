@@ -1,12 +1,11 @@
 """What the log costs: appending, reading, recovering and opening.
 
-Run `python benchmarks/log_append_read.py [SECONDS]`; each measurement of appending and reading takes that long (1).
+Run: ./run bench log_append_read [--seconds S]; each measurement of appending and reading takes S seconds.
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
+from benchmarks._options import options
 
 NAME = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
@@ -135,15 +135,15 @@ def measure_opening(directory: str) -> None:
 
 def main() -> None:
     """Run all of it."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    given = options(__doc__, seconds=1.0)
     directory = tempfile.mkdtemp(prefix="barnabas-log-")
     try:
         for records in (1, 100, 1000):
-            measure_append(directory, records, seconds)
+            measure_append(directory, records, given.seconds)
         for max_bytes in (64 << 10, 1 << 20):
             shutil.rmtree(directory)
-            measure_append(directory, 100, seconds)
-            measure_read(directory, max_bytes, seconds)
+            measure_append(directory, 100, given.seconds)
+            measure_read(directory, max_bytes, given.seconds)
         measure_recovery(directory)
         measure_opening(directory)
     finally:

@@ -1,12 +1,11 @@
 """What compaction costs: megabytes a second of the processor, memory, and how long a step holds requests up.
 
-Run `python benchmarks/log_cleaner.py [MEGABYTES]` (100 by default, of 100-byte values in batches of 100 records).
+Run: ./run bench log_cleaner [--megabytes N] (of 100-byte values in batches of 100 records).
 """
 
 from __future__ import annotations
 
 import resource
-import sys
 import tempfile
 import time
 from random import Random
@@ -14,6 +13,7 @@ from random import Random
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
+from benchmarks._options import options
 
 NAME = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
@@ -73,7 +73,7 @@ def measure(megabytes: int, codec: str, keys: int) -> None:
 
 
 if __name__ == "__main__":
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    given = options(__doc__, megabytes=100)
     for codec in ("none", "lz4", "zstd"):
         for keys in (1_000, 1_000_000):
-            measure(size, codec, keys)
+            measure(given.megabytes, codec, keys)

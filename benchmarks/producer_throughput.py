@@ -1,6 +1,6 @@
 """Producer: records/s and client CPU per record, barnabas and its peers in turn against the same broker.
 
-`python benchmarks/producer_throughput.py [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
+`./run bench producer_throughput [--aio] [--bootstrap HOST:PORT] [--records N] [--rounds N] [--size BYTES]`
 The peer is confluent-kafka; with --aio the clients are those for asyncio and the peer is aiokafka, which sends a tenth
 of the records.
 Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
@@ -18,7 +18,8 @@ import sys
 import time
 from collections.abc import Callable
 
-import _aio_clients as aio
+from benchmarks import _aio_clients as aio
+from benchmarks import _options
 
 PARTITIONS = 6
 KEYS = [b"key-%06d" % number for number in range(1000)]
@@ -174,7 +175,7 @@ def compare(bootstrap: str, records: int, rounds: int, size: int, names: list[st
 
 def main() -> None:
     """Read the arguments."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _options.parser(__doc__)
     parser.add_argument("--bootstrap")
     parser.add_argument("--aio", action="store_true", help="the clients for asyncio")
     parser.add_argument("--records", type=int, default=1_000_000)

@@ -1,12 +1,11 @@
 """Decodes and encodes a Metadata response of 1,000 topics x 6 partitions and a Fetch response, beside kafka-python.
 
-Run: `python benchmarks/protocol_decode.py`. The rounds alternate between the competitors; medians and ratios count.
+Run: `./run bench protocol_decode`. The rounds alternate between the competitors; medians and ratios count.
 The uncompiled codec runs in a process of its own (`--uncompiled` is that process).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -26,6 +25,7 @@ from barnabas.protocol.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from benchmarks import _options
 
 METADATA_VERSION = 12
 FETCH_VERSION = 12
@@ -94,7 +94,7 @@ def uncompiled(rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and print one line per kind of work."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _options.parser(__doc__)
     parser.add_argument("--uncompiled", action="store_true", help="print the medians of this process as JSON")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args()

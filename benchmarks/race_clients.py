@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from benchmarks import consumer_throughput, producer_throughput
+from benchmarks import _options, consumer_throughput, producer_throughput
 from benchmarks._race import THEIRS, Peer, brokers, create_topic, franz_go
 
 LATENCIES = 2000
@@ -85,7 +85,7 @@ def _produce(client: str, peer: Peer, records: int, size: int) -> Run:
 def _consume(client: str, peer: Peer, records: int) -> Run:
     arguments = ("--bootstrap", peer.bootstrap_servers, "--topic", "read", "--records", str(records))
     seconds, cpu = _python("benchmarks.consumer_throughput", "--run", client, *arguments)
-    return Run(rate=records / seconds, cpu=cpu / records * 1e6)
+    return Run(rate=1 / seconds, cpu=cpu * 1e6)
 
 
 def _franz_go(command: str, peer: Peer, topic: str, records: int, size: int) -> Run:
@@ -149,7 +149,7 @@ def race(peer: Peer, rounds: int, records: int, size: int) -> None:
 
 def main() -> None:
     """Read the arguments, and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = _options.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=100)

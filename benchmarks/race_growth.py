@@ -1,16 +1,16 @@
 """Race: does the broker's cost per record stay flat as partitions and connections grow? Beside Apache Kafka.
 
-One record of 100 bytes per request, acks=all. Run: ./run bench race_growth [SECONDS]
+One record of 100 bytes per request, acks=all. Run: ./run bench race_growth [--seconds S]
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 
 from barnabas.protocol.framing import encode_request
 from benchmarks._many_clients import Clients
+from benchmarks._options import options
 from benchmarks._race import Peer, brokers, cpu_seconds, create_topic
 from tools.core_broker import batch, produce
 
@@ -44,14 +44,14 @@ def cost(peer: Peer, partitions: int, connections: int, seconds: float) -> float
 
 def main() -> None:
     """Measure and print."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 4
+    given = options(__doc__, seconds=4.0)
     with brokers() as peers:
         for peer in peers:
             for partitions in PARTITIONS:
                 create_topic(peer, f"growth-{partitions}", partitions)
-            cost(peer, PARTITIONS[0], CONNECTIONS[1], seconds)  # Java compiles what it runs often
-            by_partitions = [cost(peer, partitions, 1, seconds) for partitions in PARTITIONS]
-            by_connections = [cost(peer, PARTITIONS[0], connections, seconds) for connections in CONNECTIONS]
+            cost(peer, PARTITIONS[0], CONNECTIONS[1], given.seconds)  # Java compiles what it runs often
+            by_partitions = [cost(peer, partitions, 1, given.seconds) for partitions in PARTITIONS]
+            by_connections = [cost(peer, PARTITIONS[0], connections, given.seconds) for connections in CONNECTIONS]
             for what, counts, costs in (
                 ("partitions", PARTITIONS, by_partitions),
                 ("connections", CONNECTIONS, by_connections),

@@ -1,11 +1,10 @@
 """Race: what waiting costs, against Apache Kafka: 2,000 idle partitions, long polls, and 100 groups that rebalance.
 
-Run: ./run bench race_idle [ROUNDS [SECONDS]]
+Run: ./run bench race_idle [--rounds N] [--seconds S]
 """
 
 from __future__ import annotations
 
-import sys
 import time
 
 from barnabas.protocol.api import ApiKey
@@ -15,6 +14,7 @@ from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorR
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from benchmarks._many_clients import Clients
+from benchmarks._options import options
 from benchmarks._race import Figures, Peer, answered, brokers, cpu_seconds, create_topic, in_turns
 from tools.core_broker import SocketClient, fetch
 
@@ -136,8 +136,7 @@ def coordinators_ready(peer: Peer) -> None:
 
 def main() -> None:
     """Measure and print."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 8
+    given = options(__doc__, rounds=3, seconds=8.0)
     figures = Figures()
     with brokers() as peers:
         for peer in peers:
@@ -147,10 +146,10 @@ def main() -> None:
             coordinators_ready(peer)
             rebalance(peer, -1)
         time.sleep(10)
-        for number, peer in enumerate(in_turns(peers, rounds)):
-            figures.add("2,000 partitions, idle", peer, core_used(peer, seconds))
+        for number, peer in enumerate(in_turns(peers, given.rounds)):
+            figures.add("2,000 partitions, idle", peer, core_used(peer, given.seconds))
             for consumers in (60, 200):
-                figures.add(f"{consumers} consumers, long polls", peer, long_polls(peer, consumers, seconds))
+                figures.add(f"{consumers} consumers, long polls", peer, long_polls(peer, consumers, given.seconds))
             figures.add("100 groups rebalancing at once, until all are stable", peer, rebalance(peer, number))
     figures.report(
         {

@@ -1,17 +1,17 @@
 """Race: from the start of the process to the first answered Produce and Fetch, and the memory, against Apache Kafka.
 
 Both on an empty directory, with 2,000 partitions, with 2 GB of log, and after SIGKILL under load.
-Run: ./run bench race_start [ROUNDS]
+Run: ./run bench race_start [--rounds N]
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
 
 from barnabas import Producer
+from benchmarks._options import options
 from benchmarks._race import Figures, Peer, answered, brokers, create_topic, fill, in_turns, resident_mb
 
 GIGABYTES = 2
@@ -47,7 +47,7 @@ def kill_under_load(peer: Peer) -> None:
 
 def main() -> None:
     """Measure and print."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    given = options(__doc__, rounds=3)
     figures = Figures()
     with brokers() as peers:
         for peer in peers:
@@ -55,23 +55,23 @@ def main() -> None:
             time.sleep(1)
             figures.add("memory, idle", peer, resident_mb(peer.pid()))
             peer.stop()
-        time_starts("start, one topic", peers, figures, rounds, lambda peer: peer.stop())
+        time_starts("start, one topic", peers, figures, given.rounds, lambda peer: peer.stop())
         for peer in peers:
             peer.start()
             create_topic(peer, "many", 2000)
             peer.stop()
-        time_starts("start, 2,000 partitions", peers, figures, rounds, lambda peer: peer.stop())
+        time_starts("start, 2,000 partitions", peers, figures, given.rounds, lambda peer: peer.stop())
         for peer in peers:
             peer.start()
             fill(peer, "bench", 6, GIGABYTES << 30, 100_000)
             figures.add("memory, after load", peer, resident_mb(peer.pid()))
             peer.stop()
-        time_starts(f"start, {GIGABYTES} GB of log more", peers, figures, rounds, lambda peer: peer.stop())
+        time_starts(f"start, {GIGABYTES} GB of log more", peers, figures, given.rounds, lambda peer: peer.stop())
         for peer in peers:
             peer.start()
             answered(peer)
             kill_under_load(peer)
-        time_starts("start, after SIGKILL under load", peers, figures, rounds, kill_under_load)
+        time_starts("start, after SIGKILL under load", peers, figures, given.rounds, kill_under_load)
     figures.report(
         {
             "start, one topic": ("s", 0.1),

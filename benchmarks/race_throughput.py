@@ -1,13 +1,13 @@
 """Race: large batches in and out, with franz-go and with Kafka's own performance tools, against Apache Kafka.
 
-100-byte records, 6 partitions, acks=all. Run: ./run bench race_throughput [ROUNDS [RECORDS]]
+100-byte records, 6 partitions, acks=all. Run: ./run bench race_throughput [--rounds N] [--records N]
 """
 
 from __future__ import annotations
 
 import re
-import sys
 
+from benchmarks._options import options
 from benchmarks._race import Figures, Peer, brokers, cpu_seconds, create_topic, franz_go, in_turns
 from tools import apache_kafka
 
@@ -55,16 +55,15 @@ def measure(figures: Figures, peer: Peer, records: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    records = int(sys.argv[2]) if len(sys.argv) > 2 else 2_000_000
+    given = options(__doc__, rounds=5, records=2_000_000)
     figures = Figures()
     with brokers() as peers:
         for peer in peers:
             for topic in ("go", "java"):
                 create_topic(peer, topic)
-            measure(Figures(), peer, records)  # Java compiles what it runs often
-        for peer in in_turns(peers, rounds):
-            measure(figures, peer, records)
+            measure(Figures(), peer, given.records)  # Java compiles what it runs often
+        for peer in in_turns(peers, given.rounds):
+            measure(figures, peer, given.records)
     targets = {}
     for label in (
         "produce, franz-go",

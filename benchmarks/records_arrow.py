@@ -7,6 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from barnabas.records import arrow_schema, decode_arrow, encode_arrow
+from benchmarks._options import options
 from benchmarks._records import BATCH_SIZE, KEY, NOW, VALUE, compare, fetched, is_uncompiled, repeat_uncompiled
 
 COUNT = 200_000
@@ -90,4 +91,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    options(__doc__)
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from barnabas.records import RecordBatchBuilder
+from benchmarks._options import options
 from benchmarks._records import BATCH_SIZE, KEY, NOW, VALUE, compare, is_uncompiled, kafka_python, repeat_uncompiled
 
 
@@ -57,4 +58,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    options(__doc__)
     main()

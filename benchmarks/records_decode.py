@@ -7,6 +7,7 @@ from typing import Any
 from aiokafka.record.memory_records import MemoryRecords
 
 from barnabas.records import RecordsDecoder
+from benchmarks._options import options
 from benchmarks._records import compare, fetched, is_uncompiled, kafka_python, repeat_uncompiled
 
 COUNT = 200_000
@@ -61,4 +62,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    options(__doc__)
     main()

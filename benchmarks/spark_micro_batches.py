@@ -1,13 +1,12 @@
 """Spark: how long a micro-batch of 1,000 rows takes, barnabas and the built-in connector in turn on the same broker.
 
-`python -m benchmarks.spark_micro_batches [--batches N] [--rounds N] [--no-cache] [--apache]`
+`./run bench spark_micro_batches [--batches N] [--rounds N] [--no-cache] [--apache]`
 A streaming query with a trigger of 0 s reads 1,000 rows of 100 bytes a micro-batch to `noop`. The first micro-batch
 starts workers and connections; the rest is the steady state: medians of Spark's own triggerExecution, in ms.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import shutil
 import statistics
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas import Broker
+from benchmarks import _options
 from benchmarks.spark_read import fill, session
 from tools.apache_kafka import ApacheKafka
 
@@ -36,7 +36,7 @@ def durations(spark: Any, format_name: str, options: dict[str, str]) -> list[dic
 
 def main() -> None:
     """Take turns and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = _options.parser(__doc__)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-cache", action="store_true", help="never use data that was fetched ahead")

@@ -1,6 +1,6 @@
 """Spark: rows/s and CPU per row read to `noop`, barnabas and the built-in connector in turn on the same broker.
 
-`python -m benchmarks.spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES]`
+`./run bench spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES]`
 `--json` parses the values and aggregates by one of their fields instead. `--no-cache` never uses data fetched ahead.
 `--apache` reads from Apache Kafka 4.3.1 instead of barnabas' broker (each a process of its own). One Spark, two cores,
 6 partitions; CPU is that of the JVM and the Python workers. Every figure is the median of the rounds; ratios compare
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic, Producer
+from benchmarks import _options
 from tools import spark_kafka_connector
 from tools.apache_kafka import ApacheKafka
 
@@ -159,7 +160,7 @@ def measure(run: Callable[[], None], jvm: int) -> tuple[float, float]:
 
 def main() -> None:
     """Take turns and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = _options.parser(__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=100)

@@ -1,6 +1,6 @@
 """Spark: rows/s and CPU per row written to a topic, barnabas and the built-in connector in turn on the same broker.
 
-`python -m benchmarks.spark_write [--rows N] [--rounds N] [--size BYTES] [--keys]`
+`./run bench spark_write [--rows N] [--rounds N] [--size BYTES] [--keys]`
 Rows of `size` bytes of value, with `--keys` also a key of 8 bytes, from four Spark tasks to six partitions. `--apache`
 writes to Apache Kafka 4.3.1 instead of barnabas' broker (each a process of its own). One Spark, two cores; CPU is that
 of the JVM and the Python workers. Every figure is the median of the rounds; ratios compare the medians.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic
+from benchmarks import _options
 from benchmarks.spark_read import PARTITIONS, measure, session
 from tools.apache_kafka import ApacheKafka
 
@@ -40,7 +41,7 @@ def write(frame: Any, format_name: str, servers: str, topic: str) -> None:
 
 def main() -> None:
     """Take turns and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = _options.parser(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--size", type=int, default=100)

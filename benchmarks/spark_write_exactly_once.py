@@ -1,6 +1,6 @@
 """Spark: what guarantee=exactly-once costs a micro-batch, in turn with at-least-once on the same broker.
 
-`python -m benchmarks.spark_write_exactly_once [--rows N] [--batches N] [--rounds N] [--apache]`
+`./run bench spark_write_exactly_once [--rows N] [--batches N] [--rounds N] [--apache]`
 Each round runs a streaming query of so many micro-batches of `rows` rows of 100 bytes, from four Spark tasks to six
 partitions, with either guarantee. The figure is the time in `addBatch`: the tasks and the sink's commit, without
 Spark's own logs. The first batches of a query, which make the clients, are left out. Every figure is the median of all
@@ -9,7 +9,6 @@ batches.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import statistics
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic
+from benchmarks import _options
 from benchmarks.spark_read import PARTITIONS, session
 from tools.apache_kafka import ApacheKafka
 
@@ -50,7 +50,7 @@ def batch_times(spark: Any, servers: str, topic: str, guarantee: str, rows: int,
 
 def main() -> None:
     """Take turns and print both."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = _options.parser(__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
