@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.errors import for_code
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -16,7 +16,7 @@ from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
 _NOT_REQUESTED = -(2**31)
 
 
-class AclOperation(IntEnum):
+class AclOperation(ProtocolEnum):
     """What may be done, with the numbers of the protocol."""
 
     UNKNOWN = 0
@@ -36,12 +36,8 @@ class AclOperation(IntEnum):
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclOperation:
-        return cls.UNKNOWN
 
-
-class AclPermissionType(IntEnum):
+class AclPermissionType(ProtocolEnum):
     """Whether it may be done, with the numbers of the protocol."""
 
     UNKNOWN = 0
@@ -49,12 +45,8 @@ class AclPermissionType(IntEnum):
     DENY = 2
     ALLOW = 3
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclPermissionType:
-        return cls.UNKNOWN
 
-
-class ResourceType(IntEnum):
+class ResourceType(ProtocolEnum):
     """To what it may be done, with the numbers of the protocol."""
 
     UNKNOWN = 0
@@ -66,12 +58,8 @@ class ResourceType(IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
-    @classmethod
-    def _missing_(cls, value: object) -> ResourceType:
-        return cls.UNKNOWN
 
-
-class PatternType(IntEnum):
+class PatternType(ProtocolEnum):
     """How the name of a resource is meant, with the numbers of the protocol. ANY and MATCH are for filters: MATCH finds
     the patterns that apply to the resource of that name.
     """
@@ -81,10 +69,6 @@ class PatternType(IntEnum):
     MATCH = 2
     LITERAL = 3
     PREFIXED = 4
-
-    @classmethod
-    def _missing_(cls, value: object) -> PatternType:
-        return cls.UNKNOWN
 
 
 class AclBinding(NamedTuple):
@@ -120,20 +104,25 @@ def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
 
 def describe_acls(wanted: AclBindingFilter) -> KeyedRequest[str, list[AclBinding]]:
     """DescribeAcls, at any broker."""
-    request = DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.resource_name,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission_type,
-    )
+    request = DescribeAclsRequest(**_filter_fields(wanted))
 
     def read(response: Any) -> list[AclBinding]:
         return [_binding(resource, acl) for resource in response.resources for acl in resource.acls]
 
     return one_request("describe_acls", lambda timeout_ms: request, read)
+
+
+def _filter_fields(wanted: AclBindingFilter) -> dict[str, Any]:
+    """The fields that a filter has in DescribeAcls and in DeleteAcls."""
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.resource_name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission_type,
+    }
 
 
 def _binding(resource: Any, acl: Any) -> AclBinding:
@@ -184,20 +173,7 @@ class DeleteAclsHandler:
 
     def build_request(self, keys: list[AclBindingFilter], timeout_ms: int) -> DeleteAclsRequest:
         """See `AdminApiHandler`."""
-        return DeleteAclsRequest(
-            filters=[
-                DeleteAclsFilter(
-                    resource_type_filter=key.resource_type,
-                    resource_name_filter=key.resource_name,
-                    pattern_type_filter=key.pattern_type,
-                    principal_filter=key.principal,
-                    host_filter=key.host,
-                    operation=key.operation,
-                    permission_type=key.permission_type,
-                )
-                for key in keys
-            ]
-        )
+        return DeleteAclsRequest(filters=[DeleteAclsFilter(**_filter_fields(key)) for key in keys])
 
     def handle_response(
         self, keys: list[AclBindingFilter], response: Any, outcome: Outcome[AclBindingFilter, list[AclBinding]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
+from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.messages.alter_user_scram_credentials_request import (
@@ -23,16 +23,12 @@ from barnabas.protocol.messages.describe_user_scram_credentials_request import (
 _SALT_BYTES = 24
 
 
-class ScramMechanism(IntEnum):
+class ScramMechanism(ProtocolEnum):
     """The mechanisms, with the numbers of the protocol."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
-
-    @classmethod
-    def _missing_(cls, value: object) -> ScramMechanism:
-        return cls.UNKNOWN
 
     @property
     def hash_name(self) -> str:
