@@ -9,26 +9,10 @@ from collections.abc import Callable, Collection, Iterator
 import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
-from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.errors import CommitFailedError, FencedInstanceIdError, KafkaError
+from tests.contract.recorder import Recorder
 
 PARTITIONS = 4
-
-
-class Recorder(ConsumerRebalanceListener):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, set[int]]] = []
-
-    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("assigned", {partition.partition for partition in partitions}))
-
-    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("revoked", {partition.partition for partition in partitions}))
-
-    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("lost", {partition.partition for partition in partitions}))
 
 
 class Group:
@@ -43,7 +27,9 @@ class Group:
         self.records: list[tuple[int, int]] = []
 
     def join(self, strategy: str = "range", **settings: object) -> Consumer:
+        """Join with an id that sorts behind those of the earlier members, for assignors go by that order."""
         consumer = Consumer(
+            client_id=f"member-{len(self.listeners)}",
             bootstrap_servers=self.bootstrap_servers,
             group_id=self.group_id,
             auto_offset_reset="earliest",
