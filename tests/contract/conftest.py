@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from barnabas import AdminClient, NewTopic
+from tests.contract.waiting import eventually
 from tools import apache_kafka
 
 #: Old records are kept (some of the tests' are as old as 1970), and members of the consumer protocol hear of their
@@ -61,3 +63,19 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
 def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Makes names of topics and groups that no other test uses."""
     return lambda kind: f"{kind}-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
+    """An admin client of the broker at hand."""
+    with AdminClient(bootstrap_servers=bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(admin: AdminClient, new_name: Callable[[str], str]) -> str:
+    """A topic of two partitions."""
+    name = new_name("topic")
+    admin.create_topics([NewTopic(name, 2)])
+    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
+    return name

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -23,22 +22,9 @@ from barnabas.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from tests.contract.waiting import eventually
 
 NewName = Callable[[str], str]
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
-    with AdminClient(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-def eventually(check: Callable[[], bool], timeout: float = 10.0) -> None:
-    """A cluster of several parts agrees after a while."""
-    deadline = time.monotonic() + timeout
-    while not check():
-        assert time.monotonic() < deadline, "this never became true"
-        time.sleep(0.05)
 
 
 def create(admin: AdminClient, topic: NewTopic) -> None:

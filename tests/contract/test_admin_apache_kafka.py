@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, NewTopic, Producer, TopicPartition
+from barnabas import AdminClient, Producer, TopicPartition
 from barnabas.client.admin.acls import (
     AclBinding,
     AclBindingFilter,
@@ -44,24 +43,11 @@ from barnabas.protocol.messages.streams_group_heartbeat_request import (
     Subtopology,
     Topology,
 )
+from tests.contract.waiting import eventually
 from tools.core_broker import SocketClient
 
 PEERS = ["apache-kafka"]
 NewName = Callable[[str], str]
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
-    with AdminClient(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(admin: AdminClient, new_name: NewName) -> str:
-    name = new_name("topic")
-    admin.create_topics([NewTopic(name, 2)])
-    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
-    return name
 
 
 @pytest.fixture
@@ -70,13 +56,6 @@ def connection(bootstrap_servers: str, admin: AdminClient) -> Iterator[SocketCli
     admin.list_consumer_group_offsets("any")  # a new cluster makes its coordinator when one is first asked for
     with SocketClient(bootstrap_servers) as client:
         yield client
-
-
-def eventually(check: Callable[[], object], timeout: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not check():
-        assert time.monotonic() < deadline, "this never became true"
-        time.sleep(0.05)
 
 
 def test_acls_are_created_found_and_deleted(admin: AdminClient, new_name: NewName) -> None:

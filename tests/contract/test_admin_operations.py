@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
+from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.client.admin.acls import AclOperation
 from barnabas.client.admin.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
@@ -26,30 +25,9 @@ from barnabas.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from tests.contract.waiting import eventually
 
 NewName = Callable[[str], str]
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
-    with AdminClient(bootstrap_servers=bootstrap_servers) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(admin: AdminClient, new_name: NewName) -> str:
-    name = new_name("topic")
-    admin.create_topics([NewTopic(name, 2)])
-    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
-    return name
-
-
-def eventually(check: Callable[[], object], timeout: float = 10.0) -> None:
-    """A cluster of several parts agrees after a while."""
-    deadline = time.monotonic() + timeout
-    while not check():
-        assert time.monotonic() < deadline, "this never became true"
-        time.sleep(0.05)
 
 
 # The cluster

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
-from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.errors import (
     CommitFailedError,
@@ -17,24 +16,9 @@ from barnabas.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
+from tests.contract.recorder import Recorder
 
 PARTITIONS = 4
-
-
-class Recorder(ConsumerRebalanceListener):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, set[int]]] = []
-
-    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("assigned", {partition.partition for partition in partitions}))
-
-    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("revoked", {partition.partition for partition in partitions}))
-
-    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("lost", {partition.partition for partition in partitions}))
 
 
 class Group:
