@@ -6,7 +6,9 @@ such groups begin first.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -51,6 +53,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: LONG_GROUPS.index(groups[item]) if groups[item] in LONG_GROUPS else len(LONG_GROUPS))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch what a fresh machine lacks before the first test, as the limit of a test's time holds for its fixtures."""
+    folders = {Path(item.nodeid.partition("::")[0]).parts[1] for item in session.items}
+    if session.config.option.collectonly or not folders & {"contract", *LONG_GROUPS} or not shutil.which("java"):
+        return
+    from tools import apache_kafka, spark_kafka_connector
+
+    wanted = {
+        apache_kafka.JARS: {"contract", "interop"},
+        apache_kafka.STREAMS_JARS: {"interop"},
+        spark_kafka_connector.JARS: {"spark"},
+    }
+    for jars, where in wanted.items():
+        if folders & where:
+            # Without a network the tests that need the jars say so.
+            with contextlib.suppress(RuntimeError):
+                jars.fetch()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -97,7 +97,7 @@ def python_name(java: str) -> str:
 
 def java_methods() -> list[str]:
     """The methods of the interface, as javap finds them in Apache Kafka's jar, but for `create`."""
-    jar = f"{apache_kafka.CACHE}/jars/kafka-clients-{apache_kafka.VERSION}.jar"
+    jar = f"{apache_kafka.JARS.fetch()}/kafka-clients-{apache_kafka.VERSION}.jar"
     command = ["javap", "-cp", jar, "org.apache.kafka.clients.admin.Admin"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return sorted(set(re.findall(r"(\w+)\(", done.stdout)) - {"create"})

@@ -5,7 +5,6 @@ Needs Java 17 or later and Maven; `why_not()` says what is missing.
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -16,56 +15,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-VERSION = "4.3.1"
-_CACHES = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas"
-CACHE = _CACHES / f"apache-kafka-{VERSION}"
-STREAMS_CACHE = _CACHES / f"kafka-streams-{VERSION}"
+from tools.maven import Jars
 
+VERSION = "4.3.1"
 #: kafka-tools-api is left out everywhere: Maven Central does not have it.
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>peer</groupId><artifactId>peer</artifactId><version>1</version><dependencies>{dependencies}</dependencies>
-</project>"""
-_DEPENDENCY = """<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-<exclusions><exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion>
-</exclusions></dependency>"""
-_ARTIFACTS = [
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-]
-_STREAMS_ARTIFACTS = [("org.apache.kafka", "kafka-streams", VERSION)]
+_WITHOUT = ("org.apache.kafka", "kafka-tools-api")
+JARS = Jars(
+    f"apache-kafka-{VERSION}",
+    (
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ),
+    _WITHOUT,
+)
+STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),), _WITHOUT)
 
 
 def why_not() -> str | None:
     """Why Apache Kafka cannot be had here; None when it can."""
     if shutil.which("java") is None:
         return "Java is missing (apt-get install openjdk-17-jre-headless)"
-    if not (CACHE / "complete").exists() and shutil.which("mvn") is None:
-        return "Maven is missing, which fetches Apache Kafka (apt-get install maven)"
-    return None
+    return JARS.why_not()
 
 
 def classpath() -> str:
     """The jars' class path; fetches them on the first call, which takes about a minute."""
-    return _jars(CACHE, _ARTIFACTS)
+    return f"{JARS.fetch()}/*"
 
 
 def streams_classpath() -> str:
     """The jars of Kafka Streams and of what they need beside those of `classpath`; fetched like them."""
-    return _jars(STREAMS_CACHE, _STREAMS_ARTIFACTS)
-
-
-def _jars(cache: Path, artifacts: list[tuple[str, str, str]]) -> str:
-    if not (cache / "complete").exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        rows = (_DEPENDENCY.format(group=group, artifact=name, version=version) for group, name, version in artifacts)
-        (cache / "pom.xml").write_text(_POM.format(dependencies="".join(rows)), encoding="utf-8")
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={cache}/jars"]
-        done = subprocess.run(command, cwd=cache, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"Maven could not fetch {artifacts[0][1]}: {done.stdout[-2000:]}")
-        (cache / "complete").touch()
-    return f"{cache}/jars/*"
+    return f"{STREAMS_JARS.fetch()}/*"
 
 
 def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:

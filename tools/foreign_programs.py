@@ -9,8 +9,9 @@ import subprocess
 from pathlib import Path
 
 from tools import apache_kafka
+from tools.cache import CACHES, locked
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "barnabas" / "interop"
+CACHE = CACHES / "interop"
 SOURCES = Path(__file__).parent.parent / "tests" / "interop"
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -25,17 +26,21 @@ def go_program(sources: Path = SOURCES / "go") -> Path:
     if go is None:
         raise CannotBuildError("Go is missing (https://go.dev/dl, 1.26 or later)")
     program = CACHE / f"go-{_digest(sources)}"
-    if not program.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        fetched = _run([go, "mod", "download"], sources)
-        if fetched.returncode:
-            raise CannotBuildError(f"Go could not fetch its modules: {fetched.stderr[-500:]}")
-        unfinished = program.with_suffix(f".{os.getpid()}")
-        built = _run([go, "build", "-o", str(unfinished), "."], sources)
-        if built.returncode:
-            raise RuntimeError(f"{sources} does not build: {built.stderr[-2000:]}")
-        unfinished.rename(program)
+    with locked(CACHE):
+        if not program.exists():
+            _build(go, sources, program)
     return program
+
+
+def _build(go: str, sources: Path, program: Path) -> None:
+    fetched = _run([go, "mod", "download"], sources)
+    if fetched.returncode:
+        raise CannotBuildError(f"Go could not fetch its modules: {fetched.stderr[-500:]}")
+    unfinished = program.with_suffix(f".{os.getpid()}")
+    built = _run([go, "build", "-o", str(unfinished), "."], sources)
+    if built.returncode:
+        raise RuntimeError(f"{sources} does not build: {built.stderr[-2000:]}")
+    unfinished.rename(program)
 
 
 def node_packages() -> Path:
@@ -44,14 +49,14 @@ def node_packages() -> Path:
     if npm is None or shutil.which("node") is None:
         raise CannotBuildError("Node and npm are missing (apt-get install nodejs npm)")
     folder = CACHE / f"node-{_digest(SOURCES / 'node', 'package*.json')}"
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(SOURCES / "node" / name, folder)
-        done = _run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
-        if done.returncode:
-            raise CannotBuildError(f"npm could not install: {done.stderr[-500:]}")
-        (folder / "complete").touch()
+    with locked(folder):
+        if not (folder / "complete").exists():
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(SOURCES / "node" / name, folder)
+            done = _run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+            if done.returncode:
+                raise CannotBuildError(f"npm could not install: {done.stderr[-500:]}")
+            (folder / "complete").touch()
     return folder
 
 
@@ -75,13 +80,14 @@ def _need_javac() -> None:
 
 def _compiled(name: str, jars: str) -> str:
     classes = CACHE / f"{name}-{_digest(SOURCES / name, '**/*.java')}"
-    if not classes.exists():
-        unfinished = classes.with_suffix(f".{os.getpid()}")
-        sources = [str(path) for path in (SOURCES / name).rglob("*.java")]
-        built = _run(["javac", "-cp", jars, "-d", str(unfinished), *sources], SOURCES)
-        if built.returncode:
-            raise RuntimeError(f"tests/interop/{name} does not compile: {built.stderr[-2000:]}")
-        unfinished.rename(classes)
+    with locked(CACHE):
+        if not classes.exists():
+            unfinished = classes.with_suffix(f".{os.getpid()}")
+            sources = [str(path) for path in (SOURCES / name).rglob("*.java")]
+            built = _run(["javac", "-cp", jars, "-d", str(unfinished), *sources], SOURCES)
+            if built.returncode:
+                raise RuntimeError(f"tests/interop/{name} does not compile: {built.stderr[-2000:]}")
+            unfinished.rename(classes)
     return f"{jars}:{classes}"
 
 

@@ -121,7 +121,7 @@ def wait_for(broker: Broker, lines: int, seconds: float = 60) -> None:
 def test_words_are_counted_exactly_once_though_application_and_broker_are_killed(
     broker: Broker, start: Callable[..., Application]
 ) -> None:
-    jars = {jar.name for jar in apache_kafka.STREAMS_CACHE.glob("jars/kafka-*.jar")}
+    jars = {jar.name for jar in apache_kafka.STREAMS_JARS.fetch().glob("kafka-*.jar")}
     assert jars == {f"kafka-{part}-{apache_kafka.VERSION}.jar" for part in ("streams", "clients")}
     with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(f"wc-{name}", PARTITIONS) for name in ("lines", "capitals", "counts")])
