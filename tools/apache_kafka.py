@@ -140,8 +140,14 @@ class ApacheKafka:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port, which the system gives to nobody else for a minute; who sets SO_REUSEADDR may listen there.
+
+    It remembers a connection that ended (TIME_WAIT), and so hands the port to no socket that asks for any. Java's and
+    asyncio's servers set that option.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            accepted, _ = listener.accept()
+            accepted.close()  # the side that closes first is the one that waits
+    return port
