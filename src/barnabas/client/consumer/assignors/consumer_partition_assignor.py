@@ -93,6 +93,35 @@ class PartitionCountAssignor(ConsumerPartitionAssignor):
         raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
 
 
+class RackAwareAssignor(ConsumerPartitionAssignor):
+    """An assignor that needs topics, partition counts and, where they are known, the replicas' racks (KIP-881)."""
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        """Deal out without a look at racks."""
+        return self.assign_with_racks(partitions_per_topic, subscriptions, NO_RACKS)
+
+    def assign_with_racks(
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        racks: PartitionRacks,
+    ) -> dict[str, Assignment]:
+        """Deal out with `assign_partitions`, each to its rack where that is possible."""
+        dealt = self.assign_partitions(partitions_per_topic, subscriptions, racks)
+        return {member: Assignment(partitions) for member, partitions in dealt.items()}
+
+    def assign_partitions(
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        racks: PartitionRacks = NO_RACKS,
+    ) -> dict[str, list[TopicPartition]]:
+        """The partitions of each member."""
+        raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
+
+
 def sorted_members(subscriptions: Mapping[str, Subscription]) -> list[str]:
     """Member ids in Kafka's order: static members by instance id first, then dynamic ones by member id.
 

@@ -10,8 +10,8 @@ from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     EAGER,
     NO_RACKS,
     Assignment,
-    PartitionCountAssignor,
     PartitionRacks,
+    RackAwareAssignor,
     Subscription,
 )
 from barnabas.client.consumer.assignors.sticky_balance import Claim, balance
@@ -19,7 +19,7 @@ from barnabas.client.consumer.offsets import ConsumerGroupMetadata
 from barnabas.protocol.topic_partition import TopicPartition
 
 
-class CooperativeStickyAssignor(PartitionCountAssignor):
+class CooperativeStickyAssignor(RackAwareAssignor):
     """Balances as `StickyAssignor` does, while members go on reading what they keep (KIP-429).
 
     A partition that moves is taken from its owner in one rebalance and given to the new one in the next.
@@ -38,16 +38,6 @@ class CooperativeStickyAssignor(PartitionCountAssignor):
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
         """Remember the generation."""
         self._generation = metadata.generation_id
-
-    def assign_with_racks(
-        self,
-        partitions_per_topic: Mapping[str, int],
-        subscriptions: Mapping[str, Subscription],
-        racks: PartitionRacks,
-    ) -> dict[str, Assignment]:
-        """Deal out, each to its rack where that is possible (KIP-881)."""
-        dealt = self.assign_partitions(partitions_per_topic, subscriptions, racks)
-        return {member: Assignment(partitions) for member, partitions in dealt.items()}
 
     def assign_partitions(
         self,

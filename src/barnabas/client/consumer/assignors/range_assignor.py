@@ -7,9 +7,8 @@ from itertools import islice
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     NO_RACKS,
-    Assignment,
-    PartitionCountAssignor,
     PartitionRacks,
+    RackAwareAssignor,
     Subscription,
     is_rack_aware,
     members_by_topic,
@@ -20,7 +19,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 Dealt = dict[str, list[TopicPartition]]
 
 
-class RangeAssignor(PartitionCountAssignor):
+class RangeAssignor(RackAwareAssignor):
     """Gives each member one run of neighbouring partitions of each topic.
 
     Topics with as many partitions are so dealt out alike: partition 3 of all of them lies with one member. Members get
@@ -28,16 +27,6 @@ class RangeAssignor(PartitionCountAssignor):
     """
 
     name = "range"
-
-    def assign_with_racks(
-        self,
-        partitions_per_topic: Mapping[str, int],
-        subscriptions: Mapping[str, Subscription],
-        racks: PartitionRacks,
-    ) -> dict[str, Assignment]:
-        """Deal out, each to its rack where that is possible."""
-        dealt = self.assign_partitions(partitions_per_topic, subscriptions, racks)
-        return {member: Assignment(partitions) for member, partitions in dealt.items()}
 
     def assign_partitions(
         self,

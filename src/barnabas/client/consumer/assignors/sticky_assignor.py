@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     NO_RACKS,
     Assignment,
-    PartitionCountAssignor,
     PartitionRacks,
+    RackAwareAssignor,
     Subscription,
 )
 from barnabas.client.consumer.assignors.sticky_balance import Claim, balance
@@ -17,7 +17,7 @@ from barnabas.client.consumer.offsets import ConsumerGroupMetadata
 from barnabas.protocol.topic_partition import TopicPartition
 
 
-class StickyAssignor(PartitionCountAssignor):
+class StickyAssignor(RackAwareAssignor):
     """Balances, and leaves partitions where they were (KIP-54).
 
     Everything is given up before each rebalance, so a member sends what it had as user data: topics with their
@@ -38,16 +38,6 @@ class StickyAssignor(PartitionCountAssignor):
         """Remember the assignment for the next rebalance."""
         self._owned = tuple(assignment.partitions)
         self._generation = metadata.generation_id
-
-    def assign_with_racks(
-        self,
-        partitions_per_topic: Mapping[str, int],
-        subscriptions: Mapping[str, Subscription],
-        racks: PartitionRacks,
-    ) -> dict[str, Assignment]:
-        """Deal out, each to its rack where that is possible (KIP-881)."""
-        dealt = self.assign_partitions(partitions_per_topic, subscriptions, racks)
-        return {member: Assignment(partitions) for member, partitions in dealt.items()}
 
     def assign_partitions(
         self,
