@@ -9,10 +9,10 @@ from barnabas.broker.broker_core import BrokerCore
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quotas import ClientQuotas
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
+from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, InternalTopic
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
-from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_log import RequestLog
@@ -35,7 +35,6 @@ BACKGROUND_INTERVAL = 1.0
 BACKGROUND_DELAY = 0.2
 #: When groups and transactions from before are loaded, in seconds after the start.
 COORDINATORS_DELAY = 0.5
-_TRANSACTION_STATE_TOPIC = "__transaction_state"
 
 
 class BrokerNode:
@@ -86,7 +85,7 @@ class BrokerNode:
         state.replica_manager.adopt_logs(self._warn)
         groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, now))
         state.make_group_coordinator = groups.make
-        transactions = LazyCoordinator(self._make_transactions, self._load_at(_TRANSACTION_STATE_TOPIC, now))
+        transactions = LazyCoordinator(self._make_transactions, self._load_at(TRANSACTION_STATE_TOPIC, now))
         self._transactions = transactions
         state.make_transaction_coordinator = transactions.make
         self.core.services.append(groups)
@@ -104,12 +103,11 @@ class BrokerNode:
     def _make_groups(self) -> GroupCoordinator:
         from barnabas.broker.groups.group_coordinator import GroupCoordinator
         from barnabas.broker.groups.storage import BatchStorage
-        from barnabas.broker.offsets_topic import OffsetsTopic
 
         state, config = self.state, self.config
         existing = state.metadata.topic(GROUP_METADATA_TOPIC)
         partitions = existing.partitions if existing else config.get_int("offsets.topic.num.partitions")
-        topic = OffsetsTopic(state.replica_manager, state.topic_admin, partitions)
+        topic = InternalTopic(GROUP_METADATA_TOPIC, state.replica_manager, state.topic_admin, partitions)
         storage = BatchStorage(topic, config.get_int("offsets.topic.compression.codec"))
         coordinator = GroupCoordinator(
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
@@ -123,7 +121,7 @@ class BrokerNode:
         from barnabas.broker.transactions.transactions_topic import TransactionsTopic
 
         state, config = self.state, self.config
-        existing = state.metadata.topic(_TRANSACTION_STATE_TOPIC)
+        existing = state.metadata.topic(TRANSACTION_STATE_TOPIC)
         partitions = existing.partitions if existing else config.get_int("transaction.state.log.num.partitions")
         topic = TransactionsTopic(state.replica_manager, state.topic_admin, partitions)
         markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)

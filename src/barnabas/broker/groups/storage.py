@@ -11,7 +11,7 @@ from barnabas.records import RecordBatchBuilder, read_batches
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
-    from barnabas.broker.offsets_topic import OffsetsTopic
+    from barnabas.broker.internal_topic import InternalTopic
 
 #: What one batch may take; the topic's own limit is the same by default.
 MAX_BATCH_BYTES = 1 << 20
@@ -69,7 +69,7 @@ class BatchStorage:
 
     __slots__ = ("_compression", "_topic")
 
-    def __init__(self, topic: OffsetsTopic, compression: int = 0):
+    def __init__(self, topic: InternalTopic, compression: int = 0):
         self._topic = topic
         self._compression = _CODECS[compression]
 
@@ -98,13 +98,13 @@ class BatchStorage:
                 )
         if producer is not None:
             builder.set_producer_state(producer.producer_id, producer.epoch, _NO_SEQUENCE, transactional=True)
-        return self._topic.append(partition, builder.close(), now_ms)
+        return self._topic.append_batch(partition, builder.close(), now_ms)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         """The records of the next batches. Raises CorruptRecordError."""
         records: list[StoredRecord] = []
         next_offset = offset
-        for batch in read_batches(self._topic.read(partition, offset)):
+        for batch in read_batches(self._topic.read_batches(partition, offset)):
             next_offset = batch.last_offset + 1
             producer_id = batch.producer_id if batch.is_transactional else _NO_PRODUCER_ID
             for record in batch:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.offsets_topic import GROUP_METADATA_TOPIC
+from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:

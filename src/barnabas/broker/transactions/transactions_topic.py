@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.broker.internal_topic import TRANSACTION_STATE_TOPIC, InternalTopic
 from barnabas.errors import RecordTooLargeError
-from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 
 if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
 #: What one batch may take; the topic's own limit is the same by default.
 MAX_BATCH_BYTES = 1 << 20
 
@@ -48,20 +47,13 @@ class TransactionStorage(Protocol):
         """The offset that the next record gets; 0 without the partition."""
 
 
-class TransactionsTopic:
+class TransactionsTopic(InternalTopic):
     """TransactionStorage on the topic's partitions; the topic is created when it is first needed."""
 
-    __slots__ = ("_replica_manager", "_topics", "partition_count")
+    __slots__ = ()
 
     def __init__(self, replica_manager: ReplicaManager, topics: TopicAdmin, partition_count: int):
-        self._replica_manager = replica_manager
-        self._topics = topics
-        #: transaction.state.log.num.partitions, or what the existing topic has.
-        self.partition_count = partition_count
-
-    def ensure(self, now_ms: int) -> None:
-        """Create the topic if it does not exist. Raises KafkaError."""
-        self._topics.ensure_internal(TRANSACTION_STATE_TOPIC, now_ms)
+        super().__init__(TRANSACTION_STATE_TOPIC, replica_manager, topics, partition_count)
 
     def append(self, partition: int, records: Sequence[Record], now_ms: int) -> None:
         """Write the records as one batch, never compressed. Raises KafkaError."""
@@ -71,13 +63,13 @@ class TransactionsTopic:
                 raise RecordTooLargeError(
                     f"{len(records)} records for {TRANSACTION_STATE_TOPIC}-{partition} exceed {MAX_BATCH_BYTES} bytes"
                 )
-        self._replica_manager.append_internal(self._name(partition), builder.close(), now_ms)
+        self.append_batch(partition, builder.close(), now_ms)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         """The records of the next batches. Raises CorruptRecordError."""
         records: list[StoredRecord] = []
         next_offset = offset
-        for batch in read_batches(self._replica_manager.read_internal(self._name(partition), offset, MAX_BATCH_BYTES)):
+        for batch in read_batches(self.read_batches(partition, offset, MAX_BATCH_BYTES)):
             next_offset = batch.last_offset + 1
             if batch.is_control:
                 continue
@@ -85,10 +77,3 @@ class TransactionsTopic:
                 if record.offset >= offset and record.key is not None:
                     records.append(StoredRecord(record.offset, record.key, record.value))
         return records, next_offset
-
-    def end_offset(self, partition: int) -> int:
-        """The offset that the next record gets; 0 without the partition."""
-        return self._replica_manager.end_offset(self._name(partition))
-
-    def _name(self, partition: int) -> TopicPartition:
-        return TopicPartition(TRANSACTION_STATE_TOPIC, partition)

@@ -1,0 +1,43 @@
+"""A topic that the broker itself writes to, as partitions of record batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.topic_admin import TopicAdmin
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+
+class InternalTopic:
+    """What the topics of both coordinators share; the topic is created when it is first needed."""
+
+    __slots__ = ("_replica_manager", "_topics", "name", "partition_count")
+
+    def __init__(self, name: str, replica_manager: ReplicaManager, topics: TopicAdmin, partition_count: int):
+        self.name = name
+        self._replica_manager = replica_manager
+        self._topics = topics
+        #: What the coordinator's setting names, or what the existing topic has.
+        self.partition_count = partition_count
+
+    def ensure(self, now_ms: int) -> None:
+        """Create the topic if it does not exist. Raises KafkaError when that fails."""
+        self._topics.ensure_internal(self.name, now_ms)
+
+    def append_batch(self, partition: int, batch: bytes | bytearray, now_ms: int) -> int:
+        """Append one record batch (offsets from 0, as built); gives its base offset. Raises KafkaError."""
+        return self._replica_manager.append_internal(TopicPartition(self.name, partition), batch, now_ms)
+
+    def read_batches(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
+        """Whole batches from `offset` on (at least one); empty at the end or when there is no such partition."""
+        return self._replica_manager.read_internal(TopicPartition(self.name, partition), offset, max_bytes)
+
+    def end_offset(self, partition: int) -> int:
+        """The offset that the next record gets; 0 when there is no such partition."""
+        return self._replica_manager.end_offset(TopicPartition(self.name, partition))
