@@ -327,12 +327,12 @@ class Batches:
     def ensure(self, now_ms: int) -> None:
         self.ensured += 1
 
-    def append(self, partition: int, batch: bytes | bytearray, now_ms: int) -> int:
+    def append_batch(self, partition: int, batch: bytes | bytearray, now_ms: int) -> int:
         base = self.end_offset(partition)
         self.batches.setdefault(partition, []).append((base, base.to_bytes(8, "big") + bytes(batch)[8:]))
         return base
 
-    def read(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
+    def read_batches(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
         found = [batch for base, batch in self.batches.get(partition, []) if base + _count(batch) > offset]
         return found[0] if found else b""
 
