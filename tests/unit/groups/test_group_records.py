@@ -382,7 +382,7 @@ def test_transaction_markers_are_told_from_records() -> None:
     builder = RecordBatchBuilder(1 << 16)
     builder.try_append(0, key, value, ())
     builder.set_producer_state(9, 0, 0, transactional=True)
-    topic.append(3, builder.close(), 0)
+    topic.append_batch(3, builder.close(), 0)
 
     (record,) = storage.read(3, 0)[0]
 
