@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import time
+from types import MethodType
 from typing import Any
 
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
@@ -23,7 +24,6 @@ except ImportError:
 # timestamp delta and offset delta.
 BATCH_OVERHEAD = cython.declare(cython.int, 61)
 RECORD_OVERHEAD = cython.declare(cython.int, 21)
-CALLBACK_FIELDS = cython.declare(cython.int, 4)
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
 SEED = cython.declare(cython.uint, 0x9747B28C)
@@ -272,38 +272,127 @@ def _metadata_at(
     return metadata
 
 
-def run_delivery_callbacks(callbacks: list[Any], first: int, result: Any, on_error: Callable[..., object]) -> None:
-    """Call each record's `on_delivery`; `callbacks` are those of a batch from its record `first` on.
+@cython.final
+@cython.cclass
+class DeliveryCallbacks:
+    """The `on_delivery` of a batch's records from record `first` on, and what their metadata needs beside the result.
 
-    `result` is the batch's. What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is
-    called.
+    They live until the broker answers, a million of them at times, so they are packed into two or three bytes a record:
+    the sizes of key and value as numbers of variable length, and whether timestamp and callback are those of the record
+    before. Only other ones are kept as objects.
     """
-    topic: Any = result.topic_partition.topic
-    partition: cython.int = result.topic_partition.partition
-    base_offset: cython.longlong = result.base_offset
-    log_append_time: Any = result.log_append_time
-    stamped: cython.bint = log_append_time != -1
-    known: cython.bint = result.error is None and base_offset >= 0
-    failed: cython.bint = result.error is not None
-    index: cython.longlong = first
-    at: cython.Py_ssize_t
-    for at in range(0, len(callbacks), CALLBACK_FIELDS):
-        callback: Any = callbacks[at]
-        if callback is not None:
-            metadata: RecordMetadata = _metadata_at(
-                topic,
-                partition,
-                base_offset + index if known else -1,
-                log_append_time if stamped else callbacks[at + 1],
-                callbacks[at + 2],
-                callbacks[at + 3],
-            )
-            error: Any = result.outcome(index)[1] if failed else None
-            try:
-                callback(metadata, error)
-            except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
-                on_error(result.topic_partition, callback)
-        index += 1
+
+    first = cython.declare(cython.int, visibility="readonly")
+    _packed: bytearray
+    _callbacks: list[Any]
+    _timestamps: list[Any]
+    _callback: Any
+    _timestamp: Any
+    _at: cython.Py_ssize_t
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._packed = bytearray()
+        self._callbacks = []
+        self._timestamps = []
+        self._callback = None
+        self._timestamp = None
+        self._at = 0
+
+    @cython.cfunc
+    def _put(self, number: cython.longlong) -> None:
+        while number >= 128:
+            self._packed.append((number & 127) | 128)
+            number >>= 7
+        self._packed.append(number)
+
+    @cython.cfunc
+    def _take(self) -> cython.longlong:
+        packed: bytearray = self._packed
+        number: cython.longlong = 0
+        shift: cython.int = 0
+        byte: cython.longlong = 128
+        while byte >= 128:
+            byte = packed[self._at]
+            number |= (byte & 127) << shift
+            shift += 7
+            self._at += 1
+        return number
+
+    @cython.cfunc
+    def _add(self, callback: Any, timestamp: Any, key_size: cython.longlong, value_size: cython.longlong) -> None:
+        changes: cython.longlong = 0
+        # `self.on_delivery` is another object with each send, and yet the same method.
+        if callback is not self._callback and not (type(callback) is MethodType and callback == self._callback):
+            self._callbacks.append(callback)
+            self._callback = callback
+            changes = 1
+        if timestamp is not self._timestamp and timestamp != self._timestamp:
+            self._timestamps.append(timestamp)
+            self._timestamp = timestamp
+            changes |= 2
+        self._put((key_size + 1) << 2 | changes)
+        self._put(value_size + 1)
+
+    def add(self, callback: Any, timestamp: int, key_size: int, value_size: int) -> None:
+        """Note the next record; `callback` may be None, sizes are -1 for null."""
+        self._add(callback, timestamp, key_size, value_size)
+
+    def entries(self) -> list[tuple[Any, int, int, int]]:
+        """What was noted for each record."""
+        callbacks: Any = iter(self._callbacks)
+        timestamps: Any = iter(self._timestamps)
+        callback: Any = None
+        timestamp: Any = None
+        found: list[tuple[Any, int, int, int]] = []
+        self._at = 0
+        while self._at < len(self._packed):
+            key: cython.longlong = self._take()
+            callback = next(callbacks) if key & 1 else callback
+            timestamp = next(timestamps) if key & 2 else timestamp
+            found.append((callback, timestamp, (key >> 2) - 1, self._take() - 1))
+        return found
+
+    def run(self, result: Any, on_error: Callable[..., object]) -> None:
+        """Call each record's `on_delivery`, with the batch's result.
+
+        What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is called.
+        """
+        topic: Any = result.topic_partition.topic
+        partition: cython.int = result.topic_partition.partition
+        base_offset: cython.longlong = result.base_offset
+        log_append_time: Any = result.log_append_time
+        stamped: cython.bint = log_append_time != -1
+        known: cython.bint = result.error is None and base_offset >= 0
+        failed: cython.bint = result.error is not None
+        callbacks: Any = iter(self._callbacks)
+        timestamps: Any = iter(self._timestamps)
+        callback: Any = None
+        timestamp: Any = None
+        index: cython.longlong = self.first
+        self._at = 0
+        while self._at < len(self._packed):
+            key: cython.longlong = self._take()
+            value: cython.longlong = self._take()
+            if key & 1:
+                callback = next(callbacks)
+            if key & 2:
+                timestamp = next(timestamps)
+            if callback is not None:
+                metadata: RecordMetadata = _metadata_at(
+                    topic,
+                    partition,
+                    base_offset + index if known else -1,
+                    log_append_time if stamped else timestamp,
+                    (key >> 2) - 1,
+                    value - 1,
+                )
+                error: Any = result.outcome(index)[1] if failed else None
+                try:
+                    callback(metadata, error)
+                except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
+                    on_error(result.topic_partition, callback)
+            index += 1
 
 
 def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value: bytes | None) -> FutureRecordMetadata:
@@ -317,9 +406,8 @@ class AppendableBatch:
 
     builder: Any = cython.declare(object, visibility="public")
     request_result: Any = cython.declare(object, visibility="public")
-    # CALLBACK_FIELDS entries for each record from `first_callback` on: callback or None, timestamp, sizes.
-    callbacks = cython.declare(list, visibility="public")
-    first_callback = cython.declare(cython.int, visibility="public")
+    # None before the first record with a callback.
+    callbacks: DeliveryCallbacks | None = cython.declare(DeliveryCallbacks, visibility="public")
     record_count = cython.declare(cython.int, visibility="public")
     max_record_size = cython.declare(cython.Py_ssize_t, visibility="public")
     is_open = cython.declare(cython.bint, visibility="public")
@@ -328,8 +416,7 @@ class AppendableBatch:
     def __init__(self, builder: Any, request_result: Any) -> None:
         self.builder = builder
         self.request_result = request_result
-        self.callbacks = []
-        self.first_callback = -1
+        self.callbacks = None
         self.record_count = 0
         self.max_record_size = 0
         self.is_open = True
@@ -352,15 +439,13 @@ class AppendableBatch:
             self.max_record_size = size
         future: FutureRecordMetadata = _new_future(self.request_result, index, timestamp, key, value)
         self.record_count = index + 1
-        if on_delivery is not None or self.first_callback >= 0:
-            # All that the callback's metadata needs besides the batch's result. The future is not kept: a long list
-            # of objects that live until the broker answers costs more than all else here, in memory and in time.
-            if self.first_callback < 0:
-                self.first_callback = index
-            self.callbacks.append(on_delivery)
-            self.callbacks.append(timestamp)
-            self.callbacks.append(future._key_size)
-            self.callbacks.append(future._value_size)
+        callbacks: DeliveryCallbacks | None = self.callbacks
+        if on_delivery is not None or callbacks is not None:
+            # The future is not kept: a long list of objects that live until the broker answers costs more than all
+            # else here, in memory and in time.
+            if callbacks is None:
+                callbacks = self.callbacks = DeliveryCallbacks(index)
+            callbacks._add(on_delivery, timestamp, future._key_size, future._value_size)
         return future
 
     def try_append(

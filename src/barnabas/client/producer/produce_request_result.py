@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from barnabas.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
 Place = tuple[TopicPartition, int, int]
+Entry = tuple[int, Callable[[Any], object], Any]
 
 
 class ProduceRequestResult:
@@ -44,7 +44,9 @@ class ProduceRequestResult:
         self.completed = False
         self._setter: int | None = None
         self._parts: list[tuple[int, ProduceRequestResult]] | None = None
-        self._callbacks: deque[tuple[int, Callable[[Any], object], Any]] = deque()
+        # Each entry in a list of its own, from which whoever runs it takes it: any thread appends to this list, and the
+        # Sender thread walks through it when the result is there.
+        self._callbacks: list[list[Entry]] = []
         self._event_loop_thread: int | None = None
         # Held until the result is complete: whoever gets it knows that it is.
         self._latch = threading.Lock()
@@ -68,8 +70,7 @@ class ProduceRequestResult:
         """Wake everyone who waits, and run the futures' done-callbacks."""
         self.completed = True
         self._latch.release()
-        while self._callbacks:
-            _, callback, argument = self._callbacks.popleft()
+        for _, callback, argument in self._waiting():
             run_callback(self.topic_partition, callback, argument)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
@@ -79,9 +80,13 @@ class ProduceRequestResult:
         self._parts = parts
         self.completed = True
         self._latch.release()
-        while self._callbacks:
-            index, callback, argument = self._callbacks.popleft()
+        for index, callback, argument in self._waiting():
             self.add_done_callback(argument, index, callback)
+
+    def _waiting(self) -> Iterator[Entry]:
+        for entry in self._callbacks:
+            yield from _taken(entry)
+        self._callbacks.clear()
 
     def completed_in_event_loop(self) -> None:
         """Say that this thread completes it, in an event loop: it must not wait for itself."""
@@ -161,20 +166,25 @@ class ProduceRequestResult:
 
     def add_done_callback(self, argument: Any, index: int, callback: Callable[[Any], object]) -> None:
         """Run `callback(argument)` when the record is done, or now."""
-        entry = (index, callback, argument)
         while True:
             result, _ = self.resolve(index)
-            result._callbacks.append(entry)
+            entry = [(index, callback, argument)]
             if not result.completed:
-                return
-            # Completed meanwhile: if the entry is still there, nobody else runs it.
-            try:
-                result._callbacks.remove(entry)
-            except ValueError:
-                return
+                result._callbacks.append(entry)
+                # Completed meanwhile: if the entry is still there, nobody else runs it.
+                if not result.completed or not _taken(entry):
+                    return
             if result._parts is None:
                 run_callback(self.topic_partition, callback, argument)
                 return
+
+
+def _taken(entry: list[Entry]) -> list[Entry]:
+    """What is in it, for exactly one of those who ask; nothing for the others."""
+    try:
+        return [entry.pop()]
+    except IndexError:
+        return []
 
 
 def _monotonic() -> float:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from barnabas.client.producer.append import AppendableBatch, run_delivery_callbacks
+from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, log_callback_error
 from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
 
 NO_SEQUENCE = -1
-# Entries of `AppendableBatch.callbacks` for one record.
-CALLBACK_FIELDS = 4
 MAX_SEQUENCE = 2**31 - 1
 
 
@@ -36,6 +34,28 @@ class ProducerBatch(AppendableBatch):
     Application threads append under the accumulator's lock until the batch is full or drained; from then on the
     Sender thread owns it. Times are monotonic seconds.
     """
+
+    # Thousands of batches of 16 KB wait for a broker that is away: what a batch costs beside its bytes counts.
+    __slots__ = (
+        "_attempts_when_leader_last_changed",
+        "_leader_epoch",
+        "_records",
+        "allocated",
+        "attempts",
+        "base_sequence",
+        "created_at",
+        "drained_at",
+        "final_state",
+        "is_split",
+        "is_transactional",
+        "last_attempt_at",
+        "producer_epoch",
+        "producer_id",
+        "retry_at",
+        "sequence_has_been_reset",
+        "topic_partition",
+        "uncompressed_size",
+    )
 
     def __init__(
         self,
@@ -184,8 +204,9 @@ class ProducerBatch(AppendableBatch):
             return False
         self.final_state = state
         self.request_result.set(base_offset, log_append_time, error, record_errors)
-        callbacks, self.callbacks = self.callbacks, []
-        run_delivery_callbacks(callbacks, self.first_callback, self.request_result, log_callback_error)
+        callbacks, self.callbacks = self.callbacks, None
+        if callbacks is not None:
+            callbacks.run(self.request_result, log_callback_error)
         self.request_result.complete()
         return True
 
@@ -220,14 +241,19 @@ class ProducerBatch(AppendableBatch):
         return parts
 
     def _hand_callbacks_on(self, parts: list[ProducerBatch], firsts: list[int]) -> None:
-        callbacks, self.callbacks = self.callbacks, []
-        if not callbacks:
+        callbacks, self.callbacks = self.callbacks, None
+        if callbacks is None:
             return
+        entries = callbacks.entries()
         for first, part in zip(firsts, parts, strict=True):
-            part.first_callback = max(0, self.first_callback - first)
-            begin = first + part.first_callback - self.first_callback
-            count = max(0, part.record_count - part.first_callback)
-            part.callbacks = callbacks[CALLBACK_FIELDS * begin : CALLBACK_FIELDS * (begin + count)]
+            begin = max(0, callbacks.first - first)
+            count = part.record_count - begin
+            if count <= 0:
+                continue
+            part.callbacks = DeliveryCallbacks(begin)
+            at = first + begin - callbacks.first
+            for entry in entries[at : at + count]:
+                part.callbacks.add(*entry)
 
     def __repr__(self) -> str:
         return f"ProducerBatch(topicPartition={self.topic_partition}, recordCount={self.record_count})"
