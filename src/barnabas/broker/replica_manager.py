@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.plain_append import append_plain
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
 from barnabas.protocol.topic_partition import TopicPartition
@@ -45,6 +46,10 @@ class ReplicaManager:
         found = self._partitions.get((topic, index))
         return found if found is not None else self._open(self._metadata.topic(topic), index)
 
+    def used_partition(self, topic: str, index: int) -> Partition | None:
+        """The partition of that name if it was used since the broker started."""
+        return self._partitions.get((topic, index))
+
     def partitions(self) -> list[Partition]:
         """The partitions that were used since the broker started."""
         return list(self._partitions.values())
@@ -68,6 +73,16 @@ class ReplicaManager:
             partition.messages_in += info.record_count
             self._purgatory.mark(partition)
         return info
+
+    def append_plain(self, partition: Partition, batch: memoryview, now_ms: int) -> int:
+        """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 when `append` has to."""
+        log = partition.log
+        offset = append_plain(log, batch, now_ms)
+        if offset >= 0:
+            partition.appended += len(batch)
+            partition.messages_in += log.log_end_offset - offset
+            self._purgatory.mark(partition)
+        return offset
 
     def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
         """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
     Handler = Callable[[BrokerState, RequestContext, Any], Message | DelayedOperation | None]
+    Shortcut = Callable[[BrokerState, memoryview, int], bytes | None]
 
 #: API key → (module in this package, lowest version, highest version).
 SERVED: dict[int, tuple[str, int, int]] = {
@@ -69,6 +70,13 @@ SERVED: dict[int, tuple[str, int, int]] = {
     75: ("describe_topic_partitions", 0, 0),
 }
 
+#: API key → (module in this package, lowest version, highest version), for what is asked so often that it has a short
+#: way: `answer(broker, frame, now_ms) -> bytes | None` gives the whole response to a plain request, the same as the
+#: handler would, or None before anything has happened. Not asked while quotas or observers want to know of requests.
+SHORTCUTS: dict[int, tuple[str, int, int]] = {
+    0: ("plain_produce", 9, 13),
+}
+
 _loaded: dict[int, Handler] = {}
 
 
@@ -78,3 +86,12 @@ def handler_for(api_key: int) -> Handler:
     if handle is None:
         handle = _loaded[api_key] = import_module(f"barnabas.broker.handlers.{SERVED[api_key][0]}").handle
     return handle
+
+
+def shortcut_for(api_key: int, version: int) -> Shortcut | None:
+    """The `answer` function of an API in `SHORTCUTS`, in a version that it knows."""
+    module, lowest, highest = SHORTCUTS.get(api_key, ("", 0, -1))
+    if not lowest <= version <= highest:
+        return None
+    shortcut: Shortcut = import_module(f"barnabas.broker.handlers.{module}").answer
+    return shortcut

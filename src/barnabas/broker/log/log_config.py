@@ -53,6 +53,7 @@ class LogConfig:
         "flush_messages",
         "flush_ms",
         "index_interval_bytes",
+        "largest_batch",
         "max_compaction_lag_ms",
         "max_message_bytes",
         "max_segment_ms",
@@ -69,6 +70,7 @@ class LogConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "takes_as_sent",
     )
     segment_bytes: int
     segment_ms: int
@@ -108,6 +110,14 @@ class LogConfig:
         self.compact = "compact" in self.cleanup_policy
         self.delete = "delete" in self.cleanup_policy
         self.max_segment_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+        self.largest_batch = min(self.max_message_bytes, self.segment_bytes)
+        # Whether a sound batch goes into the log with no more done to it than getting its offsets.
+        self.takes_as_sent = (
+            not self.compact
+            and self.compression_type == "producer"
+            and self.message_timestamp_type == TIMESTAMP_TYPES["CreateTime"]
+            and self.flush_messages == LONG_MAX
+        )
 
     def __repr__(self) -> str:
         return f"LogConfig({self.originals!r})"

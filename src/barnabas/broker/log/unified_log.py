@@ -227,15 +227,18 @@ class UnifiedLog:
         try:
             local.append(records.buffer, records.first_offset, records.batches)
         except OSError as error:
-            self._undo_append(segment, error)
+            raise self.undo_append(segment, error) from error
 
-    def _undo_append(self, segment: LogSegment, error: OSError) -> None:
-        # Part of the batch may be in the file. Cut it; where even that fails, only recovery can tell what is there.
+    def undo_append(self, segment: LogSegment, error: OSError) -> KafkaStorageError:
+        """Cut what a failed append has left in the segment's file; the error to raise.
+
+        Where even that fails the log goes offline: only recovery can tell what is there.
+        """
         try:
             segment.records.trim()
         except OSError as second:
-            raise self.storage_failure("an append, and then taking it back,", second) from error
-        raise self.storage_failure("an append", error, offline=False) from error
+            return self.storage_failure("an append, and then taking it back,", second)
+        return self.storage_failure("an append", error, offline=False)
 
     def _maybe_roll(self, records: ValidatedRecords, now_ms: int) -> None:
         active = self.local_log.segments.active

@@ -1,0 +1,131 @@
+"""The short way into a log for what most small requests bring: one sound batch that needs no change but its offsets.
+
+Everything that `UnifiedLog.append` checks is checked here too, but only to tell whether all is plain. What is not is
+left to `append`, untouched: it decides, and it has the errors.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.log_segment import AppendedBatch
+from barnabas.broker.log.producer_append_info import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_ID, BatchMetadata
+from barnabas.errors import CorruptRecordError, InvalidRecordError
+from barnabas.records.batch_header import CHECKSUM_START, HEADER_SIZE, LOG_OVERHEAD
+from barnabas.records.checksum import crc32c
+from barnabas.records.cursor import check_records
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.producer_append_info import ProducerStateEntry
+    from barnabas.broker.log.unified_log import UnifiedLog
+
+#: What `append` is given for a batch of a client: this broker leads all its partitions and has never lost one.
+_LEADER_EPOCH = 0
+_MAGIC = 2
+_HEADER = Struct(">qiibIhiqqqhii")
+_STAMP = Struct(">qii")
+_NOT_PLAIN = -1
+
+
+def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
+    """Append one client's batch, written when this returns; its first offset, or -1 if `UnifiedLog.append` has to.
+
+    Then nothing has happened. Plain is a batch of magic 2 that is neither compressed nor transactional nor a control
+    batch, from no producer id or with a known producer's next sequence number, for a log that keeps what it is sent.
+    """
+    size = len(data)
+    config = log.config
+    if size < HEADER_SIZE or log.is_offline or not config.takes_as_sent or size > config.largest_batch:
+        return _NOT_PLAIN
+    (
+        base_offset, length, _, magic, crc, attributes, delta, base_timestamp, max_timestamp,
+        producer_id, epoch, sequence, count,
+    ) = _HEADER.unpack_from(data)  # fmt: skip
+    if (
+        base_offset
+        or attributes
+        or magic != _MAGIC
+        or length != size - LOG_OVERHEAD
+        or count != delta + 1
+        or count <= 0
+    ):
+        return _NOT_PLAIN
+    producer = None
+    if producer_id != NO_PRODUCER_ID:
+        producer = log.producer_state.producers.get(producer_id)
+        if producer is None or not _continues(producer, epoch, sequence, delta):
+            return _NOT_PLAIN
+    if not _is_sound(
+        data,
+        crc,
+        count,
+        delta,
+        base_timestamp,
+        max_timestamp,
+        now_ms - config.message_timestamp_before_max_ms,
+        now_ms + config.message_timestamp_after_max_ms,
+    ):
+        return _NOT_PLAIN
+    first_offset = log.log_end_offset
+    last_offset = first_offset + delta
+    buffer = bytearray(data)
+    _STAMP.pack_into(buffer, 0, first_offset, length, _LEADER_EPOCH)
+    if not _write(log, buffer, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
+        return _NOT_PLAIN
+    state = log.producer_state
+    if producer is not None:
+        producer.add_batch(epoch, BatchMetadata(sequence + delta, last_offset, delta, max_timestamp))
+    state.map_end_offset = last_offset + 1
+    log.update_high_watermark(last_offset + 1)
+    return first_offset
+
+
+def _continues(producer: ProducerStateEntry, epoch: int, sequence: int, delta: int) -> bool:
+    """Whether a producer outside of transactions goes on where it was."""
+    return (
+        epoch == producer.producer_epoch
+        and producer.current_txn_first_offset == NO_OFFSET
+        and bool(producer.batches)
+        and sequence == producer.batches[-1].last_sequence + 1
+        and sequence + delta <= MAX_SEQUENCE
+    )
+
+
+def _is_sound(
+    data: memoryview,
+    crc: int,
+    count: int,
+    delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    earliest: int,
+    latest: int,
+) -> bool:
+    """Whether checksum, records and timestamps are as they must be."""
+    if crc32c(data[CHECKSUM_START:]) != crc:
+        return False
+    try:
+        lowest, highest, _ = check_records(data[HEADER_SIZE:], count, delta)
+    except (CorruptRecordError, InvalidRecordError):
+        return False
+    return base_timestamp + highest == max_timestamp <= latest and base_timestamp + lowest >= earliest
+
+
+def _write(log: UnifiedLog, buffer: bytearray, first_offset: int, batch: AppendedBatch, now_ms: int) -> bool:
+    """Write to the active segment; False if a new one is due, or the disk fails: `append` meets that too."""
+    local = log.local_log
+    segment = local.segments.active
+    try:
+        if log.latest_epoch != _LEADER_EPOCH or segment.should_roll(
+            log.config, batch.size, batch.max_timestamp, batch.last_offset, now_ms
+        ):
+            return False
+    except OSError:
+        return False
+    try:
+        local.append(buffer, first_offset, [batch])
+    except OSError as error:
+        log.undo_append(segment, error)
+        return False
+    return True

@@ -1,0 +1,179 @@
+"""The short way of a plain Produce does what the handler does: the same answers, and the same files to the byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas import errors
+from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.protocol.framing import encode_request
+from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records import RecordBatchBuilder
+from tools.core_broker import START_MS, CoreBroker, batch, create, produce
+
+TOPICS = {
+    "plain": {},
+    "appended": {"message_timestamp_type": "LogAppendTime"},
+    "compacted": {"cleanup_policy": "compact"},
+    "packed": {"compression_type": "gzip"},
+    "short": {"segment_bytes": str(1 << 20), "max_message_bytes": "300", "message_timestamp_after_max_ms": "10"},
+    "flushed": {"flush_messages": "2"},
+}
+MOSTLY = 4
+
+
+class Onlooker:
+    """Who wants to know of every request, so that none goes the short way."""
+
+    def completed(self, *_: object) -> None:
+        """Takes note of nothing."""
+
+
+def broker_with_topics() -> CoreBroker:
+    broker = CoreBroker()
+    client = broker.connect()
+    for topic, configs in TOPICS.items():
+        client.request(create(topic, 2, **configs), 7)
+    return broker
+
+
+def mostly(usual: object, *others: object) -> st.SearchStrategy[object]:
+    return st.sampled_from([usual] * MOSTLY * len(others) + list(others))
+
+
+@st.composite
+def batches(draw: st.DrawFn, sequences: dict[int, int]) -> bytes:
+    builder = RecordBatchBuilder(1 << 20, draw(mostly("none", "gzip")))
+    count = draw(st.integers(1, 3))
+    for _ in range(count):
+        value = draw(mostly(b"x" * 100, None, b"", b"y" * 400, b"z" * 17_000))
+        builder.try_append(START_MS + draw(mostly(0, 5, -7, 3_700_000, 11)), draw(mostly(b"k", None)), value, [])
+    producer = draw(st.sampled_from([-1, -1, 5, 6, 7]))
+    if producer >= 0:
+        sequence = sequences.get(producer, 0) + draw(mostly(0, -1, 1))
+        sequences[producer] = sequence + count
+        builder.set_producer_state(
+            producer, draw(mostly(0, 1)), sequence & 0x7FFFFFFF, transactional=draw(mostly(False, True))
+        )
+    batch = bytearray(builder.close())
+    if draw(mostly(False, True)):
+        batch[draw(st.integers(0, len(batch) - 1))] ^= draw(st.sampled_from([1, 0x80]))
+    return bytes(batch)
+
+
+@st.composite
+def requests(draw: st.DrawFn, broker: CoreBroker, sequences: dict[int, int]) -> bytes:
+    version = draw(st.sampled_from([13, 12, 9, 8, 10, 11]))
+    topics = []
+    for _ in range(draw(mostly(1, 0, 2))):
+        name = draw(mostly("plain", *TOPICS, "absent", "__consumer_offsets", "ä", "n" * 126, "n" * 127))
+        found = broker.state.metadata.topic(name)
+        partitions = [
+            PartitionProduceData(
+                index=draw(mostly(0, 1, 2, -1)), records=draw(mostly(draw(batches(sequences)), None, b"", b"short"))
+            )
+            for _ in range(draw(mostly(1, 0, 2)))
+        ]
+        topic_id = found.id if found is not None else draw(st.sampled_from([bytes(16), b"\1" * 16]))
+        topics.append(TopicProduceData(name=name, topic_id=topic_id, partition_data=partitions))
+    request = ProduceRequest(
+        transactional_id=draw(mostly(None, "t")), acks=draw(mostly(-1, 1, 0, 2)), timeout_ms=1, topic_data=topics
+    )
+    client_id = draw(mostly("client", None, "", "__admin_client", "ä"))
+    frame = bytearray(encode_request(request, version, draw(st.integers(-(1 << 31), (1 << 31) - 1)), client_id))
+    change = draw(mostly("none", "byte", "more", "less"))
+    if change == "byte":
+        frame[draw(st.integers(4, len(frame) - 1))] ^= draw(st.sampled_from([1, 2, 0x80]))
+    elif change == "more":
+        frame += b"\1\2"
+    elif change == "less":
+        del frame[draw(st.integers(5, len(frame))) :]
+    return (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+
+
+class Sender:
+    """A connection that keeps the bytes of the responses."""
+
+    def __init__(self, broker: CoreBroker):
+        self.answers: list[bytes] = []
+        self.closed = False
+        self._broker = broker
+        self._connection = broker.node.core.connect(
+            "10.0.0.1", "PLAINTEXT", broker.now, self._take, self._close, lambda: None
+        )
+
+    def send(self, data: bytes) -> None:
+        if not self.closed:
+            self._connection.receive(data, self._broker.now, self._broker.now_ms)
+
+    def _take(self, buffers: object) -> None:
+        self.answers.append(b"".join(buffers))  # type: ignore[call-overload]  # they are buffers
+
+    def _close(self) -> None:
+        self.closed = True
+
+
+def files(broker: CoreBroker, directory: str = "/data") -> dict[str, bytes]:
+    found = {}
+    for entry in broker.filesystem.list_directory(directory):
+        path = f"{directory}/{entry.name}"
+        found.update(files(broker, path) if entry.is_directory else {path: broker.filesystem.read(path)})
+    return found
+
+
+def counters(broker: CoreBroker) -> list[tuple[object, ...]]:
+    return [
+        (found.topic, found.index, found.appended, found.messages_in, found.log.high_watermark)
+        for found in broker.state.replica_manager.partitions()
+    ]
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_the_short_way_and_the_handler_give_the_same_answers_and_files(data: st.DataObject) -> None:
+    short, handled = broker_with_topics(), broker_with_topics()
+    handled.node.core.observers.append(Onlooker())
+    sequences: dict[int, int] = {}
+    senders = [Sender(short), Sender(handled)]
+    for _ in range(data.draw(st.integers(1, 12))):
+        frame = data.draw(requests(short, sequences))
+        if senders[0].closed:
+            senders = [Sender(short), Sender(handled)]
+        for sender in senders:
+            sender.send(frame)
+        assert senders[0].answers == senders[1].answers
+        assert senders[0].closed == senders[1].closed
+    for broker in (short, handled):
+        broker.stop()
+    assert counters(short) == counters(handled)
+    assert files(short) == files(handled)
+    assert short.warnings == handled.warnings
+
+
+def test_a_plain_produce_goes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_topics()
+    topic_id = broker.state.metadata.topic("plain").id
+    client = broker.connect()
+    versions = range(9, 14)
+    for version in versions:
+        # The first of a version, and the first of a producer, go the long way.
+        client.request(produce("plain", batch(b"a", producer=(version, 0, 0)), topic_id=topic_id), version)
+    monkeypatch.setattr(UnifiedLog, "append", None)
+
+    for version in versions:
+        for producer in ((version, 0, 1), None):
+            response = client.request(produce("plain", batch(b"b", producer=producer), topic_id=topic_id), version)
+            assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_disk_that_fails_is_told_to_the_client() -> None:
+    broker = broker_with_topics()
+    client = broker.connect()
+    codes = []
+    for problem in (None, OSError(5, "broken"), None):
+        broker.filesystem.fail = lambda operation, _, problem=problem: problem if operation == "write" else None
+        response = client.request(produce("plain", batch(b"a")), 12)
+        codes.append(response.responses[0].partition_responses[0].error_code)
+    assert codes == [0, errors.KafkaStorageError.code, 0]
