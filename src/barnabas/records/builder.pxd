@@ -27,6 +27,7 @@ cdef class RecordBatchBuilder:
     cdef int base_sequence
     cdef bint closed
 
+    cdef Py_ssize_t append_record(self, long long timestamp_ms, object key, object value, object headers) except -2
     cdef bint begin_record(self, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size, Py_ssize_t headers_size) except -1
     cdef int put_value(self, BinaryRows rows, Py_ssize_t row) except -1
     cdef int put_row_headers(self, ArrowRows rows, Py_ssize_t row) except -1

@@ -115,6 +115,12 @@ class RecordBatchBuilder:
         Raises `IllegalTypeError` where key, value or headers are not bytes (serialize first), and
         `IllegalArgumentError` for a negative timestamp other than -1 (none).
         """
+        return self.append_record(timestamp_ms, key, value, headers)
+
+    def append_record(
+        self, timestamp_ms: cython.longlong, key: Buffer | None, value: Buffer | None, headers: Headers
+    ) -> int:
+        """What `try_append` does, for callers in C."""
         key_bytes: bytes = b""
         value_bytes: bytes = b""
         key_size: cython.Py_ssize_t = -1

@@ -8,17 +8,32 @@ the classes here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from time import time
 from types import MethodType
 from typing import Any
 
-from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
+from barnabas.errors import ApiError, IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
 
 try:
     import cython
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # the same names where Cython is not installed
+
+if not cython.compiled:
+    from barnabas.records.builder import RecordBatchBuilder
+
+    def wall_clock_ms() -> int:
+        """Epoch milliseconds."""
+        return int(time() * 1000)
+
+
+# A simulator puts a clock of its own in the place of `time`.
+SYSTEM_TIME = cython.declare(object, time)
+# Compiled, appending to an open batch runs no Python code, so no other thread can come between: the interpreter's lock
+# is lock enough as long as nobody holds the accumulator's.
+GIL_SUFFICES = cython.declare(cython.bint, cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)())
 
 # A record batch's header, and the most that a record adds to its key, value and headers: its own length, attributes,
 # timestamp delta and offset delta.
@@ -404,14 +419,13 @@ def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value
 class AppendableBatch:
     """The part of `ProducerBatch` that every record passes. The accumulator's lock guards it."""
 
-    builder: Any = cython.declare(object, visibility="public")
+    builder = cython.declare(RecordBatchBuilder, visibility="public")
     request_result: Any = cython.declare(object, visibility="public")
     # None before the first record with a callback.
     callbacks: DeliveryCallbacks | None = cython.declare(DeliveryCallbacks, visibility="public")
     record_count = cython.declare(cython.int, visibility="public")
     max_record_size = cython.declare(cython.Py_ssize_t, visibility="public")
     is_open = cython.declare(cython.bint, visibility="public")
-    _append_to_builder: Any
 
     def __init__(self, builder: Any, request_result: Any) -> None:
         self.builder = builder
@@ -420,7 +434,6 @@ class AppendableBatch:
         self.record_count = 0
         self.max_record_size = 0
         self.is_open = True
-        self._append_to_builder = builder.try_append
 
     @cython.cfunc
     def _try_append(
@@ -432,7 +445,7 @@ class AppendableBatch:
         on_delivery: Any,
         size: cython.Py_ssize_t,
     ) -> FutureRecordMetadata | None:
-        index: cython.int = self._append_to_builder(timestamp, key, value, headers)
+        index: cython.Py_ssize_t = self.builder.append_record(timestamp, key, value, headers)
         if index < 0:
             return None
         if size > self.max_record_size:
@@ -501,6 +514,7 @@ class RecordAppender:
     metadata_version = cython.declare(cython.longlong, visibility="public")
     _acquire: Any
     _release: Any
+    _is_locked: Any
 
     def __init__(self, lock: Any) -> None:
         self.topics = {}
@@ -508,6 +522,7 @@ class RecordAppender:
         self.metadata_version = 0
         self._acquire = lock.acquire
         self._release = lock.release
+        self._is_locked = lock.locked
 
     @cython.cfunc
     def _try_append(
@@ -563,7 +578,10 @@ class RecordAppender:
         sticky: StickyPartition = info.sticky
         chosen: cython.int = partition
         future: FutureRecordMetadata | None = None
-        self._acquire()
+        # Headers are encoded into new lists, which may set off the garbage collector and with it any code.
+        locked: cython.bint = not GIL_SUFFICES or len(headers) > 0 or self._is_locked()
+        if locked:
+            self._acquire()
         try:
             if partition < 0:
                 chosen = sticky.partition
@@ -575,7 +593,8 @@ class RecordAppender:
                 if partition < 0 and future is not None:
                     sticky.produced_bytes += size
         finally:
-            self._release()
+            if locked:
+                self._release()
         return future
 
 
@@ -637,6 +656,19 @@ class SendPath:
         on_delivery: Any,
     ) -> FutureRecordMetadata:
         """Metadata, serializers, partition, size check, append: on the caller's thread. Raises what goes wrong."""
+        return self._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+
+    @cython.cfunc
+    def _do_send(
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+        timestamp_ms: Any,
+        headers: Any,
+        on_delivery: Any,
+    ) -> FutureRecordMetadata:
         if self.closed_reason is not None:
             raise IllegalStateError(self.closed_reason)
         chosen: cython.int = -1 if partition is None else _checked_partition(partition)
@@ -667,8 +699,7 @@ class SendPath:
             raise self._too_large(size + BATCH_OVERHEAD)
         timestamp: Any = timestamp_ms
         if timestamp is None:
-            now: cython.double = time()
-            milliseconds: cython.longlong = int(now * 1000)
+            milliseconds: cython.longlong = wall_clock_ms() if time is SYSTEM_TIME else int(time() * 1000)
             if milliseconds != self._last_milliseconds:
                 self._last_milliseconds = milliseconds
                 self._last_timestamp = milliseconds
@@ -695,6 +726,48 @@ class SendPath:
             f"The record is {size} bytes when serialized, more than the whole buffer.memory ({self._buffer_memory}); "
             "send smaller records or raise it"
         )
+
+
+class RecordSending:
+    """`Producer.send`; what it calls there runs where a record does not go the usual way."""
+
+    _send_path: Any
+    _send_record: Callable[[Any, Any], FutureRecordMetadata]
+    _failed: Callable[..., FutureRecordMetadata]
+
+    def send(
+        self,
+        topic: Any,
+        value: Any = None,
+        key: Any = None,
+        partition: Any = None,
+        timestamp_ms: Any = None,
+        headers: Any = None,
+        on_delivery: Any = None,
+    ) -> FutureRecordMetadata:
+        """Send a record, or a `ProducerRecord`; returns its future at once.
+
+        Blocks up to max.block.ms when the topic's metadata is not known or buffer.memory is full.
+        `on_delivery(metadata, error)` runs in the Sender thread, in the order of sending per partition; `error` is
+        None on success, else `metadata` has offset -1. What goes wrong with this record (too large, no metadata in
+        time, not authorized) comes through the future and the callback.
+
+        Raises `SerializationError` when key or value cannot be made bytes, `IllegalStateError` after `close()`,
+        `IllegalTypeError` and `IllegalArgumentError` for arguments that make no sense.
+        """
+        if type(topic) is not str:
+            return self._send_record(topic, on_delivery)
+        path: Any = self._send_path
+        try:
+            if type(path) is not SendPath:
+                future: FutureRecordMetadata = path.do_send(
+                    topic, value, key, partition, timestamp_ms, headers, on_delivery
+                )
+                return future
+            usual: SendPath = path
+            return usual._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        except ApiError as error:
+            return self._failed(topic, partition, error, on_delivery)
 
 
 def _checked_partition(partition: Any) -> int:

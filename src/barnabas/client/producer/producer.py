@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer import lifetime
-from barnabas.client.producer.append import FutureRecordMetadata, TopicInfo
+from barnabas.client.producer.append import FutureRecordMetadata, RecordSending, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
 from barnabas.client.producer.producer_interceptors import InterceptingSendPath
 from barnabas.client.producer.producer_record import ProducerRecord
@@ -20,7 +20,6 @@ from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
 from barnabas.client.serializers import SerializerSetting, given_serializers
 from barnabas.errors import (
-    ApiError,
     IllegalArgumentError,
     IllegalStateError,
     IllegalTypeError,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.send_table import TableFuture
 
 
-class Producer(ProducerTransactions, ProducerBase[K, V]):
+class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
     """Apache Kafka's KafkaProducer. Any number of threads may share one.
 
     `send()` puts a record into a batch on the caller's thread and returns at once; the Sender thread takes the batches
@@ -71,32 +70,19 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
 
     # Sending
 
-    def send(
-        self,
-        topic: str | ProducerRecord,
-        value: V | None = None,
-        key: K | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> FutureRecordMetadata:
-        """Send a record, or a `ProducerRecord`; returns its future at once.
+    if TYPE_CHECKING:
 
-        Blocks up to max.block.ms when the topic's metadata is not known or buffer.memory is full.
-        `on_delivery(metadata, error)` runs in the Sender thread, in the order of sending per partition; `error` is
-        None on success, else `metadata` has offset -1. What goes wrong with this record (too large, no metadata in
-        time, not authorized) comes through the future and the callback.
-
-        Raises `SerializationError` when key or value cannot be made bytes, `IllegalStateError` after `close()`,
-        `IllegalTypeError` and `IllegalArgumentError` for arguments that make no sense.
-        """
-        if topic.__class__ is not str:
-            return self._send_record(topic, on_delivery)
-        try:
-            return self._send_path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-        except ApiError as error:
-            return self._failed(topic, partition, error, on_delivery)
+        def send(
+            self,
+            topic: str | ProducerRecord,
+            value: V | None = None,
+            key: K | None = None,
+            partition: int | None = None,
+            timestamp_ms: int | None = None,
+            headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None,
+            on_delivery: DeliveryCallback | None = None,
+        ) -> FutureRecordMetadata:
+            """See `RecordSending.send`, which is compiled."""
 
     def _send_record(self, record: Any, on_delivery: DeliveryCallback | None) -> FutureRecordMetadata:
         if isinstance(record, ProducerRecord):

@@ -236,8 +236,12 @@ class Sender:
 
     def send_producer_data(self, now: float) -> float:
         """Send what is ready; returns how many seconds `poll` may wait."""
-        cluster = self._metadata.fetch()
         accumulator = self._accumulator
+        if not accumulator.has_undrained():
+            # Most turns bring answers and have nothing to send: who waits for an answer waits for this turn's end.
+            self._expire_batches(now)
+            return max(0.0, self._next_in_flight_expiry - now)
+        cluster = self._metadata.fetch()
         result = accumulator.ready(cluster, now)
         if result.unknown_leader_topics:
             # Their metadata may have expired, or an election is under way.
@@ -251,7 +255,7 @@ class Sender:
         for node_id, node_batches in batches.items():
             if node_batches:
                 self._send_produce_request(node_id, node_batches, cluster, now)
-        if result.ready_nodes:
+        if result.ready_nodes and accumulator.has_undrained():
             return 0.0
         until_expiry = min(accumulator.next_expiry, self._next_in_flight_expiry) - now
         return max(0.0, min(result.next_ready_check_delay, not_ready_timeout, until_expiry))
