@@ -33,7 +33,7 @@ from tests.unit.producer.harness import produce_response
 from tools.network_fakes import ScriptedBroker, metadata_response
 
 PRODUCER = "barnabas.client.producer.producer:Producer"
-SEND_PATH = "barnabas.client.producer.append:SendPath.do_send"
+SEND_PATH = "barnabas.client.producer.append:SendPath._do_send"
 TOPICS = {"test": 3, "one": 1}
 
 
@@ -397,6 +397,22 @@ def test_headers_and_timestamps_travel_and_headers_turn_read_only(broker: Storin
     assert abs(second.timestamp - time.time() * 1000) < 60_000
     with pytest.raises(IllegalStateError):
         headers.add("late", b"")
+
+
+class Moment:
+    """A number that is no int, such as numpy's."""
+
+    def __index__(self) -> int:
+        return 456
+
+
+def test_a_timestamp_is_any_whole_number(broker: StoringBroker) -> None:
+    with connect(broker) as producer:
+        producer.send("one", b"v", timestamp_ms=Moment()).result(10)  # type: ignore[arg-type]  # what is no int to mypy
+        with pytest.raises(TypeError):
+            producer.send("one", b"v", timestamp_ms=1.5)  # type: ignore[arg-type]  # refused at run time
+
+    assert [stored.timestamp for _, stored in broker.records] == [456]
 
 
 # --- flush, close

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import pytest
 
+from barnabas.client.producer.append import SendPath
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.errors import BufferExhaustedError, IllegalStateError, KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -329,3 +333,56 @@ def test_adaptive_partitioning_learns_the_lengths_of_the_queues() -> None:
     sticky = harness.accumulator.topics[TOPIC].sticky
     drawn = [sticky.next_partition(harness.cluster) for _ in range(400)]
     assert drawn.count(T1.partition) > 2 * drawn.count(T0.partition)
+
+
+# --- the lock
+
+
+def send_path(harness: Harness) -> SendPath:
+    """The way of a record in front of an accumulator that knows the topic."""
+    harness.accumulator.topic_info(TOPIC).partition_count = 2
+    harness.accumulator.topics[TOPIC].metadata_version = harness.accumulator.metadata_version
+    return SendPath(harness.accumulator, None, None, None, None, 1 << 20, 1 << 20, False, False)
+
+
+def test_an_append_waits_while_another_thread_holds_the_lock() -> None:
+    harness = Harness(linger_ms=1000)
+    harness.send()
+    path = send_path(harness)
+    appender = threading.Thread(target=path.do_send, args=(TOPIC, b"v", None, 0, None, None, None))
+
+    with harness.accumulator._lock:
+        appender.start()
+        appender.join(0.05)
+        counted_meanwhile = queue(harness)[0].record_count
+    appender.join()
+
+    assert counted_meanwhile == 1
+    assert queue(harness)[0].record_count == 2
+
+
+def test_no_other_code_runs_while_a_record_is_appended_without_the_lock() -> None:
+    harness = Harness(linger_ms=1000)
+    harness.send()
+    path = send_path(harness)
+    batch = queue(harness)[0]
+    half_done: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        whole = batch.record_count == batch.builder.record_count < 3 or batch.callbacks is not None
+        if phase == "start" and not whole and not harness.accumulator._lock.locked():
+            half_done.append(batch.record_count)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(look)
+    gc.set_threshold(1)
+    try:
+        path.do_send(TOPIC, b"v", None, 0, None, [("name", b"of a header")], None)
+        for number in range(3):
+            path.do_send(TOPIC, b"v", None, 0, None, None, lambda *_: number)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(look)
+
+    assert half_done == []
+    assert batch.record_count == 5

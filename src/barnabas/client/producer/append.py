@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import index
 from time import time
 from types import MethodType
 from typing import Any
@@ -564,6 +565,21 @@ class RecordAppender:
         return self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
 
     @cython.cfunc
+    def _needs_lock(
+        self, info: TopicInfo, partition: cython.int, headers: tuple[Any, ...], on_delivery: Any
+    ) -> cython.bint:
+        """Whether the lock is taken, or an append would make new lists: the garbage collector may run any code then."""
+        if len(headers) > 0 or self._is_locked():
+            return True
+        if on_delivery is None:
+            return False
+        queue: Any = info.batches.get(info.sticky.partition if partition < 0 else partition)
+        if not queue:
+            return False
+        last: AppendableBatch = queue[-1]
+        return last.callbacks is None
+
+    @cython.cfunc
     def _append_to_last(
         self,
         info: TopicInfo,
@@ -578,8 +594,7 @@ class RecordAppender:
         sticky: StickyPartition = info.sticky
         chosen: cython.int = partition
         future: FutureRecordMetadata | None = None
-        # Headers are encoded into new lists, which may set off the garbage collector and with it any code.
-        locked: cython.bint = not GIL_SUFFICES or len(headers) > 0 or self._is_locked()
+        locked: cython.bint = not GIL_SUFFICES or self._needs_lock(info, partition, headers, on_delivery)
         if locked:
             self._acquire()
         try:
@@ -705,6 +720,8 @@ class SendPath:
                 self._last_timestamp = milliseconds
             # The same object for all records of a millisecond: the callbacks' list keeps it.
             timestamp = self._last_timestamp
+        elif type(timestamp) is not int:
+            timestamp = index(timestamp)
         future: FutureRecordMetadata | None = None
         if not self._custom or chosen >= 0:
             future = self.accumulator._append_to_last(
