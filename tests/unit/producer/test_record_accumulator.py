@@ -378,8 +378,8 @@ def test_no_other_code_runs_while_a_record_is_appended_without_the_lock() -> Non
     gc.set_threshold(1)
     try:
         path.do_send(TOPIC, b"v", None, 0, None, [("name", b"of a header")], None)
-        for number in range(3):
-            path.do_send(TOPIC, b"v", None, 0, None, None, lambda *_: number)
+        for _ in range(3):
+            path.do_send(TOPIC, b"v", None, 0, None, None, lambda *_: None)
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(look)
