@@ -33,7 +33,9 @@ class FaultProxy:
 
     def __init__(self, upstream: str | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self._host = host
-        self._listener: socket.socket | None = _listen(host, port)
+        self._listener = _bind(host, port)
+        self._listener.listen(_BACKLOG)
+        self._is_listening = True
         self.port: int = self._listener.getsockname()[1]
         self._upstream = None if upstream is None else _address(upstream)
         self._faults = Faults()
@@ -90,10 +92,12 @@ class FaultProxy:
     def refuse(self) -> None:
         """End every connection, and refuse new ones as if nobody listened, until `heal`."""
         with self._change():
-            if self._listener is not None:
+            if self._is_listening:
+                self._is_listening = False
                 self._selector.unregister(self._listener)
                 self._listener.close()
-                self._listener = None
+                # A port without a listener is refused, and while it is bound nobody else gets it.
+                self._listener = _bind(self._host, self.port)
             for connection in self._connections:
                 connection.end(reset=True)
 
@@ -123,8 +127,9 @@ class FaultProxy:
         """No more faults. What a frozen connection held back arrives now."""
         with self._change():
             self._faults.clear()
-            if self._listener is None:
-                self._listener = _listen(self._host, self.port)
+            if not self._is_listening:
+                self._is_listening = True
+                self._listener.listen(_BACKLOG)
                 self._selector.register(self._listener, selectors.EVENT_READ)
 
     def close(self) -> None:
@@ -136,8 +141,7 @@ class FaultProxy:
         self._thread.join()
         for connection in self._connections:
             connection.close(self._selector)
-        if self._listener is not None:
-            self._listener.close()
+        self._listener.close()
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()
@@ -186,7 +190,6 @@ class FaultProxy:
         return wait
 
     def _accept(self) -> None:
-        assert self._listener is not None
         try:
             client, _ = self._listener.accept()
         except OSError:
@@ -218,11 +221,10 @@ class _Change:
         self._wake.send(b"\0")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
-    listener.listen(_BACKLOG)
     return listener
 
 

@@ -110,6 +110,8 @@ def test_nobody_listens_until_it_is_healed(proxy: FaultProxy, client: socket.soc
         client.recv(1)
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):  # nobody else gets the port meanwhile
+        other.bind(("127.0.0.1", proxy.port))
     proxy.heal()
     with connect(proxy) as another:
         assert exchange(another, b"again") == b"again"
@@ -151,7 +153,9 @@ def test_garbage_comes_instead_of_the_answer(proxy: FaultProxy, client: socket.s
         client.recv(1)
     proxy.heal()
     client.settimeout(5)
-    assert exchange(client, b"well") == b"well"
+    client.sendall(b"well")
+    # What was still on its way is delivered now.
+    assert receive(client, 4) == b"well" or receive(client, 5) == b"owell"
 
 
 def test_an_idle_proxy_and_a_frozen_one_use_no_processor(proxy: FaultProxy, client: socket.socket) -> None:
