@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas import AdminClient, NewTopic
-from tests.contract.waiting import eventually
+from barnabas import AdminClient
+from tests.contract.waiting import create_topic
 from tools import apache_kafka
 
 #: Old records are kept (some of the tests' are as old as 1970), and members of the consumer protocol hear of their
@@ -73,9 +73,6 @@ def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def topic(admin: AdminClient, new_name: Callable[[str], str]) -> str:
+def topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> str:
     """A topic of two partitions."""
-    name = new_name("topic")
-    admin.create_topics([NewTopic(name, 2)])
-    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
-    return name
+    return create_topic(bootstrap_servers, new_name("topic"), 2)

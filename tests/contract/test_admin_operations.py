@@ -96,11 +96,13 @@ def test_quotas_are_set_found_and_removed(admin: AdminClient, new_name: NewName)
 def test_log_directories_show_where_replicas_are(admin: AdminClient, topic: str) -> None:
     node = admin.describe_cluster().nodes[0].id
     partition = TopicPartition(topic, 0)
+    here, nowhere = TopicPartitionReplica(topic, 0, node), TopicPartitionReplica(topic, 99, node)
+    # Apache Kafka makes the log a moment after it knows the topic.
+    eventually(lambda: admin.describe_replica_log_dirs([here])[here].current_log_dir)
     ((path, directory),) = admin.describe_log_dirs([node], [partition])[node].items()
     assert directory.error is None
     assert directory.usable_bytes > 0
     assert list(directory.replica_infos) == [partition]
-    here, nowhere = TopicPartitionReplica(topic, 0, node), TopicPartitionReplica(topic, 99, node)
     found = admin.describe_replica_log_dirs([here, nowhere])
     assert found[here].current_log_dir == path
     assert found[nowhere].current_log_dir is None

@@ -40,16 +40,14 @@ from tests.contract.test_producer_transactions import (  # noqa: F401  collected
     test_readers_see_each_committed_record_once_and_no_aborted_one,
     test_the_context_commits_at_its_end_and_aborts_after_an_error,
 )
+from tests.contract.waiting import create_topic
 
 NewName = Callable[[str], str]
 
 
 @pytest.fixture
 def topic(bootstrap_servers: str, new_name: NewName) -> str:
-    name = new_name("aio")
-    with Blocking(aio.AdminClient, bootstrap_servers=bootstrap_servers) as client:
-        client.create_topics([aio.NewTopic(name, 2, 1)])
-    return name
+    return create_topic(bootstrap_servers, new_name("aio"), 2)
 
 
 @pytest.fixture

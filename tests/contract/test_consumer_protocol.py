@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
+from barnabas import Consumer, Producer, TopicPartition
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.errors import (
     CommitFailedError,
@@ -17,6 +17,7 @@ from barnabas.errors import (
     UnsupportedAssignorError,
 )
 from tests.contract.recorder import Recorder
+from tests.contract.waiting import create_topic, eventually
 
 PARTITIONS = 4
 
@@ -33,9 +34,7 @@ class Group:
         self.seen: Counter[tuple[int, int]] = Counter()
 
     def create(self, topic: str) -> str:
-        with AdminClient(bootstrap_servers=self.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
-        return topic
+        return create_topic(self.bootstrap_servers, topic, PARTITIONS)
 
     def join(self, topics: object = None, listener: Recorder | None = None, **settings: object) -> Consumer:
         chosen = {"group_protocol": "consumer", "auto_offset_reset": "earliest", "group_id": self.group_id, **settings}
@@ -196,8 +195,7 @@ def test_a_member_that_was_put_out_cannot_commit_and_joins_again(group: Group) -
     listener = Recorder()
     consumer = group.join(listener=listener, enable_auto_commit=False, max_poll_interval_ms=1000)
     group.settle(4)
-    time.sleep(1.5)
 
     with pytest.raises(CommitFailedError):
-        consumer.commit({TopicPartition(group.topic, 0): 1})
+        eventually(lambda: consumer.commit({TopicPartition(group.topic, 0): 1}))
     group.poll_until(lambda: ("lost", {0, 1, 2, 3}) in listener.events and len(consumer.assignment()) == 4)

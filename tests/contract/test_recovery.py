@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 from barnabas.testing.fault_proxy import FaultProxy
 from tests.contract.waiting import eventually
@@ -228,9 +228,9 @@ def test_bootstrap_servers_may_all_be_dead_at_the_start(world: World) -> None:
 
         assert cpu_share(in_vain) < MOST_CPU
         world.proxy.heal()
-        eventually(lambda: producer.send(TOPIC, b"1").exception(5) is None, timeout=20.0)
+        eventually(lambda: producer.send(TOPIC, b"1").exception(5) is None)
         assert TOPIC in admin.list_topics()
-        eventually(lambda: bool(consumer.poll(0.5)), timeout=20.0)
+        eventually(lambda: bool(consumer.poll(0.5)))
 
 
 def test_a_topic_may_be_deleted_and_created_again_under_its_clients(world: World) -> None:
@@ -288,13 +288,13 @@ def test_commits_while_the_group_rebalances_succeed_or_say_why_and_no_record_is_
                         except (CommitFailedError, RebalanceInProgressError) as error:
                             refused.append(error)
             producer.flush(10)
-            eventually(lambda: seen == set(range(sent)), timeout=20.0)
+            eventually(lambda: seen == set(range(sent)))
+            # Who was refused reads and commits again after the rebalance.
+            with AdminClient(world.settings()) as admin:
+                eventually(lambda: sum(at.offset for at in admin.list_consumer_group_offsets("g").values()) == sent)
         finally:
             stop.set()
             worker.join()
-        steady.commit()
-        committed = steady.committed([TopicPartition(TOPIC, number) for number in range(4)])
-        assert sum(offset.offset for offset in committed.values() if offset is not None) == sent
 
 
 def test_a_consumer_closed_while_it_joins_leaves_at_once_and_keeps_nobody_from_its_partitions(world: World) -> None:
@@ -303,20 +303,20 @@ def test_a_consumer_closed_while_it_joins_leaves_at_once_and_keeps_nobody_from_i
         settings = world.settings(group_id="g", request_timeout_ms=10_000)
         first_id = "first"
         with Consumer(TOPIC, {**settings, "client.id": first_id}) as first:
-            eventually(lambda: first.poll(0.05) is not None and len(first.assignment()) == 2, timeout=20.0)
+            eventually(lambda: first.poll(0.05) is not None and len(first.assignment()) == 2)
             second: Consumer[Any, Any] = Consumer(TOPIC, settings)
             second.poll(0.5)  # it waits for the first one, which does not poll, to join again
             started = time.monotonic()
             second.close()
             assert time.monotonic() - started < 5
             assert [member.client_id for member in admin.describe_groups(["g"])["g"].members] == [first_id]
-            eventually(lambda: first.poll(0.05) is not None and len(first.assignment()) == 2, timeout=20.0)
+            eventually(lambda: first.poll(0.05) is not None and len(first.assignment()) == 2)
 
 
 def test_closing_does_not_wait_for_a_mute_broker_when_nothing_is_left_to_be_sent(world: World) -> None:
     settings = world.settings(request_timeout_ms=20_000, max_block_ms=400)
     with Producer(settings) as used:
-        eventually(lambda: used.send(TOPIC, b"0").exception(10) is None, timeout=20.0)
+        eventually(lambda: used.send(TOPIC, b"0").exception(10) is None)
         world.proxy.freeze()
         unused: Producer[Any, Any] = Producer(settings)
         with pytest.raises(KafkaTimeoutError):

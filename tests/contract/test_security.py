@@ -25,6 +25,7 @@ from barnabas.errors import (
     UnsupportedSaslMechanismError,
 )
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
+from tests.contract.waiting import eventually
 from tools import apache_kafka
 from tools.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
 
@@ -113,7 +114,7 @@ def test_a_wrong_password_is_said_at_once_to_every_client(secure: SecureKafka, c
     with pytest.raises(SaslAuthenticationError, match="Authentication failed: Invalid username or password") as caught:
         use(client, settings)
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15, "a client that went on would need 20 s"
     assert not caught.value.retriable
     assert "not-it" not in str(caught.value)
 
@@ -146,10 +147,12 @@ def test_a_client_that_is_refused_does_not_knock_again_and_again(
     with Producer(settings_for(secure, "SASL", sasl_password="not-it")) as producer:
         with pytest.raises(AuthenticationError):
             producer.send("refused", b"x").result(20)
+        started = time.monotonic()
         time.sleep(2.5)
         attempts = [record for record in caplog.records if "failed authentication" in record.getMessage()]
+        elapsed = time.monotonic() - started
 
-    assert len(attempts) <= 4
+    assert len(attempts) <= 1.5 + elapsed
 
 
 def test_a_mechanism_that_the_listener_does_not_offer_is_named_with_those_it_does(secure: SecureKafka) -> None:
@@ -161,7 +164,7 @@ def test_a_session_is_renewed_before_it_ends(secure: SecureKafka, caplog: pytest
     caplog.set_level("INFO", logger="barnabas.network")
 
     with Producer(settings_for(secure, "SHORT")) as producer:
-        end = time.monotonic() + 2.5 * SESSION_MS / 1000
+        end = time.monotonic() + 1.2 * SESSION_MS / 1000
         sent = 0
         while time.monotonic() < end:
             producer.send("renewed", b"x").result(10)
@@ -328,13 +331,15 @@ def test_asyncio_clients_are_let_in_and_refused_alike(secure: SecureKafka) -> No
 def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(
     secure: SecureKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with (
-        pytest.raises(KafkaError),
-        AdminClient(bootstrap_servers=secure.servers["TLS"], default_api_timeout_ms=500) as admin,
-    ):
-        admin.list_topics()
+    def is_told() -> bool:
+        with (
+            pytest.raises(KafkaError),
+            AdminClient(bootstrap_servers=secure.servers["TLS"], default_api_timeout_ms=500) as admin,
+        ):
+            admin.list_topics()
+        return "does it expect TLS or SASL?" in caplog.text
 
-    assert "does it expect TLS or SASL?" in caplog.text
+    eventually(is_told)
 
 
 def test_the_code_of_the_security_page_runs(
@@ -364,17 +369,11 @@ def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKa
         token = admin.create_delegation_token(renewers=["User:bob"], max_lifetime=7200)
         assert (token.owner, token.renewers) == (f"User:{USER}", ("User:bob",))
         assert token.max_timestamp - token.issue_timestamp == 7_200_000
-        deadline = time.monotonic() + 10
-        while token not in admin.describe_delegation_token([f"User:{USER}"]):
-            assert time.monotonic() < deadline, "the brokers never heard of the token"
-            time.sleep(0.05)
+        eventually(lambda: token in admin.describe_delegation_token([f"User:{USER}"]))
 
         expiry = admin.renew_delegation_token(token.hmac, renew_period=3600)
         assert token.issue_timestamp < expiry < token.max_timestamp
         admin.expire_delegation_token(token.hmac)
-        deadline = time.monotonic() + 10
-        while token.token_id in {other.token_id for other in admin.describe_delegation_token()}:
-            assert time.monotonic() < deadline, "the brokers never heard of the end"
-            time.sleep(0.05)
+        eventually(lambda: token.token_id not in {other.token_id for other in admin.describe_delegation_token()})
         with pytest.raises(DelegationTokenNotFoundError):
             admin.renew_delegation_token(token.hmac)

@@ -5,10 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from barnabas import AdminClient, NewTopic
 
-def eventually(check: Callable[[], object], timeout: float = 10.0) -> None:
+
+def eventually(check: Callable[[], object], timeout: float = 30.0) -> None:
     """A cluster of several parts agrees after a while."""
     deadline = time.monotonic() + timeout
     while not check():
         assert time.monotonic() < deadline, "this never became true"
         time.sleep(0.05)
+
+
+def create_topic(bootstrap_servers: str, name: str, partitions: int, **configs: str) -> str:
+    """Create a topic, and wait until the broker knows it: Apache Kafka's controller answers a moment before."""
+    with AdminClient(bootstrap_servers=bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1, configs=configs)])
+        eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
+    return name

@@ -159,7 +159,7 @@ def test_requests_behind_one_that_waits_stay_with_their_client(
 
 def test_connections_that_are_idle_are_closed() -> None:
     with Broker(connections_max_idle_ms=1000) as broker, SocketClient(broker.bootstrap_servers) as idle:
-        assert idle.request(MetadataRequest(topics=[]), 12) is not None
         started = time.monotonic()
+        assert idle.request(MetadataRequest(topics=[]), 12) is not None
         assert idle.socket.recv(1) == b""
-        assert 0.9 < time.monotonic() - started < 5
+        assert time.monotonic() - started > 0.99
