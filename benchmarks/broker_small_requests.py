@@ -6,7 +6,6 @@ Also the cost per record of large batches. Run: ./run bench broker_small_request
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 
@@ -16,15 +15,7 @@ from barnabas.protocol.messages.create_topics_request import CreatableTopic, Cre
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records import RecordBatchBuilder
 from benchmarks._options import options
-
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+from benchmarks._race import cpu_seconds
 
 
 def produce_request(records: int) -> bytes:
