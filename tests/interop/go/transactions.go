@@ -146,21 +146,8 @@ func (t *transactional) live(ctx context.Context, number, life int) error {
 }
 
 func (t *transactional) check(ctx context.Context, adm *kadm.Client) error {
-	committed, err := adm.FetchOffsets(ctx, t.group)
-	if err == nil {
-		err = committed.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("committed offsets: %w", err)
-	}
-	ends, err := adm.ListEndOffsets(ctx, t.source)
-	if err != nil {
+	if err := checkCommits(ctx, adm, t.group, t.source); err != nil {
 		return err
-	}
-	for partition, end := range ends[t.source] {
-		if found, _ := committed.Lookup(t.source, partition); end.Offset != 0 && found.At != end.Offset {
-			return fmt.Errorf("partition %d ends at %d, the group is at %d", partition, end.Offset, found.At)
-		}
 	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(t.bootstrap), kgo.ConsumeTopics(t.target), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
