@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import check
 import job
 import show
-from data import Tables, load, malformed_events
+from data import Tables, closing_events, load, malformed_events
 from produce import Sent, Topics, send_year
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -28,7 +28,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from barnabas import AdminClient, Broker, Consumer, NewTopic, TopicPartition
 
 OUTPUT = Path("demo-output")
-CLOSING_EVENTS = 2
 PARTITIONS = {"flights": 6, "weather": 3, "delays": 3, "dead_letters": 1}
 
 
@@ -154,7 +153,8 @@ def run_pipeline(
             queries.append(job.start_delays(spark, servers, topics, tables, folder))
             queries.append(job.start_dead_letters(spark, servers, topics, folder))
             began = time.monotonic()
-            total = len(tables.flights) + len(tables.weather) + len(malformed_events("", 0)) + CLOSING_EVENTS
+            events = (tables.flights, tables.weather, malformed_events("", 0), closing_events("", ""))
+            total = sum(map(len, events))
             with Meter(console, total) as meter:
 
                 def show_progress() -> None:
@@ -339,3 +339,7 @@ def main() -> int:
         return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
