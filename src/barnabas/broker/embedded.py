@@ -220,7 +220,8 @@ class _Thread:
 
         from barnabas.broker.config import BrokerConfig, join_address, parse_address
 
-        self._config = BrokerConfig({**settings, "listeners": f"PLAINTEXT://{join_address(*parse_address(listen))}"})
+        listeners = f"PLAINTEXT://{join_address(*parse_address(listen))}"
+        self._config = BrokerConfig({**settings, "listeners": listeners, "log.dirs": data_dir})
         self._data_dir = data_dir
         self._ready = threading.Event()
         self._problem: BaseException | None = None

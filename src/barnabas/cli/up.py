@@ -181,9 +181,11 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
         properties = read_properties(args.config)
     chosen = _chosen(args.set)
     _choose_listener(args, properties, chosen)
-    config = BrokerConfig({**properties, **chosen})
-    data = args.data or config.data_directory or DEFAULT_DATA
-    return config, os.path.abspath(data)
+    given = {**properties, **chosen}
+    if args.data or not {"log.dirs", "log.dir"} & given.keys():
+        given["log.dirs"] = os.path.abspath(args.data or DEFAULT_DATA)
+    config = BrokerConfig(given)
+    return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA)
 
 
 def _chosen(assignments: list[str]) -> dict[str, str]:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from barnabas import Broker
+from barnabas import AdminClient, Broker
 from barnabas.cli.main import main
+from barnabas.client.admin.configs import ConfigResource
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
@@ -90,6 +91,15 @@ class TestUp:
         with SocketClient(up.address) as client:
             assert client.request(MetadataRequest(topics=None), 12).brokers[0].port == int(up.address.split(":")[1])
         up.end()
+
+    @pytest.mark.parametrize("argument", ["--data={}", "--set=log.dirs={}", "--set=log.dir={}"])
+    def test_the_data_directory_is_described_however_it_was_chosen(self, tmp_path: Path, argument: str) -> None:
+        up = Up(argument.format(tmp_path))
+        node = ConfigResource.broker(1)
+        with AdminClient(bootstrap_servers=up.address) as admin:
+            settings = admin.describe_configs([node])[node]
+        assert settings["log.dir" if "log.dir=" in argument else "log.dirs"].value == str(tmp_path)
+        assert up.end()[0] == 0
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_signals_end_it_cleanly(self, tmp_path: Path, number: int) -> None:
