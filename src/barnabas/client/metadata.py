@@ -75,6 +75,8 @@ class Metadata:
         self._equivalent_responses = 0
         self._equivalent_backoff = 0.0
         self._last_seen_epochs: dict[TopicPartition, int] = {}
+        #: How often an epoch was seen that is newer than the snapshot's: leaders are unknown then until the next one.
+        self.seen_epochs = 0
         self._fatal_error: KafkaError | None = None
         self._invalid_topics: frozenset[str] = frozenset()
         self._unauthorized_topics: frozenset[str] = frozenset()
@@ -379,6 +381,7 @@ class Metadata:
             if seen is None or epoch <= seen:
                 return False
             self._last_seen_epochs[topic_partition] = epoch
+            self.seen_epochs += 1
             self._needs_full_update = True
             return True
 

@@ -93,7 +93,7 @@ class SubscriptionStateMachine(RuleBasedStateMachine):
             p: offset for p, offset in self.positions.items() if offset is not None
         }
         ready = {p for p, kind in self.waiting.items() if not kind}
-        assert {p for p, _, _ in state.fetchable_partitions()} == ready - self.paused
+        assert {p for p in state.partitions_in_order() if state.fetchable(p)} == ready - self.paused
         assert state.has_all_fetch_positions == (ready == self.positions.keys())
         assert state.paused_partitions == self.paused
         for kind, found in (

@@ -38,7 +38,6 @@ def test_later_requests_name_only_what_changed() -> None:
     assert (request.session_id, request.session_epoch) == (7, 1)
     assert dict(request.to_send) == {T1: data(9)}
     assert list(request.to_forget) == []
-    assert dict(request.session_partitions) == {T0: data(0), T1: data(9)}
 
 
 def test_partitions_that_are_no_longer_wanted_are_forgotten_and_may_come_back() -> None:

@@ -76,7 +76,7 @@ def test_data_for_each_node_a_builder_for_each_node_the_network_client_and_callb
 @pytest.mark.shows("S1.55", breaks="barnabas.client.consumer.fetch_request:fetch_request")
 def test_a_builder_says_which_request_it_makes_behind_one_type_for_all() -> None:
     group = GroupIdentity("g", None, 1, 1)
-    data = FetchRequestData(0, 0, {T0: FetchPartitionData(topic_id("t"), 0, 1)}, (), {}, True)
+    data = FetchRequestData(0, 0, {T0: FetchPartitionData(topic_id("t"), 0, 1)}, (), True)
     builders = {
         ApiKey.FETCH: (fetch_request(data, FetchConfig()), FetchRequest),
         ApiKey.FIND_COORDINATOR: (find_coordinator("g"), FindCoordinatorRequest),

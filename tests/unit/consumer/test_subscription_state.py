@@ -28,7 +28,7 @@ def assigned(*partitions: TopicPartition, strategy: AutoOffsetResetStrategy = LA
 
 
 def fetchable(state: SubscriptionState) -> list[TopicPartition]:
-    return [partition for partition, _, _ in state.fetchable_partitions()]
+    return [partition for partition in state.partitions_in_order() if state.fetchable(partition) is not None]
 
 
 def test_topics_pattern_and_assignment_exclude_each_other() -> None:

@@ -35,7 +35,6 @@ class FetchRequestData(NamedTuple):
     session_epoch: int
     to_send: Mapping[TopicPartition, FetchPartitionData]
     to_forget: Iterable[tuple[TopicPartition, bytes]]
-    session_partitions: Mapping[TopicPartition, FetchPartitionData]
     can_use_topic_ids: bool
 
     @property
@@ -52,32 +51,56 @@ class FetchSessionHandler:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._partitions: dict[TopicPartition, FetchPartitionData] = {}
+        # Partitions of topics without an id, and topic id to name of all others.
+        self._nameless: set[TopicPartition] = set()
+        self._topic_names: dict[bytes, str] = {}
         self._used_topic_ids = False
 
-    def build(self, wanted: dict[TopicPartition, FetchPartitionData]) -> FetchRequestData:
-        """The next request of the session, which afterwards has exactly the `wanted` partitions."""
-        uses_topic_ids = all(data.topic_id != ZERO_UUID for data in wanted.values())
+    def build(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Iterable[TopicPartition] | None = None
+    ) -> FetchRequestData:
+        """The next request of the session, which afterwards has exactly the `wanted` partitions.
+
+        `changed` are those to look at because they may be wanted in another way than by the last request; None for all.
+        """
+        if changed is None:
+            changed = [*wanted, *(self._partitions.keys() - wanted.keys())]
+        to_send, to_forget = self._compare(wanted, changed)
+        uses_topic_ids = not self._nameless
         if self._epoch != INITIAL_EPOCH and wanted and uses_topic_ids != self._used_topic_ids:
             # A session names its topics by id or by name, not by both.
             self._epoch = INITIAL_EPOCH
         if self._epoch == INITIAL_EPOCH:
             self._used_topic_ids = uses_topic_ids
-            self._partitions = wanted
-            return FetchRequestData(self._session_id, INITIAL_EPOCH, wanted, (), wanted, uses_topic_ids)
-        before, self._partitions = self._partitions, wanted
-        to_send = {partition: data for partition, data in wanted.items() if before.get(partition) != data}
-        to_forget = [
-            (partition, data.topic_id)
-            for partition, data in before.items()
-            if partition not in wanted or wanted[partition].topic_id != data.topic_id
-        ]
-        return FetchRequestData(self._session_id, self._epoch, to_send, to_forget, wanted, self._used_topic_ids)
+            return FetchRequestData(self._session_id, INITIAL_EPOCH, dict(wanted), (), uses_topic_ids)
+        return FetchRequestData(self._session_id, self._epoch, to_send, to_forget, self._used_topic_ids)
+
+    def _compare(
+        self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, FetchPartitionData], list[tuple[TopicPartition, bytes]]]:
+        to_send: dict[TopicPartition, FetchPartitionData] = {}
+        to_forget: list[tuple[TopicPartition, bytes]] = []
+        for partition in changed:
+            data, known = wanted.get(partition), self._partitions.pop(partition, None)
+            if known is not None and (data is None or data.topic_id != known.topic_id):
+                to_forget.append((partition, known.topic_id))
+                self._nameless.discard(partition)
+            if data is None:
+                continue
+            self._partitions[partition] = data
+            if data != known:
+                to_send[partition] = data
+            if data.topic_id == ZERO_UUID:
+                self._nameless.add(partition)
+            else:
+                self._topic_names[data.topic_id] = partition.topic
+        return to_send, to_forget
 
     def build_final(self) -> FetchRequestData | None:
         """The request that closes the session, if there is one."""
         if self._session_id == NO_SESSION:
             return None
-        return FetchRequestData(self._session_id, FINAL_EPOCH, {}, (), {}, can_use_topic_ids=True)
+        return FetchRequestData(self._session_id, FINAL_EPOCH, {}, (), can_use_topic_ids=True)
 
     @property
     def partitions(self) -> Iterable[TopicPartition]:
@@ -85,8 +108,8 @@ class FetchSessionHandler:
         return self._partitions
 
     def topic_names(self) -> dict[bytes, str]:
-        """Topic id to name, for the topics of the session."""
-        return {data.topic_id: partition.topic for partition, data in self._partitions.items()}
+        """Topic id to name, for the topics of the session, and of those that were in it."""
+        return self._topic_names
 
     def handle_response(self, message: Any) -> bool:
         """Take the broker's word on the session; False when the response holds no data to use."""

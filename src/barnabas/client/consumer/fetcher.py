@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.completed_fetch import CompletedFetch
 from barnabas.client.consumer.fetch_metrics import FetchMetrics
+from barnabas.client.consumer.fetch_plan import Asked, FetchPlan
 from barnabas.client.consumer.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
-from barnabas.client.consumer.fetch_session_handler import (
-    ZERO_UUID,
-    FetchPartitionData,
-    FetchRequestData,
-    FetchSessionHandler,
-)
+from barnabas.client.consumer.fetch_session_handler import FetchRequestData, FetchSessionHandler
 from barnabas.errors import NONE, KafkaError
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.cluster import Cluster
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.client.consumer.fetch_config import FetchConfig
@@ -29,9 +24,6 @@ if TYPE_CHECKING:
     from barnabas.network.client_request import ClientResponse
 
 log = client_logger("barnabas.consumer")
-
-# Partition to the offset that was asked for, and the `seek_id` of that moment.
-Asked = dict[TopicPartition, tuple[int, int]]
 
 
 def _ignore(_outcome: object) -> None: ...
@@ -64,10 +56,7 @@ class Fetcher:
         self._pending_nodes: set[int] = set()
         # Nodes with an answer that nothing has been handed out of yet: they get no further fetch.
         self._full_nodes: set[int] = set()
-        # The last answer that is buffered of a partition: the next fetch goes on where it ends.
-        self._last_buffered: dict[TopicPartition, CompletedFetch] = {}
-        # Partitions whose last fetch went wrong, and when to ask again: without a wait an error would make poll spin.
-        self._retry_at: dict[TopicPartition, float] = {}
+        self._plan = FetchPlan(metadata, subscriptions, config.max_partition_bytes)
         self._nothing_to_send: object = None
         self.completed_fetches: deque[CompletedFetch] = deque()
         self.metrics = FetchMetrics()
@@ -93,59 +82,18 @@ class Fetcher:
         present = (self._subscriptions.version, cluster, busy)
         if present == self._nothing_to_send:
             return []
-        wanted, nodes, asked, is_final = self._wanted(cluster, busy, now)
-        self._nothing_to_send = present if is_final and not wanted else None
-        return [
-            (nodes[node_id], self._session(node_id).build(partitions), asked[node_id])
-            for node_id, partitions in wanted.items()
-        ]
-
-    def _wanted(self, cluster: Cluster, busy: set[int], now: float) -> Any:
-        wanted: dict[int, dict[TopicPartition, FetchPartitionData]] = {}
-        nodes: dict[int, Node] = {}
-        asked: dict[int, Asked] = {}
-        unavailable: set[int] = set()
-        is_final = True
-        for partition, position, seek_id in self._subscriptions.fetchable_partitions():
-            leader, epoch = self._metadata.current_leader(partition)
-            if leader is None:
-                self._metadata.request_update(reset_equivalent_backoff=False)
+        self._plan.update(cluster, now)
+        if self._plan.leaderless:
+            self._metadata.request_update(reset_equivalent_backoff=False)
+        is_final = not self._plan.leaderless and not self._plan.is_backing_off
+        requests: list[tuple[Node, FetchRequestData, Asked]] = []
+        for node_id, plan in self._plan.nodes.items():
+            if self._client.is_unavailable(plan.node, now):
                 is_final = False
-                continue
-            node = self._read_replica(partition, leader, cluster)
-            node_id = node.id
-            if node_id not in nodes:
-                nodes[node_id] = node
-                if self._client.is_unavailable(node, now):
-                    unavailable.add(node_id)
-                    is_final = False
-                if node_id not in busy and node_id not in unavailable:
-                    wanted[node_id], asked[node_id] = {}, {}
-            if node_id not in wanted:
-                continue
-            if self._retry_at and self._retry_at.get(partition, now) > now:
-                is_final = False
-                continue
-            last = self._last_buffered.get(partition)
-            offset = last.end_offset if last is not None and last.seek_id == seek_id else position.offset
-            wanted[node_id][partition] = FetchPartitionData(
-                cluster.topic_id(partition.topic) or ZERO_UUID, offset, self._config.max_partition_bytes, epoch
-            )
-            asked[node_id][partition] = (offset, seek_id)
-        self._retry_at = {partition: at for partition, at in self._retry_at.items() if at > now}
-        return {node_id: found for node_id, found in wanted.items() if found}, nodes, asked, is_final
-
-    def _read_replica(self, partition: TopicPartition, leader: Node, cluster: Cluster) -> Node:
-        """The replica that the leader sent us to (KIP-392), or the leader where there is none or it is offline."""
-        node_id = self._subscriptions.preferred_read_replica(partition)
-        if node_id is None:
-            return leader
-        node, info = cluster.node(node_id), cluster.partition(partition)
-        if node is not None and info is not None and node_id not in info.offline_replicas:
-            return node
-        self._subscriptions.clear_preferred_read_replica(partition)
-        self._metadata.request_update(reset_equivalent_backoff=False)
-        return leader
+            elif node_id not in busy:
+                requests.append((plan.node, plan.request(self._session(node_id)), plan.asked))
+        self._nothing_to_send = present if is_final and not requests else None
+        return requests
 
     def _session(self, node_id: int) -> FetchSessionHandler:
         session = self._sessions.get(node_id)
@@ -179,7 +127,7 @@ class Fetcher:
             partition, found.high_watermark, found.log_start_offset, found.last_stable_offset
         )
         offset, seek_id = asked[partition]
-        last = self._last_buffered.get(partition)
+        last = self._plan.buffered(partition)
         is_stale = seek_id != self._subscriptions.seek_id(partition)
         if is_stale or (last is not None and last.seek_id == seek_id and last.end_offset != offset):
             log.debug("Data of %s from offset %s is not wanted any more", partition, offset)
@@ -192,7 +140,7 @@ class Fetcher:
             self.completed_fetches.append(fetch)
             self._full_nodes.add(node.id)
             if found.error_code == NONE:
-                self._last_buffered[partition] = fetch
+                self._plan.note_buffered(fetch)
 
     def _note_leaders(self, message: Any, names: dict[bytes, str] | None) -> None:
         """Learn the new leaders that the response names along with an error (KIP-951)."""
@@ -220,12 +168,12 @@ class Fetcher:
 
     def back_off(self, partition: TopicPartition) -> None:
         """Ask nothing more of a partition for retry.backoff.ms."""
-        self._retry_at[partition] = self._client.now + self._retry_backoff
+        self._plan.back_off(partition, self._client.now + self._retry_backoff)
 
     @property
     def is_backing_off(self) -> bool:
         """Whether some partition waits to be asked again."""
-        return bool(self._retry_at)
+        return self._plan.is_backing_off
 
     # --- the buffer
 
@@ -241,8 +189,7 @@ class Fetcher:
     def ended(self, fetch: CompletedFetch) -> None:
         """Forget this answer: all its data is handed out, or dropped."""
         fetch.drain()
-        if self._last_buffered.get(fetch.partition) is fetch:
-            del self._last_buffered[fetch.partition]
+        self._plan.forget_buffered(fetch)
 
     def close_sessions(self, now: float) -> None:
         """Tell the brokers that the sessions are over; nobody waits for the answers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.offsets import (
@@ -60,6 +60,10 @@ class SubscriptionState:
         self.rebalance_listener: ConsumerRebalanceListener | None = None
         # Grows whenever what may be fetched changes in another way than by handing records out.
         self.version = 0
+        #: Numbers the assignments.
+        self.assignment_number = 0
+        # The partitions whose change made `version` grow since `take_changed`; none after a new assignment.
+        self._changed: dict[TopicPartition, None] = {}
 
     # --- subscription
 
@@ -184,6 +188,8 @@ class SubscriptionState:
         self._assignment = {partition: before.get(partition) or TopicPartitionState() for partition in partitions}
         self._unsettled = {partition for partition, state in self._assignment.items() if state.fetch_state != FETCHING}
         self.version += 1
+        self.assignment_number += 1
+        self._changed = {}
 
     @property
     def assigned_partitions(self) -> set[TopicPartition]:
@@ -199,11 +205,28 @@ class SubscriptionState:
 
     # --- what may be fetched
 
-    def fetchable_partitions(self) -> Iterator[tuple[TopicPartition, FetchPosition, int]]:
-        """Partitions that data may be asked for, the longest waiting first, each with its position and `seek_id`."""
-        for partition, state in self._assignment.items():
-            if state.is_fetchable and state.position is not None:
-                yield partition, state.position, state.seek_id
+    def partitions_in_order(self) -> list[TopicPartition]:
+        """All assigned partitions, the longest waiting first."""
+        return list(self._assignment)
+
+    def fetchable(self, partition: TopicPartition) -> tuple[FetchPosition, int] | None:
+        """The position to ask for data from, and its `seek_id`; None where none may be asked for."""
+        state = self._assignment.get(partition)
+        if state is None or state.position is None or not state.is_fetchable:
+            return None
+        return state.position, state.seek_id
+
+    def take_changed(self) -> dict[TopicPartition, None]:
+        """The partitions whose position jumped, or of which data may now be asked for elsewhere or not at all.
+
+        Each is told once; a new assignment changes all of them.
+        """
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def _note_change(self, partition: TopicPartition) -> None:
+        self.version += 1
+        self._changed[partition] = None
 
     def seek_id(self, partition: TopicPartition) -> int:
         """Changes whenever the partition's position jumps; 0 when it is not assigned."""
@@ -224,12 +247,12 @@ class SubscriptionState:
     def pause(self, partition: TopicPartition) -> None:
         """Hand out nothing of this partition until `resume`."""
         self._state(partition).paused = True
-        self.version += 1
+        self._note_change(partition)
 
     def resume(self, partition: TopicPartition) -> None:
         """End `pause`."""
         self._state(partition).paused = False
-        self.version += 1
+        self._note_change(partition)
 
     def is_paused(self, partition: TopicPartition) -> bool:
         """Whether the application paused it."""
@@ -245,7 +268,7 @@ class SubscriptionState:
         """Hand out nothing more of these: their last offsets are being committed before they are given up."""
         for partition in partitions:
             self._state(partition).pending_revocation = True
-        self.version += 1
+            self._note_change(partition)
 
     # --- positions
 
@@ -402,16 +425,17 @@ class SubscriptionState:
         if partition in self._assignment:
             self._preferred_read_replicas[partition] = (node_id, until)
             self._preferences_end = min(self._preferences_end, until)
-            self.version += 1
+            self._note_change(partition)
 
     def expire_preferred_read_replicas(self, now: float) -> None:
         """Go back to the leaders where the time is over."""
         if now < self._preferences_end:
             return
         left = {partition: kept for partition, kept in self._preferred_read_replicas.items() if now < kept[1]}
+        for partition in self._preferred_read_replicas.keys() - left.keys():
+            self._note_change(partition)
         self._preferred_read_replicas = left
         self._preferences_end = min((until for _, until in left.values()), default=float("inf"))
-        self.version += 1
 
     def preferred_read_replica(self, partition: TopicPartition) -> int | None:
         """The node to read a partition from; None for its leader."""
@@ -423,7 +447,7 @@ class SubscriptionState:
         preferred = self._preferred_read_replicas.pop(partition, None)
         if preferred is None:
             return None
-        self.version += 1
+        self._note_change(partition)
         return preferred[0]
 
     # --- what fetches tell about a partition
@@ -480,7 +504,7 @@ class SubscriptionState:
         return changed
 
     def _settle(self, partition: TopicPartition, state: TopicPartitionState) -> None:
-        self.version += 1
+        self._note_change(partition)
         if state.fetch_state == FETCHING:
             self._unsettled.discard(partition)
         else:
