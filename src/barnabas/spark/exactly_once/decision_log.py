@@ -28,6 +28,10 @@ DRIVER_TRANSACTION_TIMEOUT_MS = "10000"
 
 _POLL = 0.1
 
+#: A consumer has the next fetch under way when it hands records out. A broker that held it would leave the next
+#: question on that connection, where the log ends, unanswered for so long.
+_READER_SETTINGS = {"isolation.level": "read_committed", "fetch.max.wait.ms": "0"}
+
 
 def settings_of(section: str, client: Mapping[str, str]) -> dict[str, str]:
     """Those of a producer's settings that another kind of client has too: addresses, security, time-outs."""
@@ -56,8 +60,7 @@ class DecisionReader:
         self._partition = TopicPartition(topic, 0)
         with AdminClient(settings_of("admin", client)) as admin:
             ensure_topic(admin, topic)
-        settings = settings_of("consumer", client) | {"isolation.level": "read_committed"}
-        self._consumer: Consumer = Consumer(settings)
+        self._consumer: Consumer = Consumer(settings_of("consumer", client) | _READER_SETTINGS)
         self._consumer.assign([self._partition])
         self._consumer.seek_to_beginning(self._partition)
         self._latest: dict[bytes, bytes | None] = {}
