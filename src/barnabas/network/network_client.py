@@ -88,6 +88,8 @@ class NetworkClient:
         self._correlation_id = 0
         self._is_closed = False
         self.metrics = NetworkMetrics()
+        # Why the last attempt to connect failed; empty since one succeeded.
+        self._last_failure = ""
 
     def ready(self, node: Node, now: float) -> bool:
         """Whether a request can be sent to the node now; when there is no connection to it, one is begun."""
@@ -353,6 +355,7 @@ class NetworkClient:
         self._api_versions[node_id] = NodeApiVersions.from_response(message)
         self._selector.set_max_receive_size(node_id, _LARGEST_FRAME)
         self.connection_states.ready(node_id)
+        self._last_failure = ""
         log.debug("%s: node %s is ready", self.client_id, node_id)
 
     def _handle_connections(self, now: float) -> None:
@@ -409,6 +412,7 @@ class NetworkClient:
                 disconnection.reason,
             )
             return
+        self._last_failure = f"the connection to {disconnection.address} {what}: {disconnection.reason}"
         log.warning(
             "%s: the connection to node %s (%s) %s: %s",
             self.client_id,
@@ -417,6 +421,11 @@ class NetworkClient:
             what,
             disconnection.reason,
         )
+
+    @property
+    def failure_to_connect(self) -> str:
+        """What to add to the message of an error for which broken connections may be the reason; mostly empty."""
+        return f"; {self._last_failure}" if self._last_failure else ""
 
     def _process_disconnection(
         self,

@@ -101,7 +101,7 @@ class AdminOperations:
         while self._metadata.fetch().is_bootstrap_configured:
             now = self._clock()
             if now >= deadline:
-                raise KafkaTimeoutError("no bootstrap server answered in time")
+                raise KafkaTimeoutError(f"no bootstrap server answered in time{self._client.failure_to_connect}")
             self._metadata.request_update(reset_equivalent_backoff=False)
             self._client.poll(deadline - now, now)
             self._metadata.raise_fatal_error()

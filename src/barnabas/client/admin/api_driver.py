@@ -194,7 +194,8 @@ class AdminApiDriver(Generic[K, V]):
     def _expire(self) -> None:
         for key in list(self._targets):
             problem = self._problems.get(key)
-            why = "no broker answered" if problem is None else f"the last answer was: {problem}"
+            unanswered = f"no broker answered{self._client.failure_to_connect}"
+            why = unanswered if problem is None else f"the last answer was: {problem}"
             error = KafkaTimeoutError(f"{self._handler.name} of {label(key)} did not succeed in time; {why}")
             error.__cause__ = problem
             self._finish(key, error=error)

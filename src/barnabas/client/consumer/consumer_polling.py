@@ -242,8 +242,11 @@ class ConsumerPolling:
             if is_done():
                 return
             if now >= deadline:
+                why = self._client.client.failure_to_connect
                 raise (
-                    KafkaTimeoutError(f"{error} took longer than {timeout:g} s") if isinstance(error, str) else error()
+                    KafkaTimeoutError(f"{error} took longer than {timeout:g} s{why}")
+                    if isinstance(error, str)
+                    else error()
                 )
             now = self._last_io = self._client.poll(min(deadline - now, self._retry_backoff), now)
             self._parts.metadata.raise_any_error()

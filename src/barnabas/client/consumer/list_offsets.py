@@ -131,7 +131,8 @@ class OffsetsLookup:
         """The error for the application when time has run out."""
         names = ", ".join(str(partition) for partition in list(self._remaining)[:10])
         return KafkaTimeoutError(
-            f"The offsets of {names} were not found within {timeout:g} s; is there such a topic, and a leader?"
+            f"The offsets of {names} were not found within {timeout:g} s"
+            f"{self._client.client.failure_to_connect or '; is there such a topic, and a leader?'}"
         )
 
     def _answered(self, result: ListOffsetsResult) -> None:

@@ -190,7 +190,8 @@ class ProducerBase(ABC, Generic[K, V]):
         if code:
             return KafkaTimeoutError(f"Topic {topic!r} is not in the metadata of {nodes} {waited}: {name_of(code)}")
         return KafkaTimeoutError(
-            f"No metadata of topic {topic!r} came from {nodes} {waited}; is a broker listening there?"
+            f"No metadata of topic {topic!r} came from {nodes} {waited}"
+            f"{self._client.failure_to_connect or '; is a broker listening there?'}"
         )
 
     def _partition(

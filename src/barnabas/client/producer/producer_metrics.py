@@ -20,7 +20,6 @@ class ProducerMetrics:
         self.retried_records = 0
         self.failed_records = 0
         self.batch_splits = 0
-        self.requests = 0
         # Application threads count errors too.
         self._lock = threading.Lock()
         self._batch_size = Statistic()
@@ -42,7 +41,6 @@ class ProducerMetrics:
             self._compression_ratio.record(batch.compression_ratio)
             self._queue_time.record((batch.drained_at - batch.created_at) * 1000)
             self._record_size.record(batch.max_record_size)
-        self.requests += 1
         self.record_sends += records
         self._records_per_request.record(records)
 
@@ -68,7 +66,6 @@ class ProducerMetrics:
             "record-retry-total": self.retried_records,
             "record-error-total": self.failed_records,
             "batch-split-total": self.batch_splits,
-            "request-total": self.requests,
             "batch-size-avg": self._batch_size.average,
             "batch-size-max": self._batch_size.maximum,
             "compression-rate-avg": self._compression_ratio.average,
