@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 
+_CLASSES: dict[tuple[int, str], type[Message]] = {}
+
+
 def request_class(key: int) -> type[Message]:
     """The class of an API's requests; `IllegalArgumentError` for a key that is not known."""
     return _class(key, "request")
@@ -97,8 +100,11 @@ def _name(key: int) -> str:
 
 
 def _class(key: int, kind: str) -> type[Message]:
-    name = f"{_name(key)}_{kind}"
-    module = import_module(f"barnabas.protocol.messages.{name}")
-    name = camel_case(name)
-    found: type[Message] = getattr(module, name[0].upper() + name[1:])
+    # Every request and every response asks.
+    found = _CLASSES.get((key, kind))
+    if found is None:
+        name = f"{_name(key)}_{kind}"
+        module = import_module(f"barnabas.protocol.messages.{name}")
+        name = camel_case(name)
+        found = _CLASSES[key, kind] = getattr(module, name[0].upper() + name[1:])
     return found
