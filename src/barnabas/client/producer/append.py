@@ -565,21 +565,6 @@ class RecordAppender:
         return self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
 
     @cython.cfunc
-    def _needs_lock(
-        self, info: TopicInfo, partition: cython.int, headers: tuple[Any, ...], on_delivery: Any
-    ) -> cython.bint:
-        """Whether the lock is taken, or an append would make new lists: the garbage collector may run any code then."""
-        if len(headers) > 0 or self._is_locked():
-            return True
-        if on_delivery is None:
-            return False
-        queue: Any = info.batches.get(info.sticky.partition if partition < 0 else partition)
-        if not queue:
-            return False
-        last: AppendableBatch = queue[-1]
-        return last.callbacks is None
-
-    @cython.cfunc
     def _append_to_last(
         self,
         info: TopicInfo,
@@ -591,26 +576,53 @@ class RecordAppender:
         on_delivery: Any,
         size: cython.Py_ssize_t,
     ) -> FutureRecordMetadata | None:
-        sticky: StickyPartition = info.sticky
-        chosen: cython.int = partition
-        future: FutureRecordMetadata | None = None
-        locked: cython.bint = not GIL_SUFFICES or self._needs_lock(info, partition, headers, on_delivery)
-        if locked:
-            self._acquire()
+        queue: Any
+        if GIL_SUFFICES and len(headers) == 0 and not self._is_locked():
+            queue = self._queue(info, partition)
+            # Headers and a batch's first callback make new lists: the garbage collector may run any code then.
+            if not queue or on_delivery is None or _has_callbacks(queue[-1]):
+                return self._append_to(queue, info, partition, timestamp, key, value, headers, on_delivery, size)
+        self._acquire()
         try:
-            if partition < 0:
-                chosen = sticky.partition
-                if sticky.produced_bytes >= 2 * sticky.sticky_batch_size:
-                    return None
-            queue: Any = info.batches.get(chosen)
-            if queue is not None:
-                future = self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
-                if partition < 0 and future is not None:
-                    sticky.produced_bytes += size
+            queue = self._queue(info, partition)
+            return self._append_to(queue, info, partition, timestamp, key, value, headers, on_delivery, size)
         finally:
-            if locked:
-                self._release()
+            self._release()
+
+    @cython.cfunc
+    def _queue(self, info: TopicInfo, partition: cython.int) -> Any:
+        """The deque that takes the record; None while there is none, or when another sticky partition has its turn."""
+        sticky: StickyPartition = info.sticky
+        if partition < 0:
+            if sticky.produced_bytes >= 2 * sticky.sticky_batch_size:
+                return None
+            partition = sticky.partition
+        return info.batches.get(partition)
+
+    @cython.cfunc
+    def _append_to(
+        self,
+        queue: Any,
+        info: TopicInfo,
+        partition: cython.int,
+        timestamp: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        size: cython.Py_ssize_t,
+    ) -> FutureRecordMetadata | None:
+        if queue is None:
+            return None
+        future: FutureRecordMetadata | None = self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
+        if partition < 0 and future is not None:
+            info.sticky.produced_bytes += size
         return future
+
+
+@cython.cfunc
+def _has_callbacks(batch: AppendableBatch) -> cython.bint:
+    return batch.callbacks is not None
 
 
 @cython.cclass
