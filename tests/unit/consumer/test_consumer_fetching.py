@@ -28,7 +28,7 @@ def values(records: object) -> list[bytes]:
     return [record.value for record in records]  # type: ignore[attr-defined]  # ConsumerRecords or a list
 
 
-@pytest.mark.shows("S1.54", breaks="barnabas.client.consumer.fetcher:Fetcher._wanted")
+@pytest.mark.shows("S1.54", breaks="barnabas.client.consumer.fetch_plan:FetchPlan._place")
 def test_one_fetch_carries_all_partitions_of_a_node_and_no_second_is_sent_meanwhile(cluster: ScriptedCluster) -> None:
     consumer = reader(cluster, T0, T1, fetch_max_wait_ms=400)
 
