@@ -145,9 +145,10 @@ def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tup
     if "key" not in names and "partition" not in names:
         yield STICKY, chunk
         return
-    chosen = pa.array([STICKY], pa.int32()).take(pa.array([0] * chunk.num_rows, pa.int32()))
     if "key" in names:
         chosen = partition_column(chunk.column("key"), count)
+    else:
+        chosen = pa.repeat(pa.scalar(STICKY, pa.int32()), chunk.num_rows)
     if "partition" in names:
         given = _given_partitions(chunk.column("partition"), count, topic)
         chosen = pc.coalesce(given, chosen)
