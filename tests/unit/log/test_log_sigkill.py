@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,12 @@ def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, rounds: int)
     for at in range(rounds):
         child = subprocess.Popen([sys.executable, "-c", APPEND_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE)
         assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(0.05 + 0.07 * at)
+        told = [child.stdout.readline() for _ in range(50 + 100 * at)]
         child.send_signal(signal.SIGKILL)
-        lines = child.stdout.read().split(b"\n")
+        told += child.stdout.readlines()
         child.wait()
         child.stdout.close()
-        acknowledged = int(lines[-2])
+        acknowledged = int([line for line in told if line.endswith(b"\n")][-1])
 
     manager = LogManager(str(tmp_path), config=SETTINGS)
     manager.start()

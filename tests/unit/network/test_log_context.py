@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_clients_that_share_a_thread_are_told_apart(caplog: pytest.LogCaptureFix
         producer.send("logged", b"x").result(10)
         for consumer in (one, other):
             consumer.subscribe(["logged"])
-        for _ in range(10):
+        deadline = time.monotonic() + 30
+        while not (one.assignment() and other.assignment()) and time.monotonic() < deadline:
             one.poll(0.2)
             other.poll(0.2)
 

@@ -12,7 +12,7 @@ from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalS
 
 
 def wait_until_queued(pool: BufferPool, count: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while pool.queued < count:
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -61,9 +61,9 @@ def test_waiting_threads_are_served_in_order_even_when_a_later_one_needs_less() 
     pool.deallocate(50)
     assert pool.queued == 2
     pool.deallocate(30)
-    large.join(5)
+    large.join(30)
     pool.deallocate(10)
-    small.join(5)
+    small.join(30)
 
     assert order == ["large", "small"]
     assert pool.available_memory == 0
@@ -76,7 +76,7 @@ def test_who_gives_up_passes_what_was_set_aside_to_the_next() -> None:
 
     def impatient() -> None:
         with pytest.raises(BufferExhaustedError):
-            pool.allocate(80, 0.2)
+            pool.allocate(80, 1.0)  # the other one has to be in the line by then
         failed.set()
 
     def patient() -> None:
@@ -89,11 +89,11 @@ def test_who_gives_up_passes_what_was_set_aside_to_the_next() -> None:
         wait_until_queued(pool, number + 1)
     pool.deallocate(50)
 
-    assert failed.wait(5)
-    assert served.wait(5)
+    assert failed.wait(30)
+    assert served.wait(30)
     assert pool.available_memory == 10
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
 
 
 def test_closing_sends_everyone_home() -> None:
@@ -111,7 +111,7 @@ def test_closing_sends_everyone_home() -> None:
     thread.start()
     wait_until_queued(pool, 1)
     pool.close()
-    thread.join(5)
+    thread.join(30)
 
     assert len(errors) == 1
     with pytest.raises(IllegalStateError):
