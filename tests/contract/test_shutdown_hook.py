@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer
+from tests.contract.waiting import eventually
 
 PROGRAM = """
 import signal, sys
@@ -54,7 +55,7 @@ def test_wakeup_in_a_shutdown_hook_ends_the_loop_and_the_group_is_left_at_once(
         )
         assert program.stdout is not None
         assert program.stdout.readline() == "one\n"
-        time.sleep(0.2)  # it waits in poll(60) now
+        eventually(lambda: admin.list_consumer_group_offsets(group))  # it is on its way to poll(60), or there
         started = time.monotonic()
         program.send_signal(signal.SIGTERM)
         rest, _ = program.communicate(timeout=20)

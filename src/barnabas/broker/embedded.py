@@ -172,8 +172,9 @@ class _Child:
         return self._process.pid
 
     def log_text(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        # The child writes where this file stands, for they share it: so it is read without moving.
+        descriptor = self._log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def stop(self) -> None:
         import subprocess

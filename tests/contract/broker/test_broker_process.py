@@ -249,7 +249,7 @@ class TestEmbedded:
             assert parent.stdout is not None
             child = int(parent.stdout.readline())
             parent.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while alive(child) and time.monotonic() < end:
             time.sleep(0.02)
         assert not alive(child)
@@ -273,6 +273,15 @@ class TestEmbedded:
     def test_a_directory_in_use_raises(self, broker: Broker, in_process: bool) -> None:
         with pytest.raises(KafkaError, match="is in use"):
             Broker(in_process=in_process, data_dir=broker.data_dir)
+
+    def test_reading_the_log_does_not_make_the_child_write_over_it(self) -> None:
+        with Broker(num_network_threads=2) as broker:
+            said = broker.log_text()
+            assert "num.network.threads is ignored" in said
+            log = broker._home._log.fileno()  # type: ignore[union-attr]  # the child's standard error
+            os.lseek(log, 3, os.SEEK_SET)  # as if the child had written three bytes
+            assert broker.log_text() == said
+            assert os.lseek(log, 0, os.SEEK_CUR) == 3
 
     def test_in_process_it_cannot_be_killed(self) -> None:
         with Broker(in_process=True) as broker, pytest.raises(IllegalStateError):

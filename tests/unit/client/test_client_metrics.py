@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -48,7 +49,14 @@ def test_closed_connections_are_counted_as_such(broker: Broker) -> None:
 
 def test_a_consumers_metrics_may_be_read_while_another_thread_polls(broker: Broker) -> None:
     with Consumer("counted", bootstrap_servers=broker.bootstrap_servers, group_id="counting") as consumer:
-        polling = threading.Thread(target=consumer.poll, args=(1.0,))
+
+        def poll_until_in_the_group() -> None:
+            deadline = time.monotonic() + 30
+            consumer.poll(0.2)
+            while not consumer.assignment() and time.monotonic() < deadline:
+                consumer.poll(0.2)
+
+        polling = threading.Thread(target=poll_until_in_the_group)
         polling.start()
         reads = 0
         while polling.is_alive():
