@@ -38,7 +38,7 @@ class ProducerMetrics:
             records += batch.record_count
             self.bytes_sent += size
             self._batch_size.record(size)
-            self._compression_ratio.record(batch.compression_ratio)
+            self._compression_ratio.record(size / batch.uncompressed_size)
             self._queue_time.record((batch.drained_at - batch.created_at) * 1000)
             self._record_size.record(batch.max_record_size)
         self.record_sends += records

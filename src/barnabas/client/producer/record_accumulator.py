@@ -127,6 +127,10 @@ class RecordAccumulator(IncompleteBatches):
         with self._lock:
             self._appends_in_progress += 1
         try:
+            needed = max(self._batch_memory(topic), size + BATCH_OVERHEAD)
+            if not (allocated or abort_on_new_batch) and self.free.try_allocate(needed):
+                # The last batch had no room a moment ago, so there will be a new one.
+                allocated = needed
             while True:
                 with self._lock:
                     chosen = self._settle_partition(info, partition, cluster)
@@ -138,7 +142,6 @@ class RecordAccumulator(IncompleteBatches):
                     return result
                 if abort_on_new_batch:
                     return RecordAppendResult(None, chosen, abort_for_new_batch=True)
-                needed = max(self._batch_memory(topic), size + BATCH_OVERHEAD)
                 self.free.allocate(needed, max_time_to_block)
                 allocated = needed
         finally:
@@ -375,6 +378,8 @@ class RecordAccumulator(IncompleteBatches):
     def _expected_ratio(self, topic: str) -> float:
         # A batch that will be compressed takes more records than fit uncompressed; but no batch takes more than a
         # quarter of the memory, so that others find some.
+        if not self._compresses:
+            return 1.0
         return max(self._ratios.estimation(topic), min(1.0, 4 * self.batch_size / self.free.total_memory))
 
     def _batch_memory(self, topic: str) -> int:
