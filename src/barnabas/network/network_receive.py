@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from barnabas.errors import ProtocolError
 
 _STAGING_SIZE = 65536
 # What a size is believed of at first, in bytes: more than an answer to a fetch has with the usual settings.
 _FIRST_TARGET_SIZE = 64 << 20
+# A consumer has one answer in hand while the next one comes.
+_MOST_SPARE = 2
+_SPARE_UNIT = 1 << 20
 
 
 class NetworkReceive:
@@ -14,10 +19,12 @@ class NetworkReceive:
 
     A frame that fits the staging buffer is copied out of it; a larger one gets a buffer of its own as soon as its size
     is known, and the rest of it is read straight into that. A size that is out of the ordinary is believed by and by:
-    the buffer grows as it fills. Frames stay valid for as long as they are referenced.
+    the buffer grows as it fills. Frames stay valid for as long as they are referenced; a buffer that nobody refers to
+    any more is used again, since clean memory costs more than receiving into it. The first small frame, when the rush
+    is over, lets go of them.
     """
 
-    __slots__ = ("_end", "_filled", "_max_size", "_size", "_staging", "_target", "_view")
+    __slots__ = ("_end", "_filled", "_max_size", "_size", "_spare", "_staging", "_target", "_view")
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
@@ -25,6 +32,8 @@ class NetworkReceive:
         self._view = memoryview(self._staging)
         self._end = 0
         self._target: memoryview | None = None
+        # Buffers of the last large frames, most of which somebody still reads.
+        self._spare: deque[bytearray] = deque(maxlen=_MOST_SPARE)
         self._size = 0
         self._filled = 0
 
@@ -75,6 +84,7 @@ class NetworkReceive:
             if stop <= self._end:
                 frames.append(bytes(self._view[start + 4 : stop]))
                 start = stop
+                self._spare.clear()
                 continue
             if 4 + size > _STAGING_SIZE:
                 self._start_target(start + 4, size)
@@ -84,12 +94,22 @@ class NetworkReceive:
         return frames
 
     def _start_target(self, start: int, size: int) -> None:
-        target = memoryview(bytearray(min(size, _FIRST_TARGET_SIZE)))
+        target = self._large_buffer(min(size, _FIRST_TARGET_SIZE))
         self._size = size
         self._filled = self._end - start
         target[: self._filled] = self._view[start : self._end]
         self._target = target
         self._end = 0
+
+    def _large_buffer(self, size: int) -> memoryview:
+        for buffer in self._spare:
+            if len(buffer) >= size and _is_unused(buffer):
+                break
+        else:
+            # Answers of a busy broker differ a little in size.
+            buffer = bytearray(-(-size // _SPARE_UNIT) * _SPARE_UNIT)
+            self._spare.append(buffer)
+        return memoryview(buffer)[:size]
 
     def _enlarged(self, full: memoryview) -> memoryview:
         target = memoryview(bytearray(min(self._size, 2 * len(full))))
@@ -101,3 +121,12 @@ class NetworkReceive:
             rest = self._staging[start : self._end]
             self._staging[: len(rest)] = rest
             self._end = len(rest)
+
+
+def _is_unused(buffer: bytearray) -> bool:
+    """Whether no view of it is left, for only then Python lets its size change."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True

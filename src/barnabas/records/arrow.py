@@ -61,6 +61,7 @@ class ColumnBuilder:
         if unknown or len(set(self.columns)) != len(self.columns):
             raise IllegalArgumentError(f"columns {self.columns} must be different ones of {', '.join(ALL_COLUMNS)}")
         self.is_full = False
+        self._expected_size = 0
         self._decoder: ColumnDecoder | None = None
         self._partitions: list[tuple[int, str, int]] = []
         self._timestamp_types: list[tuple[int, int]] = []
@@ -74,6 +75,10 @@ class ColumnBuilder:
     def data_size(self) -> int:
         """How many bytes of keys, values and headers have been collected."""
         return 0 if self._decoder is None else self._decoder.data_size
+
+    def expect(self, size: int) -> None:
+        """Say how many fetched bytes are to come in all before `finish`: then room is made once."""
+        self._expected_size = size
 
     def append(
         self,
@@ -96,7 +101,7 @@ class ColumnBuilder:
         """
         decoder = self._decoder
         if decoder is None:
-            decoder = self._decoder = ColumnDecoder(frozenset(self.columns), len(data))
+            decoder = self._decoder = ColumnDecoder(frozenset(self.columns), max(len(data), self._expected_size))
         end = _NO_END if end_offset is None else end_offset
         most_rows = _NO_END if max_rows is None else max_rows
         start = rows = decoder.rows

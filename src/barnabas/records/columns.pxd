@@ -30,6 +30,7 @@ cdef class BinaryColumn:
 cdef class ColumnDecoder:
     cdef readonly Py_ssize_t rows
     cdef Py_ssize_t row_capacity
+    cdef Py_ssize_t size_hint
     cdef bint want_key
     cdef bint want_value
     cdef bint want_offset

@@ -14,6 +14,7 @@ except ImportError:
 
 from typing import TYPE_CHECKING
 
+from barnabas.records.batch_header import HEADER_SIZE
 from barnabas.records.cursor import RecordCursor
 
 if not cython.compiled:
@@ -116,7 +117,7 @@ class BinaryColumn:
 class ColumnDecoder:
     """Appends the records of one batch after another to the columns of `names`, those that differ from row to row."""
 
-    def __init__(self, names: frozenset[str], size_hint: int) -> None:
+    def __init__(self, names: frozenset[str], size_hint: cython.Py_ssize_t) -> None:
         self.want_key = "key" in names
         self.want_value = "value" in names
         self.want_offset = "offset" in names
@@ -135,6 +136,7 @@ class ColumnDecoder:
         self.base_offset = self.base_timestamp = self.append_time = self.first_offset = self.end_offset = 0
         self.last_offset = -1
         self.set_addresses()
+        self.size_hint = size_hint
         # The values of uncompressed batches take no more than the batches themselves.
         if self.want_value:
             self.values.reserve_data(size_hint)
@@ -171,6 +173,9 @@ class ColumnDecoder:
         self.first_offset = first_offset
         self.end_offset = end_offset
         self.on_record = False
+        if self.rows == 0:
+            # As if all that is to come were like this batch: growing would copy what there is.
+            self.reserve_rows((self.size_hint // (cursor.end + HEADER_SIZE) + 1) * cursor.remaining)
         self.reserve_rows(self.rows + header.record_count)
         while status == _NO_ROOM:
             with cython.nogil:

@@ -26,15 +26,20 @@ cdef class RecordCursor:
     cdef Py_ssize_t name_size
     cdef Py_ssize_t position
     cdef long long number_read
+    cdef long long skipped_delta
     cdef long long lowest_delta
     cdef long long highest_delta
     cdef long long offset_delta_of_highest
 
     cdef bint advance(self) noexcept nogil
-    cdef bint read_fields(self, Py_ssize_t end) noexcept nogil
-    cdef bint walk_headers(self, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t read_fields(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t walk_headers(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
     cdef bint next_header(self) noexcept nogil
-    cdef bint read_number(self) noexcept nogil
-    cdef Py_ssize_t read_size(self, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t read_number(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t read_long_number(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t read_size(self, Py_ssize_t position, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t skip(self, Py_ssize_t records) noexcept nogil
+    cdef bint skip_before(self, long long offset_delta) noexcept nogil
+    cdef RecordCursor copy(self)
     cdef bint check_all(self, bint need_keys) noexcept nogil
     cdef object corrupt(self)

@@ -42,7 +42,7 @@ class RecordCursor:
         self.headers_position = self.header_count = 0
         self.name_position = self.name_size = 0
         self.position = 0
-        self.number_read = 0
+        self.number_read = self.skipped_delta = 0
         self.lowest_delta = self.highest_delta = self.offset_delta_of_highest = 0
         if record_count < 0 or record_count * _SMALLEST_RECORD > self.end:
             raise CorruptRecordError(f"a batch claims {record_count} records in {self.end} bytes")
@@ -51,100 +51,158 @@ class RecordCursor:
         """Step to the next record; False if it is not well-formed, or the last one leaves bytes over."""
         previous_delta: cython.longlong = self.offset_delta
         end: cython.Py_ssize_t
-        self.position = self.next_position
-        if not self.read_number() or self.number_read < _SMALLEST_RECORD - 1:
+        position: cython.Py_ssize_t = self.read_number(self.next_position, self.end)
+        self.position = -1
+        if position < 0 or self.number_read < _SMALLEST_RECORD - 1 or self.number_read > self.end - position:
             return False
-        if self.number_read > self.end - self.position:
-            return False
-        end = self.position + self.number_read
-        self.position += 1  # the attributes of a record, of which Kafka uses none
-        if not self.read_fields(end) or self.position != end:
+        end = position + self.number_read
+        # One byte for the attributes of a record, of which Kafka uses none.
+        if self.read_fields(position + 1, end) != end:
             return False
         if self.offset_delta <= previous_delta or self.offset_delta > self.last_offset_delta:
             return False
-        self.next_position = end
+        self.position = self.next_position = end
         self.number += 1
         self.remaining -= 1
         return self.remaining > 0 or end == self.end
 
-    def read_fields(self, end: cython.Py_ssize_t) -> bool:
-        """Read what follows the attributes of a record that ends at `end`."""
-        if not self.read_number():
-            return False
+    def read_fields(self, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Read what follows the attributes of a record that ends at `end`; the position after it, -1 if malformed."""
+        position = self.read_number(position, end)
+        if position < 0:
+            return -1
         self.timestamp_delta = self.number_read
-        if not self.read_number():
-            return False
+        position = self.read_number(position, end)
+        if position < 0:
+            return -1
         self.offset_delta = self.number_read
-        self.key_size = self.read_size(end)
-        if self.key_size < -1:
-            return False
-        self.key_position = self.position
-        if self.key_size > 0:
-            self.position += self.key_size
-        self.value_size = self.read_size(end)
-        if self.value_size < -1:
-            return False
-        self.value_position = self.position
-        if self.value_size > 0:
-            self.position += self.value_size
-        self.header_count = self.read_size(end)
-        self.headers_position = self.position
-        if self.header_count <= 0:
-            return self.header_count == 0
-        return self.walk_headers(end)
+        position = self.read_size(position, end)
+        if position < 0:
+            return -1
+        self.key_size = self.number_read
+        self.key_position = position
+        if self.number_read > 0:
+            position += self.number_read
+        position = self.read_size(position, end)
+        if position < 0:
+            return -1
+        self.value_size = self.number_read
+        self.value_position = position
+        if self.number_read > 0:
+            position += self.number_read
+        position = self.read_size(position, end)
+        if position < 0 or self.number_read < 0:
+            return -1
+        self.header_count = self.number_read
+        self.headers_position = position
+        return position if self.number_read == 0 else self.walk_headers(position, end)
 
-    def walk_headers(self, end: cython.Py_ssize_t) -> bool:
-        """Check the headers of the current record and step behind them."""
+    def walk_headers(self, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Check the headers of the current record; the position behind them, -1 if malformed."""
         left: cython.Py_ssize_t = self.header_count
-        size: cython.Py_ssize_t
         while left > 0:
-            size = self.read_size(end)
-            if size < 0:
-                return False
-            self.position += size
-            size = self.read_size(end)
-            if size < -1:
-                return False
-            if size > 0:
-                self.position += size
+            position = self.read_size(position, end)
+            if position < 0 or self.number_read < 0:
+                return -1
+            position = self.read_size(position + self.number_read, end)
+            if position < 0:
+                return -1
+            if self.number_read > 0:
+                position += self.number_read
             left -= 1
-        return True
+        return position
 
     def next_header(self) -> bool:
         """Step to the next header: `name_position`, `name_size`, then `position` and `number_read` of its value.
 
         Set `position` to `headers_position` before the first; `advance` has checked the headers already.
         """
-        self.name_size = self.read_size(self.end)
-        self.name_position = self.position
-        self.position += self.name_size
-        self.number_read = self.read_size(self.end)
+        self.name_position = self.read_size(self.position, self.end)
+        self.name_size = self.number_read
+        self.position = self.read_size(self.name_position + self.name_size, self.end)
         return True
 
-    def read_number(self) -> bool:
-        """Read a zigzag varint into `number_read`; False at the end of the data, or if it exceeds 64 bits."""
+    def read_number(self, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Read a zigzag varint into `number_read`; the position behind it, -1 where it does not end before `end`."""
+        data: cython.p_uchar = self.data
+        number: cython.longlong
+        if position < end and data[position] < 0x80:
+            number = data[position]
+            self.number_read = (number >> 1) ^ -(number & 1)
+            return position + 1
+        if position + 1 < end and data[position + 1] < 0x80:
+            number = (data[position] & 0x7F) | (data[position + 1] << 7)
+            self.number_read = (number >> 1) ^ -(number & 1)
+            return position + 2
+        return self.read_long_number(position, end)
+
+    def read_long_number(self, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """As `read_number`, of any length; -1 also where the number exceeds 64 bits."""
         value: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.uchar
-        position: cython.Py_ssize_t = self.position
-        while position < self.end and shift < 64:
-            byte = self.data[position]
+        data: cython.p_uchar = self.data
+        while position < end and shift < 64:
+            byte = data[position]
             position += 1
             if shift == 63 and byte > 1:
-                return False
+                return -1
             value |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
             if byte < 0x80:
-                self.position = position
                 self.number_read = cython.cast(cython.longlong, value >> 1) ^ -cython.cast(cython.longlong, value & 1)
-                return True
+                return position
             shift += 7
-        return False
+        return -1
 
-    def read_size(self, end: cython.Py_ssize_t) -> int:
-        """Read a size that must fit before `end`; -1 for null, -2 where it does not fit."""
-        if not self.read_number() or self.number_read < -1 or self.number_read > end - self.position:
-            return -2
-        return self.number_read
+    def read_size(self, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> int:
+        """Read a size into `number_read`, -1 for null; the position behind it, -1 where so much is not left."""
+        position = self.read_number(position, end)
+        if position < 0 or self.number_read < -1 or self.number_read > end - position:
+            return -1
+        return position
+
+    def skip(self, records: cython.Py_ssize_t) -> int:
+        """Step over up to `records` records, as far as they are well-formed; how many, and `skipped_delta` of the last.
+
+        Where one is not well-formed it is the same number in two's complement.
+        """
+        count: cython.Py_ssize_t = 0
+        while count < records and self.remaining > 0:
+            if not self.advance():
+                return ~count
+            self.skipped_delta = self.offset_delta
+            count += 1
+        return count
+
+    def skip_before(self, offset_delta: cython.longlong) -> bool:
+        """Step over the records before an offset delta; False at one that is not well-formed."""
+        before: cython.longlong
+        position: cython.Py_ssize_t
+        while self.remaining > 0 and self.offset_delta + 1 < offset_delta:
+            before = self.offset_delta
+            position = self.next_position
+            if not self.advance():
+                return False
+            if self.offset_delta >= offset_delta:
+                self.offset_delta = before
+                self.next_position = position
+                self.number -= 1
+                self.remaining += 1
+                return True
+        return True
+
+    def copy(self) -> RecordCursor:
+        """Another cursor at the same place, for going over the same records again."""
+        other: RecordCursor = RecordCursor.__new__(RecordCursor)
+        other.view = self.view
+        other.data = self.data
+        other.end = self.end
+        other.next_position = self.next_position
+        other.number = self.number
+        other.remaining = self.remaining
+        other.last_offset_delta = self.last_offset_delta
+        other.offset_delta = self.offset_delta
+        return other
 
     def check_all(self, need_keys: cython.bint) -> bool:
         """Step through all records and note the timestamps; False at the first that breaks a rule of producers."""

@@ -3,21 +3,62 @@
 cimport cython
 
 from barnabas.records.cursor cimport RecordCursor
-from barnabas.records.native cimport take_bytes, untrack
+from barnabas.records.native cimport expose_fields, take_bytes, untrack
 
 
 cdef class ConsumerRecord:
-    cdef readonly str topic
-    cdef readonly int partition
-    cdef readonly long long offset
-    cdef readonly long long timestamp
-    cdef readonly int timestamp_type
-    cdef readonly object key
-    cdef readonly object value
+    # Those that expose_fields names, in its order, and nothing before them.
+    cdef object topic
+    cdef object partition
+    cdef object offset
+    cdef object timestamp
+    cdef object key
+    cdef object value
     cdef object header_list
+    cdef readonly int timestamp_type
     cdef readonly int leader_epoch
     cdef readonly int serialized_key_size
     cdef readonly int serialized_value_size
+
+
+@cython.final
+cdef class OpenBatch:
+    cdef str topic
+    cdef object partition
+    cdef object key_deserializer
+    cdef object value_deserializer
+    cdef bint has_deserializers
+    cdef readonly long long base_offset
+    cdef long long base_timestamp
+    cdef int timestamp_type
+    cdef bint uses_append_time
+    cdef int leader_epoch
+    cdef readonly long long next_offset
+    cdef long long timestamp_delta
+    cdef object timestamp
+
+    cdef ConsumerRecord make_record(self, RecordCursor cursor)
+
+
+@cython.final
+cdef class RecordRun:
+    cdef OpenBatch batch
+    cdef RecordCursor cursor
+    cdef Py_ssize_t count
+
+
+@cython.final
+cdef class EncodedRecords:
+    cdef list runs
+    cdef Py_ssize_t count
+
+
+@cython.final
+cdef class RecordIterator:
+    cdef object runs
+    cdef OpenBatch batch
+    cdef RecordCursor cursor
+    cdef Py_ssize_t left
 
 
 @cython.final
@@ -31,18 +72,12 @@ cdef class RecordsDecoder:
     cdef object value_deserializer
     cdef object failure
     cdef RecordCursor cursor
+    cdef OpenBatch batch
     cdef bint on_record
-    cdef long long base_offset
-    cdef long long base_timestamp
-    cdef long long append_time
-    cdef int timestamp_type
-    cdef bint uses_append_time
     cdef readonly int leader_epoch
-    cdef long long after_batch
 
-    cdef int take_from_batch(self, RecordCursor cursor, list records, Py_ssize_t max_records) except -1
-    cdef RecordCursor open_next(self)
-    cdef ConsumerRecord make_record(self, RecordCursor cursor)
+    cdef Py_ssize_t take_from_batch(self, list records, Py_ssize_t max_records) except -1
+    cdef Py_ssize_t skip_in_batch(self, EncodedRecords found, Py_ssize_t max_records) except -1
 
 
 cdef list read_headers(RecordCursor cursor)

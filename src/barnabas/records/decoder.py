@@ -12,21 +12,26 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import CorruptRecordError, KafkaError, RecordDeserializationError
-from barnabas.records.batch_header import LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
+from barnabas.records.batch_header import LOG_APPEND_TIME
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.open_batches import open_batches
 
 if not cython.compiled:
     from barnabas.records.cursor import RecordCursor
-    from barnabas.records.native import take_bytes, untrack
+    from barnabas.records.native import expose_fields, take_bytes, untrack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas.records.batch_header import BatchHeader
     from barnabas.records.types import AbortedTransactions, Buffer, Deserializer
 
 _ALL = 0x7FFFFFFFFFFFFFFF
 _TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
+@cython.freelist(64)
+@cython.cclass
 class ConsumerRecord:
     """One record as a consumer gets it; its fields cannot be set.
 
@@ -97,9 +102,130 @@ class ConsumerRecord:
         )
 
 
+# Reading a field is then a load for the interpreter, a quarter of what a call of a property costs.
+expose_fields(ConsumerRecord, ("topic", "partition", "offset", "timestamp", "key", "value"))
+
+
 def _shown(item: object) -> str:
     text = repr(item)
     return text if len(text) <= 200 else f"{text[:200]}... ({len(item) if isinstance(item, bytes) else len(text)} long)"
+
+
+class OpenBatch:
+    """What the records of one batch have in common, and makes records of it."""
+
+    def __init__(self, decoder: RecordsDecoder, header: BatchHeader) -> None:
+        self.topic = decoder.topic
+        self.partition = decoder.partition
+        self.key_deserializer = decoder.key_deserializer
+        self.value_deserializer = decoder.value_deserializer
+        self.has_deserializers = self.key_deserializer is not None or self.value_deserializer is not None
+        self.base_offset = header.base_offset
+        self.base_timestamp = header.base_timestamp
+        self.timestamp_type = header.timestamp_type
+        self.uses_append_time = header.timestamp_type == LOG_APPEND_TIME
+        self.leader_epoch = header.partition_leader_epoch
+        self.next_offset = header.next_offset
+        # Neighbours often have the same timestamp, and then share the number.
+        self.timestamp_delta = 0
+        self.timestamp: Any = header.max_timestamp if self.uses_append_time else header.base_timestamp
+
+    def make_record(self, cursor: RecordCursor) -> ConsumerRecord:
+        """The record that the cursor stands on."""
+        record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
+        record.topic = self.topic
+        record.partition = self.partition
+        record.offset = self.base_offset + cursor.offset_delta
+        if not self.uses_append_time and cursor.timestamp_delta != self.timestamp_delta:
+            self.timestamp_delta = cursor.timestamp_delta
+            self.timestamp = self.base_timestamp + cursor.timestamp_delta
+        record.timestamp = self.timestamp
+        record.timestamp_type = self.timestamp_type
+        record.leader_epoch = self.leader_epoch
+        record.serialized_key_size = cursor.key_size
+        record.serialized_value_size = cursor.value_size
+        record.key = take_bytes(cursor.data, cursor.key_position, cursor.key_size) if cursor.key_size >= 0 else None
+        record.value = (
+            take_bytes(cursor.data, cursor.value_position, cursor.value_size) if cursor.value_size >= 0 else None
+        )
+        record.header_list = None
+        if cursor.header_count > 0:
+            record.header_list = read_headers(cursor)
+        elif not self.has_deserializers:
+            # Nothing in it can be part of a cycle, so the collector need not visit it.
+            untrack(record)
+            return record
+        if self.key_deserializer is not None and record.key is not None:
+            record.key = self._deserialize(self.key_deserializer, "key", record.key, record.offset)
+        if self.value_deserializer is not None and record.value is not None:
+            record.value = self._deserialize(self.value_deserializer, "value", record.value, record.offset)
+        return record
+
+    def _deserialize(self, deserializer: Deserializer, what: str, data: bytes, offset: int) -> Any:
+        try:
+            return deserializer(data)
+        except Exception as error:
+            raise RecordDeserializationError(
+                f"the {what} of {self.topic}-{self.partition} at offset {offset} could not be deserialized: "
+                f"{type(error).__name__}: {error}; seek past the record to go on"
+            ) from error
+
+
+class RecordRun:
+    """`count` well-formed records of one batch that follow each other: `cursor` stands before the first."""
+
+    def __init__(self, batch: OpenBatch, cursor: RecordCursor, count: cython.Py_ssize_t) -> None:
+        self.batch = batch
+        self.cursor = cursor
+        self.count = count
+
+
+class EncodedRecords:
+    """Records that are known to be well-formed and are made when somebody iterates, each time anew.
+
+    A record that is read and dropped then costs no memory, which is most of its price. Keeps the fetched bytes alive.
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[RecordRun] = []
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return RecordIterator(self.runs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+    def extend(self, more: EncodedRecords) -> None:
+        """Add the records that follow."""
+        self.runs += more.runs
+        self.count += more.count
+
+
+class RecordIterator:
+    """Goes once through the records of some runs."""
+
+    def __init__(self, runs: list[RecordRun]) -> None:
+        self.runs = iter(runs)
+        self.left = 0
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        run: RecordRun
+        while self.left == 0:
+            run = next(self.runs)
+            self.batch = run.batch
+            self.cursor = run.cursor.copy()
+            self.left = run.count
+        if not self.cursor.advance():
+            raise self.cursor.corrupt()
+        self.left -= 1
+        return self.batch.make_record(self.cursor)
 
 
 class RecordsDecoder:
@@ -136,11 +262,9 @@ class RecordsDecoder:
         self.key_deserializer = key_deserializer
         self.value_deserializer = value_deserializer
         self.failure: Exception | None = None
-        self.cursor: RecordCursor | None = None
+        self.cursor: Any = None
+        self.batch: Any = None
         self.on_record = False
-        self.base_offset = self.base_timestamp = self.append_time = self.after_batch = 0
-        self.timestamp_type = NO_TIMESTAMP_TYPE
-        self.uses_append_time = False
         self.leader_epoch = -1
 
     def take(self, max_records: int = _ALL) -> list[ConsumerRecord]:
@@ -151,105 +275,94 @@ class RecordsDecoder:
         `RecordDeserializationError`, and so does every further one.
         """
         records: list[ConsumerRecord] = []
-        wanted: cython.Py_ssize_t = max_records
+        self._take(max_records, records, None)
+        return records
+
+    def take_encoded(self, max_records: int = _ALL) -> EncodedRecords:
+        """As `take`, but the records are only checked and counted, and made later; not for use with deserializers."""
+        found: EncodedRecords = EncodedRecords()
+        self._take(max_records, found.runs, found)
+        return found
+
+    def _take(self, wanted: cython.Py_ssize_t, records: list[Any], encoded: EncodedRecords | None) -> None:
+        left: cython.Py_ssize_t = wanted
         if self.failure is not None:
             raise self.failure
         try:
-            while len(records) < wanted:
-                cursor = self.cursor or self.open_next()
-                if cursor is None:
-                    break
-                self.take_from_batch(cursor, records, wanted)
+            while left > 0 and self._has_batch():
+                if encoded is None:
+                    left = wanted - self.take_from_batch(records, wanted)
+                else:
+                    left -= self.skip_in_batch(encoded, left)
+                if self.cursor.remaining == 0 and not self.on_record:
+                    self.next_offset = self.batch.next_offset
+                    self.cursor = None
         except KafkaError as error:
             self.failure = self._corrupt(error) if isinstance(error, CorruptRecordError) else error
             if not records:
                 raise self.failure from None
-        return records
 
-    def open_next(self) -> RecordCursor | None:
-        """Turn to the next batch that has records; None when there is none."""
+    def _has_batch(self) -> bool:
+        """Turn to the next batch that has records, unless there is one left; False when there is none."""
+        if self.cursor is not None:
+            return True
         if self.batches is None:
-            return None
+            return False
         for header, payload in self.batches:
             if payload is None:
                 self.next_offset = header.next_offset
                 continue
             self.cursor = RecordCursor(payload, header.record_count, header.last_offset_delta)
+            self.batch = OpenBatch(self, header)
             self.on_record = False
-            self.base_offset = header.base_offset
-            self.base_timestamp = header.base_timestamp
-            self.append_time = header.max_timestamp
-            self.timestamp_type = header.timestamp_type
-            self.uses_append_time = header.timestamp_type == LOG_APPEND_TIME
             self.leader_epoch = header.partition_leader_epoch
-            self.after_batch = header.next_offset
-            return self.cursor
+            return True
         self.batches = None
         self.exhausted = True
-        return None
+        return False
 
-    def take_from_batch(self, cursor: RecordCursor, records: list[Any], max_records: cython.Py_ssize_t) -> int:
-        """Move records from the current batch into the list, until that is full or the batch is at its end."""
+    def take_from_batch(self, records: list[Any], max_records: cython.Py_ssize_t) -> int:
+        """Move records of the current batch into the list, until that is full; how many there are then."""
         offset: cython.longlong
-        while len(records) < max_records:
-            if not self.on_record:
-                if cursor.remaining == 0:
-                    self.next_offset = self.after_batch
-                    self.cursor = None
-                    return 0
-                if not cursor.advance():
-                    raise cursor.corrupt()
-                self.on_record = True
-            offset = self.base_offset + cursor.offset_delta
+        cursor: RecordCursor = self.cursor
+        batch: OpenBatch = self.batch
+        while len(records) < max_records and (self.on_record or cursor.remaining > 0):
+            if not self.on_record and not cursor.advance():
+                raise cursor.corrupt()
+            # A record that cannot be deserialized is met again by the next call.
+            self.on_record = True
+            offset = batch.base_offset + cursor.offset_delta
             if offset >= self.next_offset:
-                records.append(self.make_record(cursor))
+                records.append(batch.make_record(cursor))
                 self.next_offset = offset + 1
             self.on_record = False
-        if cursor.remaining == 0:
-            self.next_offset = self.after_batch
-            self.cursor = None
-        return 0
+        return len(records)
 
-    def make_record(self, cursor: RecordCursor) -> ConsumerRecord:
-        """The record that the cursor stands on."""
-        record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
-        record.topic = self.topic
-        record.partition = self.partition
-        record.offset = self.base_offset + cursor.offset_delta
-        record.timestamp_type = self.timestamp_type
-        record.timestamp = self.append_time
-        if not self.uses_append_time:
-            record.timestamp = self.base_timestamp + cursor.timestamp_delta
-        record.leader_epoch = self.leader_epoch
-        record.serialized_key_size = cursor.key_size
-        record.serialized_value_size = cursor.value_size
-        record.key = None
-        record.value = None
-        if cursor.key_size >= 0:
-            record.key = take_bytes(cursor.data, cursor.key_position, cursor.key_size)
-        if cursor.value_size >= 0:
-            record.value = take_bytes(cursor.data, cursor.value_position, cursor.value_size)
-        record.header_list = None
-        if cursor.header_count > 0:
-            record.header_list = read_headers(cursor)
-        elif self.key_deserializer is None and self.value_deserializer is None:
-            # Nothing in it can be part of a cycle, so the collector need not visit it.
-            untrack(record)
-            return record
-        if self.key_deserializer is not None and record.key is not None:
-            record.key = self._deserialize(self.key_deserializer, "key", record.key, record.offset)
-        if self.value_deserializer is not None and record.value is not None:
-            record.value = self._deserialize(self.value_deserializer, "value", record.value, record.offset)
-        return record
-
-    def _deserialize(self, deserializer: Deserializer, what: str, data: bytes, offset: int) -> Any:
-        try:
-            return deserializer(data)
-        except Exception as error:
-            raise RecordDeserializationError(
-                f"the {what} of {self.topic}-{self.partition} at offset {offset} could not be deserialized: "
-                f"{type(error).__name__}: {error}; seek past the record to go on"
-            ) from error
+    def skip_in_batch(self, found: EncodedRecords, max_records: cython.Py_ssize_t) -> int:
+        """Check up to `max_records` records of the current batch and note where they are; how many they were."""
+        cursor: RecordCursor = self.cursor
+        batch: OpenBatch = self.batch
+        first: RecordCursor
+        count: cython.Py_ssize_t
+        is_sound: cython.bint
+        wanted: cython.longlong = self.next_offset - batch.base_offset
+        with cython.nogil:
+            is_sound = cursor.skip_before(wanted)
+        if not is_sound:
+            raise cursor.corrupt()
+        first = cursor.copy()
+        with cython.nogil:
+            count = cursor.skip(max_records)
+        is_sound = count >= 0
+        if not is_sound:
+            count = ~count
+        if count > 0:
+            found.runs.append(RecordRun(batch, first, count))
+            found.count += count
+            self.next_offset = batch.base_offset + cursor.skipped_delta + 1
+        if not is_sound:
+            raise cursor.corrupt()
+        return count
 
     def _corrupt(self, error: CorruptRecordError) -> CorruptRecordError:
         return type(error)(f"{self.topic}-{self.partition} cannot be read from offset {self.next_offset} on: {error}")

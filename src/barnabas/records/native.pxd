@@ -1,7 +1,8 @@
 # The C side of native.py: what each function does is written there.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
+from cpython.mem cimport PyMem_Malloc
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcpy, memmove
 
@@ -14,6 +15,20 @@ cdef extern from "Python.h":
     bytearray PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     Py_ssize_t Py_REFCNT(PyObject *)
     int _PyBytes_Resize(PyObject **, Py_ssize_t) except -1
+    const char *PyUnicode_AsUTF8(object) except NULL
+    object PyDescr_NewMember(PyTypeObject *, PyMemberDef *)
+    void PyType_Modified(PyTypeObject *)
+
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char *name
+        int type
+        Py_ssize_t offset
+        int flags
+        const char *doc
+    int T_OBJECT_EX
+    int READONLY
 
 
 cdef inline unsigned char *view_address(object view) noexcept:
@@ -93,3 +108,21 @@ cdef inline Py_ssize_t number_size(long long number) noexcept nogil:
 
 cdef inline void untrack(object item) noexcept:
     PyObject_GC_UnTrack(<void *> item)
+
+
+cdef inline int expose_fields(type cls, tuple names) except -1:
+    cdef PyTypeObject *c_type = <PyTypeObject *> cls
+    cdef PyMemberDef *fields = <PyMemberDef *> PyMem_Malloc(len(names) * sizeof(PyMemberDef))
+    cdef Py_ssize_t index
+    if fields is NULL:
+        raise MemoryError()
+    for index, name in enumerate(names):
+        Py_INCREF(name)
+        fields[index].name = PyUnicode_AsUTF8(name)
+        fields[index].type = T_OBJECT_EX
+        fields[index].offset = sizeof(PyObject) + index * sizeof(PyObject *)
+        fields[index].flags = READONLY
+        fields[index].doc = NULL
+        (<dict> c_type.tp_dict)[name] = PyDescr_NewMember(c_type, &fields[index])
+    PyType_Modified(c_type)
+    return 0

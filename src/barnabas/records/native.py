@@ -92,3 +92,10 @@ def number_size(number: int) -> int:
 
 def untrack(item: object) -> None:
     """Take an object that refers to nothing but strings and numbers away from the cycle collector."""
+
+
+def expose_fields(cls: type, names: tuple[str, ...]) -> None:
+    """Make the first fields of a compiled class, all objects, readable under these names, as `__slots__` are.
+
+    The interpreter reads such a field by itself, where it would have to call a property.
+    """

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from barnabas.errors import CorruptRecordError, InvalidRecordError
 from barnabas.records import (
     RecordBatchBuilder,
+    RecordsDecoder,
     assign_offsets,
     crc32c,
     decode_arrow,
@@ -62,6 +63,34 @@ def test_what_is_appended_is_read(written: list[tuple], codec: str, base_offset:
         min(record[0] for record in written),
         max(record[0] for record in written),
     )
+
+
+def taken(decoder: RecordsDecoder, method: str, chunk: int) -> tuple[list[object], list[int], str]:
+    """All that a decoder gives, the position after each call, and the error at the end."""
+    found: list[object] = []
+    positions = []
+    try:
+        while some := list(getattr(decoder, method)(chunk)):
+            found += some
+            positions.append(decoder.next_offset)
+    except CorruptRecordError as error:
+        return found, [*positions, decoder.next_offset], str(error)
+    return found, [*positions, decoder.next_offset, decoder.leader_epoch], ""
+
+
+@given(st.lists(batches, min_size=1, max_size=4), st.integers(0, 40), st.integers(1, 30), st.none() | st.integers(0))
+def test_records_made_later_are_those_made_at_once(
+    parts: list[bytes], fetch_offset: int, chunk: int, damage: int | None
+) -> None:
+    data = bytearray(b"".join(parts))
+    if damage is not None:
+        data[damage // 8 % len(data)] ^= 1 << damage % 8
+    at_once, later = (
+        taken(RecordsDecoder(data, "t", 0, fetch_offset, check_crcs=False), method, chunk)
+        for method in ("take", "take_encoded")
+    )
+
+    assert later == at_once
 
 
 @given(st.lists(records, min_size=1, max_size=40), st.integers(61, 4000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable
 
@@ -51,6 +52,24 @@ def test_a_fetch_begins_right_after_what_was_read(cluster: ScriptedCluster) -> N
 
     assert cluster.asked(ApiKey.FETCH)[-1].topics[0].partitions[0].fetch_offset == 3
     assert consumer.position(T0) == 3
+
+
+def test_polled_records_can_be_gone_through_again_copied_and_kept_beyond_the_next_poll(
+    cluster: ScriptedCluster,
+) -> None:
+    cluster.append("t", 0, *(b"%d" % number for number in range(6)))
+    consumer = reader(cluster, max_poll_records=3)
+    first = consumer.poll(1)
+    halfway = iter(first)
+    next(halfway)
+    second = consumer.poll(1)
+
+    assert [len(first), len(second)] == [3, 3]
+    assert values(first) == values(first) == values(pickle.loads(pickle.dumps(first))) == [b"0", b"1", b"2"]
+    assert values(halfway) == [b"1", b"2"]
+    assert first.records(T0) is first.records(T0)
+    assert next(iter(first)) is first.records(T0)[0]
+    assert list(second) == second.records("t")
 
 
 @pytest.mark.shows("S2.40", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")

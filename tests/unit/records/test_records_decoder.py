@@ -235,6 +235,33 @@ def test_keeping_one_record_of_many_does_not_keep_the_fetch_alive() -> None:
         assert kept.value == b"v5000"
 
 
+def test_records_may_be_made_later_as_often_as_wanted() -> None:
+    decoder = RecordsDecoder(batch(0, 5) + batch(5, 5, codec="gzip"), "t", 0, 3)
+
+    first, rest = decoder.take_encoded(4), decoder.take_encoded()
+
+    assert (len(first), len(rest), decoder.next_offset) == (4, 3, 10)
+    assert [offsets(list(first)), offsets(list(rest)), offsets(list(first))] == [[3, 4, 5, 6], [7, 8, 9], [3, 4, 5, 6]]
+    assert list(first) == decode_records(batch(0, 5) + batch(5, 5), "t", 0, 3)[:4]
+    first.extend(rest)
+    assert offsets(list(first)) == offsets(pickle.loads(pickle.dumps(first))) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_record_made_later_does_not_keep_the_fetch_alive() -> None:
+    class Fetch(bytearray):
+        """A buffer that can be watched."""
+
+    fetch = Fetch(batch(0, 10))
+    watch = weakref.ref(fetch)
+    record = next(iter(RecordsDecoder(fetch, "t", 0).take_encoded()))
+
+    del fetch
+    gc.collect()
+
+    assert watch() is None
+    assert record.value == b"v0"
+
+
 @pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
 def test_decodes_any_buffer(buffer_type: type[bytes] | type[bytearray] | type[memoryview]) -> None:
     assert offsets(decode_records(buffer_type(batch(0, 3)), "t", 0)) == [0, 1, 2]

@@ -197,19 +197,18 @@ def put_rebased(
     same: cython.bint,
 ) -> int:
     """Write the record at the cursor's position with another timestamp delta; the position behind it."""
-    end: cython.Py_ssize_t
     rest: cython.Py_ssize_t
     delta: cython.longlong
-    cursor.read_number()
-    end = cursor.position + cursor.number_read
-    cursor.position += 1  # the attributes of a record, of which Kafka uses none
-    cursor.read_number()
+    start: cython.Py_ssize_t = cursor.read_number(cursor.position, cursor.end)
+    end: cython.Py_ssize_t = start + cursor.number_read
+    # One byte for the attributes of a record, of which Kafka uses none.
+    start = cursor.read_number(start + 1, end)
     delta = shift if same else cursor.number_read + shift
-    rest = end - cursor.position
+    rest = end - start
     position = put_number(target, position, 1 + number_size(delta) + rest)
     target[position] = 0
     position = put_number(target, position + 1, delta)
-    copy_range(target, position, cursor.data, cursor.position, rest)
+    copy_range(target, position, cursor.data, start, rest)
     cursor.position = end
     return position + rest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barnabas.client.consumer.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.fetched_data import FetchedData
@@ -14,6 +14,9 @@ from barnabas.records.decoder import RecordsDecoder
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetch_config import FetchConfig
+    from barnabas.records.decoder import EncodedRecords
+
+    Found: TypeAlias = list[ConsumerRecord] | EncodedRecords
 
 _OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
@@ -88,16 +91,19 @@ class CompletedFetch:
         """The epoch of the last record taken."""
         return -1 if self._decoder is None else int(self._decoder.leader_epoch)
 
-    def take(self, max_records: int) -> list[ConsumerRecord]:
+    def take(self, max_records: int) -> Found:
         """The next records; `next_offset` is then where reading goes on, and `is_consumed` tells that nothing is left.
 
+        Where keys and values stay bytes, records are checked now and made later, when they are looked at.
         Raises `CorruptRecordError` and `RecordDeserializationError`, every time again, once all before is taken.
         """
+        config = self._config
         if self._decoder is None:
-            self._decoder = self._new_decoder(self._config.key_deserializer, self._config.value_deserializer)
+            self._decoder = self._new_decoder(config.key_deserializer, config.value_deserializer)
         decoder = self._decoder
+        stay_bytes = config.key_deserializer is None and config.value_deserializer is None
         try:
-            records: list[ConsumerRecord] = decoder.take(max_records)
+            records: Found = decoder.take_encoded(max_records) if stay_bytes else decoder.take(max_records)
         except RecordDeserializationError as error:
             raise self._described(error) from error.__cause__
         self.next_offset = decoder.next_offset

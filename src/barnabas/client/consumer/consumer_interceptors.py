@@ -39,6 +39,9 @@ class ConsumerInterceptors(Interceptors):
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
         """The records as the interceptors want them handed out."""
+        for partition in records.partitions():
+            # Made once, so that what an interceptor changes of a record, such as its headers, stays changed.
+            records.records(partition)
         for interceptor in self._interceptors:
             try:
                 changed = interceptor.on_consume(records)

@@ -22,9 +22,8 @@ from barnabas.errors import (
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.completed_fetch import CompletedFetch
+    from barnabas.client.consumer.completed_fetch import CompletedFetch, Found
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.fetcher import Fetcher
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -58,7 +57,7 @@ class FetchCollector:
         Data of partitions that are no longer assigned, or whose position was changed, is dropped; data of paused ones
         is kept. Raises what is wrong with a partition once everything before it is handed out.
         """
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        found: dict[TopicPartition, Any] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         paused: deque[CompletedFetch] = deque()
         left = max_records
@@ -68,7 +67,7 @@ class FetchCollector:
                 if records:
                     left -= len(records)
                     if fetch.partition in found:
-                        found[fetch.partition] += records
+                        found[fetch.partition].extend(records)
                     else:
                         found[fetch.partition] = records
         except KafkaError:
@@ -83,6 +82,8 @@ class FetchCollector:
     def collect_arrow(self, builder: Any) -> bool:
         """Move all data that has arrived into a `ColumnBuilder`, until it is full; tells whether there was any."""
         paused: deque[CompletedFetch] = deque()
+        if not builder.row_count:
+            builder.expect(sum(fetch.size_in_bytes for fetch in self._fetcher.completed_fetches))
         try:
             while not builder.is_full and (fetch := self._advance(paused)) is not None:
                 rows = builder.row_count
@@ -169,9 +170,7 @@ class FetchCollector:
         position = self._subscriptions.valid_position(fetch.partition)
         return position is not None and position.offset != fetch.next_offset
 
-    def _take(
-        self, fetch: CompletedFetch, max_records: int, offsets: dict[TopicPartition, OffsetAndMetadata]
-    ) -> list[ConsumerRecord]:
+    def _take(self, fetch: CompletedFetch, max_records: int, offsets: dict[TopicPartition, OffsetAndMetadata]) -> Found:
         before = fetch.next_offset
         try:
             records = fetch.take(max_records)
