@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import AdminClient, Consumer
+from barnabas import AdminClient, Broker, Consumer, NewTopic
+from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
+from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.protocol.topic_partition import TopicPartition
+from tools import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,3 +68,41 @@ def test_a_batch_query_is_told_that_it_cannot_have_it(spark: SparkSession, serve
 
     with pytest.raises(Exception, match="guarantee=exactly-once is for streaming queries"):
         writer.options(**{"kafka.bootstrap.servers": servers, "topic": "never", "guarantee": "exactly-once"}).save()
+
+
+def cluster_of_its_own(kind: str) -> AbstractContextManager[Any]:
+    if kind == "barnabas":
+        return Broker()
+    if missing := apache_kafka.why_not():
+        pytest.skip(missing)
+    return apache_kafka.ApacheKafka()
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"),
+    [
+        ("barnabas", 1),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("barnabas", 0), ("apache", 0), ("apache", 1))),
+    ],
+)
+def test_a_cluster_without_transaction_version_2_is_refused_before_a_row_is_written(
+    spark: SparkSession, checkpoint: str, kind: str, level: int
+) -> None:
+    with cluster_of_its_own(kind) as cluster:
+        servers = cluster.bootstrap_servers
+        with AdminClient(bootstrap_servers=servers) as admin:
+            admin.update_features({"transaction.version": FeatureUpdate(level, UpgradeType.SAFE_DOWNGRADE)})
+            admin.create_topics([NewTopic("rows", num_partitions=1)])
+        rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=10).load()
+        query = (
+            rows.selectExpr("cast(value as string) as value").writeStream.format("barnabas")
+            .options(topic="rows", guarantee="exactly-once", checkpointLocation=checkpoint)
+            .option("kafka.bootstrap.servers", servers).start()
+        )  # fmt: skip
+
+        with pytest.raises(Exception, match=r"transaction.version is below 2.*kafka-features.sh upgrade"):
+            query.awaitTermination(60)
+
+        with AdminClient(bootstrap_servers=servers) as admin:
+            (end,) = admin.list_offsets({TopicPartition("rows", 0): int(OffsetSpec.LATEST)}).values()
+        assert end.offset == 0

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 from barnabas.client.producer.producer import Producer
 from barnabas.spark.consumer_cache import ConsumerCache
 from barnabas.spark.options import SinkOptions
+from barnabas.spark.reused_worker import settle
 from barnabas.spark.row_writer import RowWriter
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
         producer.close(0)
         raise
     _PRODUCERS.release(key, producer)
+    settle()
     return WrittenRecords(count)
 
 

@@ -16,6 +16,7 @@ from barnabas.spark.exactly_once import protocol
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace
 from barnabas.spark.exactly_once.id_pool import IdPool
+from barnabas.spark.reused_worker import settle
 from barnabas.spark.row_writer import RowWriter
 
 if TYPE_CHECKING:
@@ -125,4 +126,6 @@ def write(
     place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None
 ) -> protocol.TaskReport:
     """Write a task's rows: see `write_task`."""
-    return _WORKERS.setdefault(place, Worker(place)).write(task, batches, topic)
+    report = _WORKERS.setdefault(place, Worker(place)).write(task, batches, topic)
+    settle()
+    return report

@@ -1,0 +1,39 @@
+"""Python workers that Spark uses for task after task."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.spark import reused_worker
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(reused_worker, "_is_settled", False)
+    yield
+    gc.unfreeze()
+
+
+def test_what_is_loaded_after_the_first_task_is_no_longer_walked_through() -> None:
+    before = len(gc.get_objects())
+
+    reused_worker.settle()
+
+    assert gc.get_freeze_count() > 0.9 * before
+    assert len(gc.get_objects()) < 0.1 * before
+
+
+def test_what_later_tasks_make_is_collected_as_ever() -> None:
+    reused_worker.settle()
+    frozen = gc.get_freeze_count()
+    loop: list[object] = []
+    loop.append(loop)
+    del loop
+
+    reused_worker.settle()
+
+    assert gc.collect() >= 1
+    assert gc.get_freeze_count() <= frozen
