@@ -35,7 +35,6 @@ cdef class Plan:
     cdef readonly dict by_tag
     cdef readonly Py_ssize_t min_size
     cdef Py_ssize_t tags_slot
-    cdef object pristine
 
 
 cdef class Decoder:

@@ -179,7 +179,6 @@ class Plan:
         self.preset = absent + self.tagged
         self.min_size = int(flexible) + sum([field.min_size for field in self.fields])
         self.tags_slot = slot_of(cls, "unknown_tagged_fields")
-        self.pristine: Any = None
 
 
 def _tag_of(field: Field) -> int:
@@ -212,9 +211,13 @@ def is_default(field: Field, value: Any) -> bool:
     if field.kind == ARRAY:
         return isinstance(value, list | tuple) and len(value) == 0
     plan: Plan = field.plan
-    if plan.pristine is None:
-        plan.pristine = blank(plan)
-    return bool(value == plan.pristine)
+    if type(value) is not plan.cls:
+        return False
+    for item in plan.all_fields:
+        inner: Field = item
+        if not is_default(inner, get_slot(value, inner.slot)):
+            return False
+    return not get_slot(value, plan.tags_slot)
 
 
 def check_absent(plan: Plan, instance: Any) -> int:
