@@ -277,12 +277,13 @@ class LogSegment:
                 data = self.records.read(first, position)
             else:
                 return SegmentRead(position, data, True)
-        self._remember_end(data, position)
+        if position + len(data) < self.size:
+            self._remember_end(data, position)
         return SegmentRead(position, data, False)
 
     def _remember_position(self, offset: int, position: int) -> None:
-        # A consumer asks next for what follows its last batch, or for what was appended since: those positions are
-        # kept, so that fetches in sequence need neither index nor search.
+        # A consumer asks next for what follows its last batch (`read` notes that), or for what was appended since
+        # (`append` does), so fetches in sequence need neither index nor search.
         positions = self._positions
         if len(positions) >= MAX_REMEMBERED_POSITIONS:
             del positions[next(iter(positions))]
