@@ -34,6 +34,7 @@ class ClientConnection:
         "_busy",
         "_core",
         "_held",
+        "_input_ended",
         "_muted",
         "_output",
         "_output_blocked",
@@ -64,6 +65,7 @@ class ClientConnection:
         self._core = core
         self._busy = False
         self._held = 0
+        self._input_ended = False
         self._muted = 0
         self._output: list[bytes | bytearray | memoryview] = []
         self._output_blocked = False
@@ -153,8 +155,18 @@ class ClientConnection:
         if self._parked is None:
             self._work()
 
+    def input_ended(self, now: float, now_ms: int) -> None:
+        """The client sends no more: `close()` follows when what it has sent is worked on and answered.
+
+        As with Apache Kafka, which does not look at a connection while it works on one of its requests. The client may
+        have closed its own side only; if it is gone, sending the next response says so.
+        """
+        self._input_ended = True
+        self._core.now, self._core.now_ms = now, now_ms
+        self.go_on()
+
     def lost(self) -> None:
-        """The socket is gone; what is parked is given up."""
+        """The socket is gone; what is parked is given up, with all that came after it."""
         self.closed = True
         self._hold(0)
         if not self._busy:
@@ -214,6 +226,8 @@ class ClientConnection:
             self._busy = False
             if self._output:
                 self._flush()
+        if self._input_ended and self.is_idle and not (self._output_blocked or self.closed):
+            self.end()
         # A parked request may still use its frame no more than any other: what it keeps is a copy.
         if self.closed:
             buffer.discard()

@@ -171,6 +171,13 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         self._server.after_work()
 
+    def eof_received(self) -> bool:
+        if self._connection is None:
+            return False
+        self._connection.input_ended(time.monotonic(), epoch_ms())
+        self._server.after_work()
+        return True
+
     def pause_writing(self) -> None:
         if self._connection is not None:
             self._connection.output_blocked(self._transport.get_write_buffer_size())

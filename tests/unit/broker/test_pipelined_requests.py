@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from barnabas import errors
+from barnabas.protocol.messages.fetch_response import FetchResponse
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from barnabas.protocol.messages.produce_response import ProduceResponse
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
-from tools.core_broker import CoreBroker, CoreClient
+from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 def join(member_id: str = "") -> JoinGroupRequest:
@@ -45,3 +47,62 @@ def test_a_member_that_leaves_behind_its_join_does_not_disturb_the_generation_it
     assert broker.warnings == []
     assert not first.closed
     assert not second.closed
+
+
+def waiting_for_data(broker: CoreBroker) -> CoreClient:
+    """A client whose Fetch is parked, with two Produces behind it."""
+    client = broker.connect()
+    client.request(create("t"), 7)
+    assert client.request(fetch("t", max_wait_ms=1000), 12) is None
+    for value in (b"a", b"b"):
+        client.send(produce("t", batch(value)), 12)
+    client.responses.clear()
+    return client
+
+
+def test_what_a_client_sent_before_the_end_of_its_input_is_worked_on_and_answered() -> None:
+    broker = CoreBroker()
+    client = waiting_for_data(broker)
+
+    client.connection.input_ended(broker.now, broker.now_ms)
+    assert not client.closed
+    broker.advance(1)
+
+    assert [type(message) for message in client.responses] == [FetchResponse, ProduceResponse, ProduceResponse]
+    assert broker.state.replica_manager.partition("t", 0).log.log_end_offset == 2
+    assert client.closed
+
+
+def test_a_client_that_waits_for_nothing_is_closed_with_the_end_of_its_input() -> None:
+    broker = CoreBroker()
+    client = broker.connect()
+    client.send_bytes(b"\0\0")
+
+    client.connection.input_ended(broker.now, broker.now_ms)
+
+    assert client.closed
+    assert client.connection.buffer.memory == 0
+
+
+def test_a_slow_client_is_closed_when_it_has_taken_its_responses_after_the_end_of_its_input() -> None:
+    broker = CoreBroker()
+    client = broker.connect()
+    client.connection.output_blocked(1 << 20)
+
+    client.connection.input_ended(broker.now, broker.now_ms)
+    assert not client.closed
+    client.connection.output_resumed(broker.now, broker.now_ms)
+
+    assert client.closed
+
+
+def test_what_stands_behind_a_parked_request_goes_with_the_socket() -> None:
+    broker = CoreBroker()
+    client = waiting_for_data(broker)
+
+    client.lose()
+    broker.advance(1)
+
+    assert client.responses == []
+    assert broker.state.purgatory.parked == 0
+    assert broker.state.replica_manager.partition("t", 0).log.log_end_offset == 0
