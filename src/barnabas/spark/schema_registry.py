@@ -1,5 +1,9 @@
 """Schemas by id from a Confluent-compatible Schema Registry: the few bytes before a value, and what they stand for.
 
+Producers and consumers take Confluent's own serializers and their registry client (docs/serializers.md). That client
+cannot serve here: it does not pickle (it holds an SSLContext), so it could not travel to the tasks, and each new Python
+worker would load 500 modules, librdkafka among them, for the two GET requests that decoding makes.
+
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
@@ -57,7 +61,7 @@ class SchemasById:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is None:
                 raise KeyError(f"the Schema Registry {self.url} does not know the schema id {schema_id}")
-            self._schemas[schema_id] = str(found["schema"])
+            self._schemas[schema_id] = self._text(found)
         return self._schemas[schema_id]
 
     def latest(self, subject: str) -> str:
@@ -65,6 +69,15 @@ class SchemasById:
         found = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
         if found is None:
             raise SchemaRegistryError(f"the Schema Registry {self.url} does not know the subject {subject!r}")
+        return self._text(found)
+
+    def _text(self, found: Any) -> str:
+        if found.get("references"):
+            raise SchemaRegistryError(
+                f"a schema of the Schema Registry {self.url} refers to other schemas "
+                f"({', '.join(str(each.get('name')) for each in found['references'])}), which is not supported: give "
+                "decode_avro the whole schema, and write with one that refers to none"
+            )
         return str(found["schema"])
 
     def _get(self, path: str) -> Any:

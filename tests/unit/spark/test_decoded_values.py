@@ -104,6 +104,16 @@ def test_a_registry_that_fails_is_no_fault_of_the_record() -> None:
     assert "secret" not in repr(SchemasById("http://user:secret@127.0.0.1:1"))
 
 
+def test_a_schema_that_refers_to_others_is_refused_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas = SchemasById("http://localhost:1")
+    answer = {"schema": '"Carrier"', "references": [{"name": "Carrier", "subject": "carrier", "version": 1}]}
+    monkeypatch.setattr(schemas, "_get", lambda path: answer)
+
+    for asked in (lambda: schemas(7), lambda: schemas.latest("flights")):
+        with pytest.raises(SchemaRegistryError, match=r"refers to other schemas \(Carrier\)"):
+            asked()
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
