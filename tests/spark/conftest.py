@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 
+#: Seconds. A Spark takes some to start, and on a machine that others use tens of them. A test that is ended in the
+#: middle of a call of the JVM takes the session with it: the next call finds the answer to another.
+LONGEST = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test here more time than the others have."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONGEST))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

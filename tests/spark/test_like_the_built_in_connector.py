@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import AdminClient, NewTopic, Producer
+from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ class RandomTopics:
             admin.create_topics([NewTopic(name, num_partitions=count) for name, count in self.names.items()])
         for name in self.names:
             self._fill(name)
+        self.ends = self._settled_ends()
 
     def _fill(self, name: str) -> None:
         draw = self.random
@@ -67,6 +69,17 @@ class RandomTopics:
             timestamp_ms=EPOCH_MS + draw.randint(-5000, 5000),
         )
 
+    def _settled_ends(self) -> dict[TopicPartition, int]:
+        """Where the partitions end once every transaction has its markers, which are written after the answer."""
+        partitions = [TopicPartition(name, part) for name, count in self.names.items() for part in range(count)]
+        with (
+            Consumer(bootstrap_servers=self.servers) as every,
+            Consumer(bootstrap_servers=self.servers, isolation_level="read_committed") as committed,
+        ):
+            while (ends := every.end_offsets(partitions)) != committed.end_offsets(partitions):
+                time.sleep(0.01)
+        return ends
+
     def options(self, *, streaming: bool) -> dict[str, str]:
         """Which partitions, from where to where, and how."""
         draw = self.random
@@ -74,6 +87,8 @@ class RandomTopics:
         found.update(self._limit("starting", draw.choice(["nothing", "named", "offsets", "time", "times"])))
         if not streaming:
             found.update(self._limit("ending", draw.choice(["nothing", "offsets", "time", "times"])))
+            if self._ends_beyond(found):
+                found["kafkaConsumer.pollTimeoutMs"] = "3000"  # both wait for so long before they refuse
         more = {
             "includeHeaders": draw.choice(["true", "false"]),
             "minPartitions": str(draw.randint(1, 9)),
@@ -86,6 +101,10 @@ class RandomTopics:
         if streaming:
             found["maxOffsetsPerTrigger"] = str(draw.randint(10, 60))
         return found
+
+    def _ends_beyond(self, options: dict[str, str]) -> bool:
+        ending = json.loads(options.get("endingOffsets", "{}"))
+        return any(end > self.ends[name, int(part)] for name, parts in ending.items() for part, end in parts.items())
 
     def _strategy(self) -> dict[str, str]:
         names = list(self.names)
