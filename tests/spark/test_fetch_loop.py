@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from barnabas import Producer
+from barnabas import AdminClient, Producer
+from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark import fetch_loop
+from barnabas.spark.errors import DataLossError
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
 
@@ -31,7 +33,7 @@ def topic(servers: str, new_topic: NewTopicName) -> str:
 
 def read(servers: str, topic: str, start: int, end: int, **options: str) -> Iterator[Any]:
     given = SourceOptions({"kafka.bootstrap.servers": servers, "subscribe": topic, **options}, streaming=False)
-    return fetch_loop.read_range(given, OffsetRange(TopicPartition(topic, 0), start, end))
+    return fetch_loop.read_ranges(given, [OffsetRange(TopicPartition(topic, 0), start, end)], {})
 
 
 def offsets(batches: Iterator[Any]) -> list[int]:
@@ -58,13 +60,60 @@ def test_a_tasks_memory_is_bounded_by_a_fetch_not_by_its_range(servers: str, top
     assert max(batch.num_rows for batch in batches) < COUNT / 2
 
 
+def test_of_several_ranges_the_lost_one_is_passed_over_and_the_others_are_whole(
+    servers: str, new_topic: NewTopicName
+) -> None:
+    name = new_topic(3)
+    parts = [TopicPartition(name, number) for number in range(3)]
+    with Producer(bootstrap_servers=servers) as producer, AdminClient(bootstrap_servers=servers) as admin:
+        for number in range(30):
+            producer.send(name, b"", partition=number % 3)
+        producer.flush()
+        admin.delete_records({parts[1]: 6})
+    given = SourceOptions(
+        {"kafka.bootstrap.servers": servers, "subscribe": name, "failOnDataLoss": "false"}, streaming=False
+    )
+
+    batches = fetch_loop.read_ranges(given, [OffsetRange(part, 2, 9) for part in parts], {})
+
+    found = sorted((row["partition"], row["offset"]) for batch in batches for row in batch.to_pylist())
+    wanted = {0: range(2, 9), 1: range(6, 9), 2: range(2, 9)}
+    assert found == [(part, offset) for part, offsets_of_it in wanted.items() for offset in offsets_of_it]
+
+
+def test_a_lost_offset_fails_the_task_and_names_its_partition_among_several(
+    servers: str, new_topic: NewTopicName
+) -> None:
+    name = new_topic(2)
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send(name, b"", partition=0).result(30)
+    ranges = [OffsetRange(TopicPartition(name, 0), 0, 1), OffsetRange(TopicPartition(name, 1), 5, 9)]
+    given = SourceOptions({"kafka.bootstrap.servers": servers, "subscribe": name}, streaming=False)
+
+    with pytest.raises(DataLossError, match=f"offsets 5 to 9 of {name}-1 are gone"):
+        list(fetch_loop.read_ranges(given, ranges, {}))
+
+
+def test_brokers_that_cannot_be_reached_are_named_with_the_offsets_and_the_option() -> None:
+    given = SourceOptions(
+        {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "kafkaConsumer.pollTimeoutMs": "200"},
+        streaming=False,
+    )
+
+    with pytest.raises(KafkaTimeoutError) as raised:
+        list(fetch_loop.read_ranges(given, [OffsetRange(TopicPartition("t", 0), 5, 9)], {}))
+
+    for words in ("0.2 s", "offsets 5 to 9 of t-0", "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs"):
+        assert words in str(raised.value)
+
+
 def test_a_new_worker_reads_without_loading_pandas(servers: str, topic: str) -> None:
     program = (
         "import sys; from barnabas.spark import fetch_loop; from barnabas.spark.options import SourceOptions; "
         "from barnabas.spark.ranges import OffsetRange; from barnabas.protocol.topic_partition import TopicPartition; "
         "options = SourceOptions({'kafka.bootstrap.servers': sys.argv[1], 'subscribe': sys.argv[2]}, streaming=False); "
         "wanted = OffsetRange(TopicPartition(sys.argv[2], 0), 0, 9); "
-        "rows = [batch.num_rows for batch in fetch_loop.read_range(options, wanted)]; "
+        "rows = [batch.num_rows for batch in fetch_loop.read_ranges(options, [wanted], {})]; "
         "sys.stdout.write(f\"{sum(rows)} {'pandas' in sys.modules}\")"
     )
 

@@ -89,7 +89,9 @@ def test_filters_are_pushed_down_where_spark_allows_it(
         for time_ms in range(1000, 6000, 1000):
             send(servers, topic, [b"%d-%d" % (partition, time_ms)], partition=partition, timestamp_ms=time_ms)
 
-    rows = frame(filtering_spark, servers, topic).where("partition >= 1 and offset < 4 and unix_millis(timestamp) > 0")
+    rows = frame(filtering_spark, servers, topic, minRecordsPerPartition="0").where(
+        "partition >= 1 and offset < 4 and unix_millis(timestamp) > 0"
+    )
     late = frame(filtering_spark, servers, topic).where("timestamp >= timestamp_millis(3500) and partition = 2")
 
     assert rows.rdd.getNumPartitions() == 2

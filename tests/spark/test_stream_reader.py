@@ -101,6 +101,25 @@ def test_each_micro_batch_is_planned_on_the_driver_and_read_by_tasks_until_its_e
     assert batches == [[b"1", b"2", b"3"], [b"4"], [b"5", b"6"]]
 
 
+@pytest.mark.parametrize(
+    ("more", "tasks"), [({}, 1), ({"minRecordsPerPartition": "2"}, 2), ({"minRecordsPerPartition": "0"}, 4),
+                        ({"minPartitions": "4"}, 4)]
+)  # fmt: skip
+def test_few_records_of_many_partitions_are_one_tasks_work_unless_the_query_says_otherwise(
+    servers: str, new_topic: NewTopicName, reader_of: Any, more: dict[str, str], tasks: int
+) -> None:
+    topic = new_topic(4)
+    for partition in range(4):
+        send(servers, topic, b"%d" % partition, partition=partition)
+    reader = reader_of(servers, topic, **more)
+    start = reader.initialOffset()
+
+    end = reader.latestOffset(start, ALL)
+
+    assert len(reader.partitions(start, end)) == tasks
+    assert rows_of(reader, start, end) == [b"0", b"1", b"2", b"3"]
+
+
 @pytest.mark.shows("S0.12", breaks="barnabas.spark.stream_reader:KafkaStreamReader.partitions")
 def test_a_task_emits_nothing_beyond_the_end_that_spark_has_written_down(
     servers: str, new_topic: NewTopicName, reader_of: Any

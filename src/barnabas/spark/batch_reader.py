@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -12,42 +12,42 @@ from barnabas.spark.filters import RangeFilter, range_filter
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.ranges import OffsetRange, divided
+from barnabas.spark.ranges import OffsetRange, divided, packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class OffsetRangePartition(InputPartition):
-    """One task's work: a range of offsets of one partition, or nothing; and the id of the topic that was meant."""
+    """One task's work: ranges of offsets of different partitions; and the ids of the topics that were meant."""
 
-    def __init__(self, offset_range: OffsetRange | None, topic_id: bytes | None = None) -> None:
-        """Spark runs a task even for a query without data; it gets None."""
-        super().__init__(offset_range)
-        self.offset_range = offset_range
-        self.topic_id = topic_id
+    def __init__(self, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, bytes | None]) -> None:
+        """Spark runs a task even for a query without data; it gets no ranges."""
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+        self.topic_ids = dict(topic_ids)
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans the ranges on the driver and reads one of them in each task."""
+    """Plans the ranges on the driver and reads some of them in each task."""
 
     def __init__(self, options: SourceOptions) -> None:
         """Keep the options only: the reader is pickled to the tasks."""
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One range per topic-partition, or more when minPartitions asks; raises OptionError, DataLossError."""
+        """The tasks' ranges, small ones together. Raises OptionError, DataLossError."""
         offsets = OffsetReader(self.options)
         try:
             ranges = batch_ranges(offsets.resolve(self.options.starting), offsets.resolve(self.options.ending))
             return input_partitions(self.options, self._narrowed(offsets, ranges), offsets.topic_ids) or [
-                OffsetRangePartition(None)
+                OffsetRangePartition((), {})
             ]
         finally:
             offsets.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the range's records as Arrow batches; runs in an executor."""
+        """Yield the ranges' records as Arrow batches; runs in an executor."""
         return read_partition(self.options, partition)
 
     def _narrowed(self, offsets: OffsetReader, ranges: list[OffsetRange]) -> list[OffsetRange]:
@@ -102,19 +102,24 @@ def batch_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
 def input_partitions(
     options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
 ) -> list[InputPartition]:
-    """The tasks for these ranges, divided as minPartitions and maxRecordsPerPartition ask."""
+    """The tasks for these ranges, as minPartitions, maxRecordsPerPartition and minRecordsPerPartition ask."""
     found = divided(ranges, options.min_partitions, options.max_records_per_partition)
-    return [
-        OffsetRangePartition(offset_range, topic_ids.get(offset_range.topic_partition.topic)) for offset_range in found
-    ]
+    least = options.min_records_per_partition
+    tasks = packed(found, least) if least else [(offset_range,) for offset_range in found]
+    return [OffsetRangePartition(task, _of_their_topics(task, topic_ids)) for task in tasks]
+
+
+def _of_their_topics(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    topics = {offset_range.topic_partition.topic for offset_range in ranges}
+    return {topic: topic_ids.get(topic) for topic in topics}
 
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Read what an input partition stands for; shared by batch and streaming."""
     if not isinstance(partition, OffsetRangePartition):
         raise TypeError(f"expected an OffsetRangePartition, not {type(partition).__name__}")
-    if partition.offset_range is None:
+    if not partition.ranges:
         return iter(())
-    from barnabas.spark.fetch_loop import read_range
+    from barnabas.spark.fetch_loop import read_ranges
 
-    return read_range(options, partition.offset_range, partition.topic_id)
+    return read_ranges(options, partition.ranges, partition.topic_ids)

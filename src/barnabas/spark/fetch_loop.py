@@ -1,4 +1,4 @@
-"""What a task does: fetch a range of offsets and hand it to Spark as Arrow batches."""
+"""What a task does: fetch ranges of offsets and hand them to Spark as Arrow batches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import functools
 import gc
 import logging
 import os
-from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.client.consumer.consumer import Consumer
@@ -45,12 +45,12 @@ _consumers: ConsumerCache[Consumer] = ConsumerCache()
 _fetched_ahead = FetchedAheadCache()
 
 
-def read_range(
-    options: SourceOptions, offset_range: OffsetRange, topic_id: bytes | None = None
+def read_ranges(
+    options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range in order, as batches in the source's schema.
+    """Yield the records of ranges of different partitions, those of each in order, as batches in the source's schema.
 
-    Offsets without a record (compacted, or markers of transactions) are passed over. Raises DataLossError when the
+    Offsets without a record (compacted, or markers of transactions) are passed over. Raises DataLossError when a
     range's first offsets are gone and failOnDataLoss is true, KafkaTimeoutError when nothing arrives for
     kafkaConsumer.pollTimeoutMs.
     """
@@ -58,7 +58,7 @@ def read_range(
     consumer = _consumers.acquire(settings, lambda: _new_consumer(options))
     is_in_order = False
     try:
-        yield from _read(options, consumer, offset_range, (settings, offset_range.topic_partition, topic_id))
+        yield from _read(_Task(options, consumer, settings, topic_ids), ranges)
         is_in_order = True
     except GeneratorExit:
         is_in_order = True  # Spark wants no more rows
@@ -71,46 +71,68 @@ def read_range(
         _spare_garbage_collection()
 
 
-def _read(
-    options: SourceOptions, consumer: Consumer, offset_range: OffsetRange, reader: Hashable
-) -> Iterator[pa.RecordBatch]:
-    left = offset_range
-    while left.size > 0:
-        ahead = _fetched_ahead.take(reader, left.start) if options.keep_fetched_ahead else ()
-        fetcher = _fetcher(options, consumer, left, ahead)
+class _Task(NamedTuple):
+    options: SourceOptions
+    consumer: Consumer
+    settings: Hashable
+    topic_ids: Mapping[str, bytes | None]
+
+    def take_fetched_ahead(self, offset_range: OffsetRange) -> Fetched:
+        if not self.options.keep_fetched_ahead:
+            return ()
+        return _fetched_ahead.take(self._reader(offset_range.topic_partition), offset_range.start)
+
+    def keep_fetched_ahead(self, fetcher: KafkaFetcher) -> None:
+        if self.options.keep_fetched_ahead:
+            for partition, position in fetcher.positions.items():
+                _fetched_ahead.keep(self._reader(partition), position, fetcher.fetched_ahead(partition))
+
+    def _reader(self, partition: TopicPartition) -> Hashable:
+        return self.settings, partition, self.topic_ids.get(partition.topic)
+
+
+def _read(task: _Task, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    left = [offset_range for offset_range in ranges if offset_range.size > 0]
+    while left:
+        ahead = [data for offset_range in left for data in task.take_fetched_ahead(offset_range)]
+        fetcher = _fetcher(task.options, task.consumer, left, ahead)
         try:
             yield from fetcher.run_fetch_loop()
-            left = left._replace(start=fetcher.position)
         except errors.OffsetOutOfRangeError as error:
-            left = left._replace(start=_after_loss(options, consumer, left, fetcher.position, error))
+            for lost in [each for each in left if each.topic_partition in error.partitions]:
+                position = fetcher.positions[lost.topic_partition]
+                after = _after_loss(task.options, task.consumer, lost, position, error)
+                fetcher.positions[lost.topic_partition] = after
         finally:
-            if options.keep_fetched_ahead:
-                _fetched_ahead.keep(reader, fetcher.position, fetcher.fetched_ahead)
+            task.keep_fetched_ahead(fetcher)
+        left = [each._replace(start=fetcher.positions[each.topic_partition]) for each in left]
+        left = [offset_range for offset_range in left if offset_range.size > 0]
 
 
-def _fetcher(options: SourceOptions, consumer: Consumer, left: OffsetRange, ahead: Fetched) -> KafkaFetcher:
-    partition = left.topic_partition
-    _position(consumer, partition, fetched_until(ahead, left.start), anew=not options.keep_fetched_ahead)
+def _fetcher(options: SourceOptions, consumer: Consumer, left: Sequence[OffsetRange], ahead: Fetched) -> KafkaFetcher:
+    starts = {offset_range.topic_partition: offset_range.start for offset_range in left}
+    _position(consumer, fetched_until(ahead, starts), anew=not options.keep_fetched_ahead)
     handover: Handover[Fetched] = Handover()
 
     def describe_stall() -> str:
+        wanted = ", ".join(f"offsets {start} to {end} of {partition}" for partition, start, end in left)
         return (
-            f"no record of {partition} came for {options.poll_timeout:g} s while reading offsets {left.start} to "
-            f"{left.end}: see whether the brokers {options.client['bootstrap.servers']} can be reached, or raise "
-            "kafkaConsumer.pollTimeoutMs"
+            f"no record came for {options.poll_timeout:g} s while reading {wanted}: see whether the brokers "
+            f"{options.client['bootstrap.servers']} can be reached, or raise kafkaConsumer.pollTimeoutMs"
         )
 
     thread = KafkaConsumerThread(consumer, handover, stall_timeout=options.poll_timeout, describe_stall=describe_stall)
     return KafkaFetcher(left, thread, handover, options.columns, ahead)
 
 
-def _position(consumer: Consumer, partition: TopicPartition, offset: int, *, anew: bool) -> None:
-    """Have the consumer read on from `offset`; unless `anew`, what it has fetched stays if it stands there already."""
-    if consumer.assignment() != {partition}:
-        consumer.assign([partition])
-    elif not anew and consumer.position(partition) == offset:
-        return
-    consumer.seek(partition, offset)
+def _position(consumer: Consumer, offsets: Mapping[TopicPartition, int], *, anew: bool) -> None:
+    """Have the consumer read on from these; unless `anew`, what it has fetched stays where it stands there already."""
+    if consumer.assignment() != set(offsets):
+        consumer.assign(list(offsets))
+        anew = True
+    for partition, offset in offsets.items():
+        if anew or consumer.position(partition) != offset:
+            consumer.seek(partition, offset)
 
 
 def _after_loss(options: SourceOptions, consumer: Consumer, left: OffsetRange, position: int, error: Exception) -> int:

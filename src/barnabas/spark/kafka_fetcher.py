@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.records.arrow import ColumnBuilder
@@ -14,55 +14,67 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+#: Data of one poll is collected into Arrow batches of at least so many bytes: each costs Spark about a millisecond.
+LEAST_BATCH = 1 << 16
 
 
 class KafkaFetcher:
-    """Reads one range of offsets; the next poll is on its way while a batch is decoded and worked on.
+    """Reads ranges of offsets; the next poll is on its way while a batch is decoded and worked on.
 
-    It never calls Kafka: that is the thread's part. `position` is the next offset to be handed out, and once
-    `run_fetch_loop` has ended `fetched_ahead` is what is at hand beyond it.
+    It never calls Kafka: that is the thread's part. `positions` are the next offsets to be handed out, and once
+    `run_fetch_loop` has ended `fetched_ahead` gives what is at hand beyond them.
     """
 
     def __init__(
         self,
-        offset_range: OffsetRange,
+        ranges: Sequence[OffsetRange],
         thread: KafkaConsumerThread,
         handover: Handover[Fetched],
         columns: Iterable[str],
         ahead: Fetched = (),
     ) -> None:
-        """`ahead` is data fetched earlier, from the range's start on; `thread` goes on where it ends."""
-        self._range = offset_range
+        """`ranges` are of different partitions; `ahead` is data fetched earlier, and `thread` goes on where it ends."""
+        self._ends = {each.topic_partition: each.end for each in ranges}
         self._thread = thread
         self._handover = handover
         self._builder = ColumnBuilder(columns)
         self._running = True
         self._in_hand: Fetched = ahead
-        self.position = offset_range.start
-        self.fetched_ahead: list[FetchedData] = []
+        self.positions = {each.topic_partition: each.start for each in ranges}
+        self._rest: list[FetchedData] = []
 
     def run_fetch_loop(self) -> Iterator[pa.RecordBatch]:
-        """Yield the range's records in order; raises what the consumer thread reported, on the task's thread.
+        """Yield the records, each partition's in order; raises on the task's thread what the consumer thread reported.
 
         However it ends, by its own end, an error or the caller's closing, the thread is shut down. It is joined too:
         the consumer belongs to the caller again, and must not be in use any more.
         """
         try:
-            if fetched_until(self._in_hand, self.position) < self._range.end:
+            if self._is_before_the_ends(fetched_until(self._in_hand, self.positions)):
                 self._thread.start()
             yield from self._decoded()
-            while self._running and self.position < self._range.end:
+            while self._running and self._is_before_the_ends(self.positions):
                 self._in_hand = self._poll_next()
                 yield from self._decoded()
         finally:
             self._thread.shutdown()
             self._thread.join()
-            self.fetched_ahead = following([*self._in_hand, *self._thread.undelivered], self.position)
+            self._rest = [*self._in_hand, *self._thread.undelivered]
+
+    def fetched_ahead(self, partition: TopicPartition) -> list[FetchedData]:
+        """What is at hand of a partition beyond its position."""
+        return following((data for data in self._rest if data.topic_partition == partition), self.positions[partition])
 
     def cancel(self) -> None:
         """End the loop after the batch in hand; from any thread."""
         self._running = False
         self._thread.shutdown()
+
+    def _is_before_the_ends(self, positions: Mapping[TopicPartition, int]) -> bool:
+        return any(positions[partition] < end for partition, end in self._ends.items())
 
     def _poll_next(self) -> Fetched:
         try:
@@ -73,18 +85,23 @@ class KafkaFetcher:
             return ()
 
     def _decoded(self) -> Iterator[pa.RecordBatch]:
-        """Decode what of the data in hand lies in the range, with the timestamps that Kafka gave."""
+        """Decode what of the data in hand lies in the ranges, with the timestamps that Kafka gave."""
+        builder = self._builder
         for data in self._in_hand:
-            while self.position < min(data.end_offset, self._range.end):
-                before = self.position
-                self.position = data.append_to(self._builder, before, self._range.end)
-                if self._builder.row_count:
-                    yield self._builder.finish()
-                elif self.position == before:
+            partition = data.topic_partition
+            end = self._ends[partition]
+            while (before := self.positions[partition]) < min(data.end_offset, end):
+                self.positions[partition] = data.append_to(builder, before, end)
+                is_stuck = self.positions[partition] == before
+                if builder.row_count and (is_stuck or builder.is_full or builder.data_size >= LEAST_BATCH):
+                    yield builder.finish()
+                elif is_stuck:
                     return
+        if builder.row_count:
+            yield builder.finish()
 
 
-def following(fetched: Fetched, position: int) -> list[FetchedData]:
+def following(fetched: Iterable[FetchedData], position: int) -> list[FetchedData]:
     """Of data in order, what goes on from `position` without a gap."""
     found: list[FetchedData] = []
     for data in fetched:
@@ -94,6 +111,6 @@ def following(fetched: Fetched, position: int) -> list[FetchedData]:
     return found
 
 
-def fetched_until(fetched: Fetched, position: int) -> int:
-    """Up to where the data reaches."""
-    return fetched[-1].end_offset if fetched else position
+def fetched_until(fetched: Fetched, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Up to where the data reaches, or where there is none the position."""
+    return {**positions, **{data.topic_partition: data.end_offset for data in fetched}}

@@ -42,9 +42,9 @@ READ_OPTIONS = {
         *STRATEGIES, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
         "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
         "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
-        "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-        "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode", "offsetCommitIntervalMs",
-        "partitionDiscoveryIntervalMs", "fetchedDataCache",
+        "minRecordsPerPartition", "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode",
+        "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache",
     )
 }  # fmt: skip
 WRITE_OPTIONS = {"topic", "includeheaders", "guarantee", "transactionalidprefix", "decisiontopic"}
@@ -62,6 +62,8 @@ REFUSED_EXACTLY_ONCE = {
 }
 #: Settings of the sink's producers where nothing else is given: a task has all its rows at once, so batches fill.
 WRITE_DEFAULTS = {"batch.size": "524288"}
+#: A Python task costs Spark as much as reading tens of thousands of rows, so that few rows are one task's work.
+MIN_RECORDS_PER_PARTITION = 1000
 COMMIT_MODES = ("disabled", "oncheckpoint", "periodic")
 
 #: Java's units of time, in milliseconds.
@@ -85,6 +87,7 @@ class SourceOptions:
         self.max_trigger_delay_ms = _duration_ms(lowered, "maxTriggerDelay", 15 * 60_000)
         self.min_partitions = _whole(lowered, "minPartitions")
         self.max_records_per_partition = _whole(lowered, "maxRecordsPerPartition")
+        self.min_records_per_partition = _min_records(lowered)
         self.fail_on_data_loss = _boolean(lowered, "failOnDataLoss", default=True)
         self.columns = chosen_columns(lowered)
         self.fetch_offset_retries = _whole(lowered, "fetchOffset.numRetries", default=3, least=0)
@@ -203,6 +206,15 @@ def _min_offsets(lowered: Mapping[str, str], most: int | None) -> int | None:
     if least is not None and most is not None and least > most:
         raise OptionError(f"option minOffsetsPerTrigger={least} must not exceed maxOffsetsPerTrigger={most}")
     return least
+
+
+def _min_records(lowered: Mapping[str, str]) -> int:
+    """0 where the query says itself how its ranges become tasks."""
+    says_itself = [name for name in ("minPartitions", "maxRecordsPerPartition") if name.lower() in lowered]
+    least: int | None = _whole(lowered, "minRecordsPerPartition", least=0)
+    if least and says_itself:
+        raise OptionError(f"option minRecordsPerPartition={least} makes fewer tasks, {says_itself[0]} more: leave one")
+    return (0 if says_itself else MIN_RECORDS_PER_PARTITION) if least is None else least
 
 
 def _generated_group(lowered: Mapping[str, str]) -> str | None:

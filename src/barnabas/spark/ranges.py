@@ -1,8 +1,8 @@
-"""Offset ranges, the unit of work of a task, and their division when `minPartitions` asks for more tasks."""
+"""Offset ranges and how they become the work of tasks: large ones are cut, small ones are read together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.protocol.topic_partition import TopicPartition
@@ -35,6 +35,23 @@ def divided(
     if min_partitions is None or len(found) >= min_partitions:
         return found
     return _spread(found, min_partitions)
+
+
+def packed(ranges: Sequence[OffsetRange], least: int) -> list[tuple[OffsetRange, ...]]:
+    """The ranges of each task: one of `least` offsets or more is a task's own, smaller ones share a task.
+
+    Those that share are neighbours, so that a partition stays with the same others from micro-batch to micro-batch.
+    """
+    alone = [(offset_range,) for offset_range in ranges if offset_range.size >= least]
+    small = [offset_range for offset_range in ranges if offset_range.size < least]
+    total = sum(offset_range.size for offset_range in small)
+    shares = max(1, total // least)
+    groups: dict[int, list[OffsetRange]] = {}
+    before = 0
+    for offset_range in small:
+        groups.setdefault((2 * before + offset_range.size) * shares // (2 * total), []).append(offset_range)
+        before += offset_range.size
+    return alone + [tuple(group) for group in groups.values()]
 
 
 def _spread(ranges: list[OffsetRange], wanted: int) -> list[OffsetRange]:

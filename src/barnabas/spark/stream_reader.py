@@ -103,7 +103,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return input_partitions(self.options, ranges, self._cluster().topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one range's records as Arrow batches; runs in an executor."""
+        """Yield a task's records as Arrow batches; runs in an executor."""
         return read_partition(self.options, partition)
 
     def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:

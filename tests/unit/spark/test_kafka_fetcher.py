@@ -1,4 +1,4 @@
-"""The task's side: one range of offsets, decoded batch by batch while the thread fetches the next."""
+"""The task's side: ranges of offsets, decoded batch by batch while the thread fetches the next."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LOOP = "barnabas.spark.kafka_fetcher:KafkaFetcher.run_fetch_loop"
 DECODED = "barnabas.spark.kafka_fetcher:KafkaFetcher._decoded"
 
 
-def encoded(first: int, count: int) -> FetchedData:
+def encoded(first: int, count: int, partition: TopicPartition = PARTITION) -> FetchedData:
     builder = RecordBatchBuilder(1 << 20)
     for number in range(first, first + count):
         builder.try_append(1_370_000_000_000 + number, b"k%d" % number, b"v%d" % number)
-    return FetchedData(PARTITION, first, first + count, builder.close(base_offset=first), True, None)
+    return FetchedData(partition, first, first + count, builder.close(base_offset=first), True, None)
 
 
 class Consumer:
@@ -56,7 +56,7 @@ class Consumer:
 def fetcher_of(consumer: Consumer, start: int, end: int, ahead: Sequence[FetchedData] = ()) -> KafkaFetcher:
     handover: Handover[Sequence[FetchedData]] = Handover()
     thread = KafkaConsumerThread(consumer, handover)
-    return KafkaFetcher(OffsetRange(PARTITION, start, end), thread, handover, ("value", "offset", "timestamp"), ahead)
+    return KafkaFetcher([OffsetRange(PARTITION, start, end)], thread, handover, ("value", "offset", "timestamp"), ahead)
 
 
 def offsets_of(batches: Any) -> list[int]:
@@ -74,9 +74,9 @@ def test_every_fetched_batch_is_decoded_with_its_timestamps_and_given_on() -> No
 
     batches = list(fetcher_of(consumer, 0, 9).run_fetch_loop())
 
-    assert [batch.num_rows for batch in batches] == [3, 2, 4]
+    assert [batch.num_rows for batch in batches] == [3, 6]  # what one poll brings is one batch while it is small
     assert offsets_of(batches) == list(range(9))
-    assert batches[1].column("value").to_pylist() == [b"v3", b"v4"]
+    assert batches[1].column("value").to_pylist()[:2] == [b"v3", b"v4"]
     assert [stamp.timestamp() for stamp in batches[0].column("timestamp").to_pylist()][:1] == [1_370_000_000.0]
 
 
@@ -112,11 +112,35 @@ def test_what_was_fetched_beyond_the_range_stays_for_the_next_task() -> None:
 
     list(fetcher.run_fetch_loop())
     consumer = Consumer()
-    following_task = fetcher_of(consumer, 4, 10, fetcher.fetched_ahead)
+    following_task = fetcher_of(consumer, 4, 10, fetcher.fetched_ahead(PARTITION))
 
     assert offsets_of(following_task.run_fetch_loop()) == [4, 5, 6, 7, 8, 9]
     assert consumer.polls == 0
-    assert following_task.fetched_ahead == []
+    assert following_task.fetched_ahead(PARTITION) == []
+
+
+def test_ranges_of_several_partitions_are_read_by_one_poll_and_each_keeps_its_own_rest() -> None:
+    other = TopicPartition("t", 1)
+    consumer = Consumer([encoded(0, 5), encoded(20, 5, other)], [encoded(25, 5, other)])
+    handover: Handover[Sequence[FetchedData]] = Handover()
+    ranges = [OffsetRange(PARTITION, 1, 4), OffsetRange(other, 20, 27)]
+    fetcher = KafkaFetcher(ranges, KafkaConsumerThread(consumer, handover), handover, ("partition", "offset"))
+
+    batches = list(fetcher.run_fetch_loop())
+
+    found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert found == [(0, 1), (0, 2), (0, 3), *[(1, offset) for offset in range(20, 27)]]
+    assert [batch.num_rows for batch in batches] == [8, 2]
+    assert fetcher.positions == {PARTITION: 4, other: 27}
+    assert fetcher.fetched_ahead(other) == [encoded(25, 5, other)]
+
+
+def test_large_data_is_given_on_as_it_comes_and_not_collected() -> None:
+    large = [encoded(first, 20_000) for first in (0, 20_000)]
+
+    batches = list(fetcher_of(Consumer(large), 0, 40_000).run_fetch_loop())
+
+    assert [batch.num_rows for batch in batches] == [20_000, 20_000]
 
 
 def test_data_with_a_gap_before_it_is_not_taken_for_what_follows() -> None:
@@ -209,7 +233,7 @@ def test_a_fetcher_is_made_of_options_a_consumer_a_range_and_data_fetched_ahead(
                             streaming=True)  # fmt: skip
     consumer = fetch_loop._new_consumer(options)
 
-    fetcher = fetch_loop._fetcher(options, consumer, OffsetRange(PARTITION, 0, 3), [encoded(0, 3)])
+    fetcher = fetch_loop._fetcher(options, consumer, [OffsetRange(PARTITION, 0, 3)], [encoded(0, 3)])
 
     assert consumer.position(PARTITION) == 3  # the thread would go on behind what is at hand
     assert [batch.to_pydict() for batch in fetcher.run_fetch_loop()] == [{"offset": [0, 1, 2]}]

@@ -81,6 +81,11 @@ def test_options_travel_to_the_tasks_by_pickle() -> None:
         ),
         ({**SERVERS, "subscribe": "a", "maxTriggerDelay": "soon"}, True, ["maxTriggerDelay", "soon", "15m"]),
         ({**SERVERS, "subscribe": "a", "maxRecordsPerPartition": "x"}, False, ["maxRecordsPerPartition", "'x'"]),
+        (
+            {**SERVERS, "subscribe": "a", "minRecordsPerPartition": "9", "minPartitions": "5"},
+            True,
+            ["minRecordsPerPartition=9", "minPartitions"],
+        ),
         ({**SERVERS, "subscribe": "a", "startingTimestamp": "-5"}, True, ["startingTimestamp", "-5", "milliseconds"]),
         ({**SERVERS, "subscribe": "a", "endingTimestamp": "5"}, True, ["endingTimestamp", "batch"]),
         ({**SERVERS, "subscribe": "a", "startingOffsetsByTimestamp": "5"}, True, ["startingOffsetsByTimestamp", "'5'"]),

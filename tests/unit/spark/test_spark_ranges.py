@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.offsets import from_json, to_json
-from barnabas.spark.ranges import OffsetRange, divided
+from barnabas.spark.ranges import OffsetRange, divided, packed
 from barnabas.spark.rate_limit import TriggerDelay, limited
 
 PARTITIONS = [TopicPartition("t", number) for number in range(5)]
@@ -68,6 +68,25 @@ def test_min_partitions_cuts_the_large_ranges() -> None:
     found = divided(ranges, 10)
 
     assert [part.size for part in found] == [100] * 10
+
+
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=12), st.integers(1, 2000))
+def test_small_ranges_share_tasks_and_every_range_is_read_once(sizes: list[int], least: int) -> None:
+    ranges = [OffsetRange(TopicPartition("t", number), 7, 7 + size) for number, size in enumerate(sizes)]
+
+    tasks = packed(ranges, least)
+
+    small = [part.size for part in ranges if part.size < least]
+    assert sorted(part for task in tasks for part in task) == ranges
+    assert all(len(task) == 1 for task in tasks if any(part.size >= least for part in task))
+    assert len(tasks) <= len(ranges) - len(small) + max(1, sum(small) // least)
+
+
+def test_a_few_rows_of_many_partitions_are_one_tasks_work_and_more_are_shared_out_evenly() -> None:
+    few, more = [[OffsetRange(partition, 0, size) for partition in PARTITIONS] for size in (150, 600)]
+
+    assert packed(few, 1000) == [tuple(few)]
+    assert packed(more, 1000) == [(more[0], more[1]), (more[2],), (more[3], more[4])]
 
 
 def test_offsets_have_the_json_form_of_sparks_checkpoints() -> None:
