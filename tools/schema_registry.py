@@ -6,6 +6,7 @@ import http.server
 import json
 import threading
 import urllib.parse
+import uuid
 from types import TracebackType
 from typing import Any, Self
 
@@ -50,6 +51,9 @@ class SchemaRegistry:
             number = int(path[2])
             known = 1 <= number <= len(self.schemas)
             return (200, self.schemas[number - 1]) if known else (404, _error(40403, "Schema not found"))
+        if path[:2] == ["schemas", "guids"]:
+            found = [schema for schema in self.schemas if _guid(schema) == path[2]]
+            return (200, {"guid": path[2], **found[0]}) if found else (404, _error(40403, "Schema not found"))
         if path[0] != "subjects":
             return 404, _error(404, "Not found")
         versions = self.subjects.get(path[1], [])
@@ -70,7 +74,7 @@ class SchemaRegistry:
             known = self.subjects.setdefault(path[1], [])
             if number not in known:
                 known.append(number)
-            return 200, {"id": number}
+            return 200, {"id": number, "guid": _guid(schema)}
         for version, number in enumerate(versions, 1):
             if self.schemas[number - 1] == schema:
                 return 200, self._registered(path[1], version)
@@ -78,7 +82,8 @@ class SchemaRegistry:
 
     def _registered(self, subject: str, version: int) -> dict[str, Any]:
         number = self.subjects[subject][version - 1]
-        return {"subject": subject, "version": version, "id": number, **self.schemas[number - 1]}
+        schema = self.schemas[number - 1]
+        return {"subject": subject, "version": version, "id": number, "guid": _guid(schema), **schema}
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -90,6 +95,11 @@ class SchemaRegistry:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _guid(schema: dict[str, Any]) -> str:
+    """The same for equal schemas, everywhere."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(schema, sort_keys=True)))
 
 
 def _error(code: int, message: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -61,15 +61,20 @@ def registry() -> Iterator[SchemaRegistry]:
         yield running
 
 
-def formats(url: str) -> dict[str, tuple[Any, Any, Any]]:
-    """By name: serializer, deserializer and a value."""
+def formats(url: str, settings: dict[str, Any] | None = None) -> dict[str, tuple[Any, Any, Any]]:
+    """By name: serializer, with these settings, deserializer and a value."""
     client = SchemaRegistryClient({"url": url})
     no_deprecated = {"use.deprecated.format": False}
+    conf: dict[str, Any] = settings or {}
     return {
-        "avro": (AvroSerializer(client, json.dumps(FLIGHT)), AvroDeserializer(client), VALUE),
-        "json": (JSONSerializer(json.dumps(JSON_FLIGHT), client), JSONDeserializer(json.dumps(JSON_FLIGHT)), VALUE),
+        "avro": (AvroSerializer(client, json.dumps(FLIGHT), conf=conf), AvroDeserializer(client), VALUE),
+        "json": (
+            JSONSerializer(json.dumps(JSON_FLIGHT), client, conf=conf),
+            JSONDeserializer(json.dumps(JSON_FLIGHT)),
+            VALUE,
+        ),
         "protobuf": (
-            ProtobufSerializer(FlightMessage, client, no_deprecated),
+            ProtobufSerializer(FlightMessage, client, no_deprecated | conf),
             ProtobufDeserializer(FlightMessage, no_deprecated, client),
             FlightMessage(**VALUE),
         ),
@@ -110,6 +115,31 @@ def test_what_barnabas_writes_confluents_consumer_reads_and_the_other_way_round(
     assert raw[0].value[:5] == b"\0\0\0\0\1"
     assert deserializer(raw[0].value, context) == value
     assert list(registry.subjects) == [f"{topic}-value"]
+
+
+@pytest.mark.parametrize("name", ["avro", "json", "protobuf"])
+def test_the_ids_of_schemas_may_stand_in_headers(broker: Broker, registry: SchemaRegistry, name: str) -> None:
+    in_headers = formats(registry.url, {"schema.id.serializer": header_schema_id_serializer})
+    key_serializer, serializer = in_headers["avro"][0], in_headers[name][0]
+    readers = formats(registry.url)
+    key_deserializer, deserializer = readers["avro"][1], readers[name][1]
+    # Confluent's Avro deserializer takes nothing shorter than an id and a byte, wherever the id is.
+    key = VALUE | {"carrier": "United Airlines"}
+    value = FlightMessage(**key) if name == "protobuf" else key
+    topic = f"registry-headers-{name}"
+    servers = broker.bootstrap_servers
+
+    with Producer(bootstrap_servers=servers, key_serializer=key_serializer, value_serializer=serializer) as producer:
+        producer.send(topic, value, key, headers=[("of the application", b"1")]).result(10)
+    (record,) = read_all(broker, topic, 1, key_deserializer=key_deserializer, value_deserializer=deserializer)
+    (raw,) = read_all(broker, topic, 1)
+
+    assert (record.key, record.value) == (key, value)
+    assert [header for header, _ in raw.headers] == ["of the application", "__key_schema_id", "__value_schema_id"]
+    context = SerializationContext(topic, MessageField.VALUE, raw.headers)
+    assert deserializer(raw.value, context) == value
+    if name != "json":  # whose deserializer here has its schema given
+        assert any("/schemas/guids/" in request for request in registry.requests)
 
 
 def test_keys_have_a_subject_of_their_own(broker: Broker, registry: SchemaRegistry) -> None:

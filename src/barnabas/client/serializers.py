@@ -2,6 +2,7 @@
 
 A serializer is any callable `value -> bytes | None`, or an object with Kafka's
 `serialize(topic, value, headers) -> bytes | None`; a deserializer likewise with `deserialize(topic, data, headers)`.
+Headers are a list of pairs of `str` and bytes or None; what a serializer appends to it is sent with the record.
 A class is instantiated. Those here are both, carry Kafka's names and write Kafka's bytes.
 """
 
@@ -164,12 +165,12 @@ class _WithContext:
 
     def serialize(self, topic: str, data: Any, headers: Any) -> bytes | None:
         """See `KafkaSerializer`."""
-        serialized: bytes | None = self._inner(data, self._context(topic, self._field))
+        serialized: bytes | None = self._inner(data, self._context(topic, self._field, headers))
         return serialized
 
     def deserialize(self, topic: str, data: bytes, headers: Any) -> Any:
         """See `KafkaDeserializer`."""
-        return self._inner(data, self._context(topic, self._field))
+        return self._inner(data, self._context(topic, self._field, headers))
 
     def __repr__(self) -> str:
         return f"{type(self._inner).__qualname__}({self._field})"

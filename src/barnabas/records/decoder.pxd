@@ -27,6 +27,7 @@ cdef class OpenBatch:
     cdef object partition
     cdef object key_deserializer
     cdef object value_deserializer
+    cdef bint with_headers
     cdef bint has_deserializers
     cdef readonly long long base_offset
     cdef long long base_timestamp
@@ -70,6 +71,7 @@ cdef class RecordsDecoder:
     cdef object batches
     cdef object key_deserializer
     cdef object value_deserializer
+    cdef bint with_headers
     cdef object failure
     cdef RecordCursor cursor
     cdef OpenBatch batch

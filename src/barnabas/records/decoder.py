@@ -119,6 +119,7 @@ class OpenBatch:
         self.partition = decoder.partition
         self.key_deserializer = decoder.key_deserializer
         self.value_deserializer = decoder.value_deserializer
+        self.with_headers = decoder.with_headers
         self.has_deserializers = self.key_deserializer is not None or self.value_deserializer is not None
         self.base_offset = header.base_offset
         self.base_timestamp = header.base_timestamp
@@ -156,17 +157,19 @@ class OpenBatch:
             untrack(record)
             return record
         if self.key_deserializer is not None and record.key is not None:
-            record.key = self._deserialize(self.key_deserializer, "key", record.key, record.offset)
+            record.key = self._deserialize(self.key_deserializer, "key", record.key, record)
         if self.value_deserializer is not None and record.value is not None:
-            record.value = self._deserialize(self.value_deserializer, "value", record.value, record.offset)
+            record.value = self._deserialize(self.value_deserializer, "value", record.value, record)
         return record
 
-    def _deserialize(self, deserializer: Deserializer, what: str, data: bytes, offset: int) -> Any:
+    def _deserialize(self, deserializer: Any, what: str, data: bytes, record: ConsumerRecord) -> Any:
         try:
+            if self.with_headers:
+                return deserializer(data, record.headers)
             return deserializer(data)
         except Exception as error:
             raise RecordDeserializationError(
-                f"the {what} of {self.topic}-{self.partition} at offset {offset} could not be deserialized: "
+                f"the {what} of {self.topic}-{self.partition} at offset {record.offset} could not be deserialized: "
                 f"{type(error).__name__}: {error}; seek past the record to go on"
             ) from error
 
@@ -232,7 +235,8 @@ class RecordsDecoder:
     """Hands out the records of one partition's fetched bytes, some at a time.
 
     Batches are checked and decompressed one by one, when their turn comes. Deserializers are called with the bytes of a
-    key or value that is not null. `aborted_transactions` (producer id, first offset) makes it read_committed.
+    key or value that is not null, and `with_headers` with the record's headers besides. `aborted_transactions`
+    (producer id, first offset) makes it read_committed.
     """
 
     def __init__(
@@ -247,6 +251,7 @@ class RecordsDecoder:
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         max_batch_size: int = MAX_DECOMPRESSED_SIZE,
+        with_headers: bool = False,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -261,6 +266,7 @@ class RecordsDecoder:
         )
         self.key_deserializer = key_deserializer
         self.value_deserializer = value_deserializer
+        self.with_headers = with_headers
         self.failure: Exception | None = None
         self.cursor: Any = None
         self.batch: Any = None

@@ -10,4 +10,5 @@ Headers = Iterable[tuple[str, Buffer | None]]
 EncodedHeaders = list[tuple[bytes, bytes | None]]
 AbortedTransactions = Iterable[tuple[int, int]]
 """Producer id and first offset of each aborted transaction, as a fetch response lists them."""
-Deserializer = Callable[[bytes], Any]
+# Called with the bytes of a key or value, and where headers are wanted with the record's headers.
+Deserializer = Callable[[bytes], Any] | Callable[[bytes, list[tuple[str, bytes | None]]], Any]

@@ -130,9 +130,11 @@ class MockProducer(Generic[K, V]):
         return completion.future
 
     def _append(self, record: ProducerRecord, on_delivery: DeliveryCallback | None) -> _Completion:
-        headers = tuple(record.headers)
+        headers = list(record.headers)
         key = _serialized(self._key_serializer, record.topic, record.key, headers, "key")
         value = _serialized(self._value_serializer, record.topic, record.value, headers, "value")
+        for added in headers[len(record.headers) :]:
+            record.headers.add(*added)
         record.headers.set_read_only()
         tp = TopicPartition(record.topic, self._partition(record, key))
         offset = self._next_offsets.get(tp, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -44,11 +45,13 @@ def calls_of_next_request(consumer: Consumer, now: float) -> tuple[int, Any]:
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
+    gc.disable()
     sys.setprofile(called)
     try:
         ((_, request, _),) = consumer._parts.fetcher.prepare_fetch_requests(now)
     finally:
         sys.setprofile(before)
+        gc.enable()
     return count, request
 
 
@@ -64,7 +67,8 @@ def test_the_work_for_a_fetch_does_not_grow_with_the_partitions_that_are_assigne
         assert [partition for partition, _ in request.to_forget] == [TopicPartition("t", 5)]
         counts.append(count)
 
-    assert counts[0] == counts[1]
+    # A call for every partition would be a thousand more.
+    assert counts[1] < counts[0] + 100
 
 
 def apply(consumer: Consumer, change: str, partition: TopicPartition, offset: int, now: float) -> None:

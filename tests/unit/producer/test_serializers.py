@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
+from barnabas import TopicPartition
 from barnabas.client import serializers
+from barnabas.client.consumer.completed_fetch import CompletedFetch
+from barnabas.client.consumer.fetch_config import FetchConfig
 from barnabas.client.serializers import apply_serializer, as_bytes, resolve_serializer
 from barnabas.errors import ConfigError, SerializationError
+from barnabas.protocol.messages.fetch_response import PartitionData
+from barnabas.records import RecordBatchBuilder
+from tests.unit.producer.test_producer import StoringBroker, connect
 
 SOME_UUID = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
@@ -92,3 +98,28 @@ def test_an_unknown_serializer_is_a_config_error_that_lists_the_known_ones() -> 
         resolve_serializer("no.such.module:thing", "key.serializer")
     with pytest.raises(ConfigError, match="not int"):
         resolve_serializer(5, "value.serializer")
+
+
+def test_a_serializer_may_add_headers_and_its_deserializer_reads_them() -> None:
+    class Tagged:
+        def serialize(self, topic: str, value: str, headers: Any) -> bytes:
+            headers.append(("length", b"%d" % len(value)))
+            return value.encode()
+
+        def deserialize(self, topic: str, data: bytes, headers: Any) -> tuple[str, dict[str, bytes | None]]:
+            return data.decode(), dict(headers)
+
+    with (
+        StoringBroker() as broker,
+        connect(broker, key_serializer=str.encode, value_serializer=Tagged()) as producer,
+    ):
+        producer.send("one", "abc", "k", headers={"mine": b"1"}).result(20)
+    ((_, stored),) = broker.records
+    assert stored.headers == [("mine", b"1"), ("length", b"3")]
+
+    builder = RecordBatchBuilder(1000)
+    builder.try_append(0, stored.key, stored.value, stored.headers)
+    data = PartitionData(partition_index=0, records=builder.close())
+    config = FetchConfig(key_deserializer=bytes.decode, value_deserializer=Tagged())
+    (record,) = CompletedFetch(TopicPartition("one", 0), 0, data, config, 1, 1).take(10)
+    assert (record.key, record.value) == ("k", ("abc", {"mine": b"1", "length": b"3"}))

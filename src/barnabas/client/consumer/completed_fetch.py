@@ -149,15 +149,21 @@ class CompletedFetch:
         return [(aborted.producer_id, aborted.first_offset) for aborted in self.response.aborted_transactions or ()]
 
     def _new_decoder(self, key_deserializer: Any, value_deserializer: Any) -> Any:
+        topic = self.partition.topic
+        with_headers = hasattr(key_deserializer, "deserialize") or hasattr(value_deserializer, "deserialize")
+        if with_headers:
+            key_deserializer = _with_headers(key_deserializer, topic)
+            value_deserializer = _with_headers(value_deserializer, topic)
         return RecordsDecoder(
             self._data,
-            self.partition.topic,
+            topic,
             self.partition.partition,
             self.next_offset,
             check_crcs=self._config.check_crcs,
             aborted_transactions=self._aborted_transactions(),
-            key_deserializer=_function(key_deserializer, self.partition.topic),
-            value_deserializer=_function(value_deserializer, self.partition.topic),
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            with_headers=with_headers,
         )
 
     def _described(self, error: RecordDeserializationError) -> BadRecordError:
@@ -167,9 +173,12 @@ class CompletedFetch:
         return BadRecordError(str(error), self.partition, self.next_offset if record is None else record.offset, record)
 
 
-def _function(deserializer: Any, topic: str) -> Any:
+def _with_headers(deserializer: Any, topic: str) -> Any:
+    """A function of a record's bytes and headers; None where there is no deserializer."""
     method = getattr(deserializer, "deserialize", None)
-    return deserializer if method is None else lambda data: method(topic, data, None)
+    if method is not None:
+        return lambda data, headers: method(topic, data, headers)
+    return None if deserializer is None else lambda data, headers: deserializer(data)
 
 
 def end_of_batches(data: bytes | memoryview, fetch_offset: int) -> int:

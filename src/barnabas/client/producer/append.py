@@ -640,6 +640,8 @@ class SendPath:
     _append_slowly: Any
     _key_serializer: Any
     _value_serializer: Any
+    # Whether a serializer has Kafka's method, which may add headers.
+    _shows_headers: cython.bint
     _max_request_size: cython.Py_ssize_t
     _buffer_memory: cython.Py_ssize_t
     _custom: cython.bint
@@ -665,6 +667,7 @@ class SendPath:
         self._append_slowly = append_slowly
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
+        self._shows_headers = hasattr(key_serializer, "serialize") or hasattr(value_serializer, "serialize")
         self._max_request_size = max_request_size
         self._buffer_memory = buffer_memory
         self._custom = has_custom_partitioner
@@ -710,14 +713,17 @@ class SendPath:
         key_bytes: bytes | None
         value_bytes: bytes | None
         frozen: tuple[Any, ...] = () if headers is None else _freeze_headers(headers)
+        seen: Any = list(frozen) if self._shows_headers else frozen
         if self._key_serializer is None:
             key_bytes = key if key is None or type(key) is bytes else _as_bytes(key, "key")
         else:
-            key_bytes = _serialized(self._key_serializer, topic, key, frozen, "key")
+            key_bytes = _serialized(self._key_serializer, topic, key, seen, "key")
         if self._value_serializer is None:
             value_bytes = value if value is None or type(value) is bytes else _as_bytes(value, "value")
         else:
-            value_bytes = _serialized(self._value_serializer, topic, value, frozen, "value")
+            value_bytes = _serialized(self._value_serializer, topic, value, seen, "value")
+        if self._shows_headers:
+            frozen = _freeze_headers(seen)
         size: cython.Py_ssize_t = RECORD_OVERHEAD + _field_size(key_bytes) + _field_size(value_bytes)
         size += _headers_size(frozen) if frozen else 1
         if chosen < 0 and key_bytes is not None and not self._custom and not self._ignore_keys:
