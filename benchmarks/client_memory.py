@@ -7,7 +7,8 @@ application keeps (56 bytes each, its list included) come on top. The peers are 
 tenth of the records and of the memory).
 Consuming: an application takes one poll every 20 ms of a large topic. Target: what the process grows by stays within
 twice what one answer may hold (the smaller of fetch.max.bytes and the partitions' max.partition.fetch.bytes): the data
-that is handed out, and the answer that is under way meanwhile. The peer is confluent-kafka.
+that is handed out, and the answer that is under way meanwhile; 10% and 1 MB more for all else. The peer is
+confluent-kafka.
 Every client is a process of its own. Run: ./run bench client_memory [--records N] [--size BYTES] [--rounds N]
 """
 
@@ -145,6 +146,11 @@ def consumer(bootstrap: str, topic: str, settings: dict[str, Any]) -> None:
     """Read slowly."""
     from barnabas import Consumer, TopicPartition
 
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as first:
+        # What is loaded with the first record is not what is to be seen.
+        first.assign([TopicPartition(f"{topic}-small", 0)])
+        while not first.poll(1):
+            pass
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **settings) as reader:
         reader.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
         told("warm")
@@ -278,6 +284,7 @@ def _compare_consumers(bootstrap: str, records: int, size: int, rounds: int) -> 
     topic = f"memory-read-{time.time_ns()}"
     create_topic(bootstrap, topic)
     with Producer(bootstrap_servers=bootstrap, batch_size=256 << 10, linger_ms=5) as producer:
+        producer.send(f"{topic}-small", bytes(size), partition=0)
         for number in range(2 * records):
             producer.send(topic, bytes(size), partition=number * PARTITIONS // (2 * records))
     print(f"consuming {POLLS} polls of at most 500 records of {size} bytes, {PARTITIONS} partitions, one broker:")
@@ -285,11 +292,9 @@ def _compare_consumers(bootstrap: str, records: int, size: int, rounds: int) -> 
         for name in CONSUMERS:
             runs = [consume(bootstrap, name, topic, settings) for _ in range(rounds)]
             growth, read = (statistics.median(run[at] for run in runs) for at in (0, 1))
-            verdict = "within" if growth <= 2.2 * answer / MB else "MORE THAN"
-            print(
-                f"  {name:16} {what:28} {growth:6.1f} MB ({verdict} twice an answer of {answer / MB:.0f} MB + 10%), "
-                f"{read:.0f} records"
-            )
+            verdict = "within" if growth <= 2.2 * answer / MB + 1 else "MORE THAN"
+            bound = f"twice an answer of {answer / MB:.0f} MB + 10% + 1 MB"
+            print(f"  {name:16} {what:28} {growth:6.1f} MB ({verdict} {bound}), {read:.0f} records")
 
 
 def main() -> None:
