@@ -3,7 +3,7 @@
 cimport cython
 
 from barnabas.records.native cimport (
-    buffer_address, copy_bytes, copy_range, finished, hold, new_buffer, number_size
+    buffer_address, copy_bytes, copy_range, finished, hold, int64_sum, new_buffer, number_size
 )
 from barnabas.records.rows cimport ArrowRows, BinaryRows
 

@@ -33,6 +33,7 @@ if not cython.compiled:
         copy_range,
         finished,
         hold,
+        int64_sum,
         new_buffer,
         number_size,
     )
@@ -205,7 +206,7 @@ class RecordBatchBuilder:
             raise IllegalStateError("the batch is closed; append to a new one")
         if timestamp_ms < -1:
             raise IllegalArgumentError(f"timestamp {timestamp_ms} is negative; give epoch milliseconds, or -1 for none")
-        delta = timestamp_ms - self.base_timestamp if self.count > 0 else 0
+        delta = int64_sum(timestamp_ms, -self.base_timestamp) if self.count > 0 else 0
         size = 1 + number_size(delta) + number_size(self.count) + number_size(key_size) + number_size(value_size)
         size += headers_size + (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0)
         end = self.position + number_size(size) + size

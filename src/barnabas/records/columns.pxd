@@ -3,7 +3,7 @@
 cimport cython
 
 from barnabas.records.cursor cimport RecordCursor
-from barnabas.records.native cimport bytearray_address, copy_range, int32_address, int64_address, new_bytearray
+from barnabas.records.native cimport bytearray_address, copy_range, int32_address, int64_address, int64_sum, new_bytearray
 
 
 @cython.final

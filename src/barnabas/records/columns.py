@@ -18,7 +18,14 @@ from barnabas.records.batch_header import HEADER_SIZE
 from barnabas.records.cursor import RecordCursor
 
 if not cython.compiled:
-    from barnabas.records.native import bytearray_address, copy_range, int32_address, int64_address, new_bytearray
+    from barnabas.records.native import (
+        bytearray_address,
+        copy_range,
+        int32_address,
+        int64_address,
+        int64_sum,
+        new_bytearray,
+    )
 
 if TYPE_CHECKING:
     from barnabas.records.batch_header import BatchHeader
@@ -253,7 +260,7 @@ class ColumnDecoder:
             if self.uses_append_time:
                 self.timestamps[self.rows] = microseconds(self.append_time)
             else:
-                self.timestamps[self.rows] = microseconds(self.base_timestamp + cursor.timestamp_delta)
+                self.timestamps[self.rows] = microseconds(int64_sum(self.base_timestamp, cursor.timestamp_delta))
         if self.want_headers:
             self.put_headers(cursor)
         self.rows += 1

@@ -3,7 +3,7 @@
 cimport cython
 
 from barnabas.records.cursor cimport RecordCursor
-from barnabas.records.native cimport expose_fields, take_bytes, untrack
+from barnabas.records.native cimport expose_fields, int64_sum, take_bytes, untrack
 
 
 cdef class ConsumerRecord:

@@ -18,7 +18,7 @@ from barnabas.records.open_batches import open_batches
 
 if not cython.compiled:
     from barnabas.records.cursor import RecordCursor
-    from barnabas.records.native import expose_fields, take_bytes, untrack
+    from barnabas.records.native import expose_fields, int64_sum, take_bytes, untrack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +139,7 @@ class OpenBatch:
         record.offset = self.base_offset + cursor.offset_delta
         if not self.uses_append_time and cursor.timestamp_delta != self.timestamp_delta:
             self.timestamp_delta = cursor.timestamp_delta
-            self.timestamp = self.base_timestamp + cursor.timestamp_delta
+            self.timestamp = int64_sum(self.base_timestamp, cursor.timestamp_delta)
         record.timestamp = self.timestamp
         record.timestamp_type = self.timestamp_type
         record.leader_epoch = self.leader_epoch

@@ -106,6 +106,10 @@ cdef inline Py_ssize_t number_size(long long number) noexcept nogil:
     return size
 
 
+cdef inline long long int64_sum(long long first, long long second) noexcept nogil:
+    return <long long> (<unsigned long long> first + <unsigned long long> second)
+
+
 cdef inline void untrack(object item) noexcept:
     PyObject_GC_UnTrack(<void *> item)
 

@@ -90,6 +90,11 @@ def number_size(number: int) -> int:
     return max(1, (rest.bit_length() + 6) // 7)
 
 
+def int64_sum(first: int, second: int) -> int:
+    """The sum of two signed 64-bit integers, which begins anew at the other end where it does not fit, as Java's."""
+    return ((first + second + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
+
+
 def untrack(item: object) -> None:
     """Take an object that refers to nothing but strings and numbers away from the cycle collector."""
 

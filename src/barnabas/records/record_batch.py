@@ -9,6 +9,7 @@ from barnabas.errors import CorruptRecordError
 from barnabas.records.batch_header import LOG_APPEND_TIME, BatchHeader, check_crc, read_header
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.decoder import batch_contents
+from barnabas.records.native import int64_sum
 from barnabas.records.open_batches import open_batch
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class RecordBatch:
             raise CorruptRecordError(f"batch at offset {header.base_offset}: {error}") from None
         append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
         for offset_delta, timestamp_delta, key, value, headers in contents:
-            timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+            timestamp = int64_sum(header.base_timestamp, timestamp_delta) if append_time is None else append_time
             yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
 
     def __repr__(self) -> str:

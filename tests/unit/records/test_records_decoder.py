@@ -8,7 +8,14 @@ import weakref
 import pytest
 
 from barnabas.errors import CorruptRecordError, RecordDeserializationError
-from barnabas.records import ConsumerRecord, RecordBatchBuilder, RecordsDecoder, assign_offsets, decode_records
+from barnabas.records import (
+    ConsumerRecord,
+    RecordBatchBuilder,
+    RecordsDecoder,
+    assign_offsets,
+    decode_records,
+    read_batches,
+)
 from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
 
 
@@ -112,6 +119,17 @@ def test_log_append_time_is_that_of_every_record() -> None:
     assign_offsets(data, 0, 0, 0, log_append_time=5555)
 
     assert [(record.timestamp, record.timestamp_type) for record in decode_records(data, "t", 0)] == [(5555, 1)] * 2
+
+
+def test_the_largest_timestamp_beside_none_is_read_as_it_was_written() -> None:
+    builder = RecordBatchBuilder(1000)
+    times = [-1, (1 << 63) - 1]
+    for time in times:
+        builder.try_append(time, None, None)
+    data = builder.close()
+
+    assert [record.timestamp for record in decode_records(data, "t", 0)] == times
+    assert [record.timestamp for record in next(read_batches(data))] == times
 
 
 def test_control_batches_are_passed_over() -> None:
