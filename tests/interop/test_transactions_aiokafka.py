@@ -34,7 +34,7 @@ def test_transactions_with_offsets(broker: Broker, new_name: Callable[[str], str
             isolation_level="read_committed",
         )
         await consumer.start()
-        found = [(await asyncio.wait_for(consumer.getone(), 10)).value for _ in range(10)]
+        found = [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in range(10)]
         assert await consumer.getmany(timeout_ms=300) == {}
         await consumer.stop()
         committed = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=group)
