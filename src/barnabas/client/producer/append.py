@@ -763,12 +763,11 @@ class SendPath:
         )
 
 
+@cython.cclass
 class RecordSending:
-    """`Producer.send`; what it calls there runs where a record does not go the usual way."""
+    """`Producer.send`; the `_send_record` and `_failed` of a Producer take what does not go the usual way."""
 
-    _send_path: Any
-    _send_record: Callable[[Any, Any], FutureRecordMetadata]
-    _failed: Callable[..., FutureRecordMetadata]
+    _send_path: Any = cython.declare(object, visibility="public")
 
     def send(
         self,
@@ -790,19 +789,21 @@ class RecordSending:
         Raises `SerializationError` when key or value cannot be made bytes, `IllegalStateError` after `close()`,
         `IllegalTypeError` and `IllegalArgumentError` for arguments that make no sense.
         """
+        producer: Any = self
+        future: FutureRecordMetadata
         if type(topic) is not str:
-            return self._send_record(topic, on_delivery)
+            future = producer._send_record(topic, on_delivery)
+            return future
         path: Any = self._send_path
         try:
             if type(path) is not SendPath:
-                future: FutureRecordMetadata = path.do_send(
-                    topic, value, key, partition, timestamp_ms, headers, on_delivery
-                )
+                future = path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
                 return future
             usual: SendPath = path
             return usual._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         except ApiError as error:
-            return self._failed(topic, partition, error, on_delivery)
+            future = producer._failed(topic, partition, error, on_delivery)
+            return future
 
 
 def _checked_partition(partition: Any) -> int:
