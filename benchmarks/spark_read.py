@@ -106,6 +106,11 @@ def cpu_seconds(root: int) -> float:
     return used / TICKS
 
 
+def process_seconds(process: int) -> float:
+    """User and system time of one process, without its descendants."""
+    return sum(_stat(process)[1:3]) / TICKS
+
+
 def peak_memory(root: int) -> int:
     """The largest resident size that a Python worker below a process ever had, in bytes."""
     peaks = [0]

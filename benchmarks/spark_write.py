@@ -13,12 +13,13 @@ import contextlib
 import itertools
 import statistics
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic
 from benchmarks import _options
-from benchmarks.spark_read import PARTITIONS, measure, session
+from benchmarks.spark_read import PARTITIONS, cpu_seconds, process_seconds, session
 from tools.apache_kafka import ApacheKafka
 
 TASKS = 4
@@ -29,6 +30,27 @@ def rows_of(spark: Any, rows: int, size: int, keys: bool) -> Any:
     value = f"cast('{'v' * size}' as binary) as value"
     columns = ["cast(lpad(cast(id as string), 8, '0') as binary) as key", value] if keys else [value]
     return spark.range(0, rows, 1, TASKS).selectExpr(*columns)
+
+
+def dropping_source() -> Any:
+    """A data source in Python whose sink takes the Arrow batches and does nothing with them."""
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+    class Writer(DataSourceArrowWriter):
+        def write(self, iterator: Any) -> WriterCommitMessage:
+            for _ in iterator:
+                pass
+            return WriterCommitMessage()
+
+    class Floor(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "floor"
+
+        def writer(self, schema: Any, overwrite: bool) -> Writer:
+            return Writer()
+
+    return Floor
 
 
 def write(frame: Any, format_name: str, servers: str, topic: str) -> None:
@@ -47,35 +69,51 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--keys", action="store_true")
     parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--floor", action="store_true")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         broker = stack.enter_context(ApacheKafka() if arguments.apache else Broker())
         spark = session(folder)
         stack.callback(spark.stop)
-        compare(spark, broker.bootstrap_servers, arguments)
+        compare(spark, broker, arguments)
 
 
-def compare(spark: Any, servers: str, arguments: argparse.Namespace) -> None:
+def cpu_of_each(jvm: int, broker: int) -> list[float]:
+    """Seconds of CPU that the JVM, its Python workers and the broker have used."""
+    java, server = process_seconds(jvm), process_seconds(broker)
+    return [java, cpu_seconds(jvm) - java, server]
+
+
+def compare(spark: Any, broker: Any, arguments: argparse.Namespace) -> None:
     """Warm up, alternate, print."""
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     frame = rows_of(spark, arguments.rows, arguments.size, arguments.keys)
-    found: dict[str, list[tuple[float, float]]] = {"kafka": [], "barnabas": []}
+    formats = ["kafka", "barnabas"]
+    if arguments.floor:
+        spark.dataSource.register(dropping_source())
+        formats.append("floor")
+    found: dict[str, list[list[float]]] = {name: [] for name in formats}
     numbers = itertools.count()
     for number in range(arguments.rounds + 1):
-        for name in found:
+        for name in formats:
             topic = f"rows-{next(numbers)}"
-            result = measure(lambda: write(frame, name, servers, topic), jvm)  # noqa: B023 - called at once
-            with AdminClient(bootstrap_servers=servers) as admin:
+            before = [time.monotonic(), *cpu_of_each(jvm, broker.pid)]
+            write(frame, name, broker.bootstrap_servers, topic)
+            after = [time.monotonic(), *cpu_of_each(jvm, broker.pid)]
+            with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
                 admin.delete_topics([topic])
             if number:
-                found[name].append(result)
+                found[name].append([end - start for start, end in zip(before, after, strict=True)])
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
     base = medians["kafka"]
-    for name, (seconds, used) in medians.items():
-        rate, each = arguments.rows / seconds, used / arguments.rows * 1e6
-        ratio = f"  {base[0] / seconds:5.2f} x the rows/s, {used / base[1]:4.2f} x the CPU"
-        print(f"{name:10} {rate:12,.0f} rows/s {each:6.2f} us CPU/row{ratio}")
+    for name, (seconds, *used) in medians.items():
+        each = ", ".join(
+            f"{process} {cpu / arguments.rows * 1e6:4.2f}"
+            for process, cpu in zip(("JVM", "Python", "broker"), used, strict=True)
+        )
+        ratio = f"{base[0] / seconds:5.2f} x the rows/s, {sum(used) / sum(base[1:]):4.2f} x the CPU"
+        print(f"{name:10} {arguments.rows / seconds:12,.0f} rows/s  {ratio}; us CPU/row: {each}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.spark.exactly_once.decision import LOST, Decision, DecisionError, TaskTransaction
 from barnabas.spark.exactly_once.id_pool import LAST_EPOCH_TO_RESUME, LONGEST_REST, IdPool, Initialize, Resume
@@ -13,7 +17,7 @@ TASK = TaskTransaction(3, "sink-q-task-w-0", 17, 4, 100, {"rows": [0, 2]})
 def used_in_batch_5(epoch: int = 4) -> IdPool:
     pool = IdPool("sink-q", "w")
     assert pool.take(5, None, 0.0) == Initialize("sink-q-task-w-0")
-    pool.used("sink-q-task-w-0", 17, epoch, 0.0)
+    pool.used(5, "sink-q-task-w-0", 17, epoch, 0.0)
     return pool
 
 
@@ -55,3 +59,48 @@ def test_an_id_that_may_still_be_decided_on_is_left_alone(batch: int, decision: 
 )
 def test_an_id_whose_epoch_is_not_certain_is_initialized(epoch: int, decision: Decision, now: float) -> None:
     assert used_in_batch_5(epoch).take(7, decision, now) == Initialize("sink-q-task-w-0")
+
+
+def test_an_attempt_that_failed_leaves_its_id_to_the_next_one() -> None:
+    pool = used_in_batch_5()
+
+    pool.failed("sink-q-task-w-0")
+
+    assert pool.take(5, None, 1.0) == Initialize("sink-q-task-w-0")
+    assert len(pool) == 1
+
+
+class Attempt(NamedTuple):
+    """What happens to an attempt of the present batch, and whether the batch is then decided and seen to be."""
+
+    fails: bool
+    is_named: bool
+    decides: bool
+    is_seen: bool
+
+
+@given(st.lists(st.builds(Attempt, st.booleans(), st.booleans(), st.booleans(), st.booleans()), max_size=60))
+def test_there_are_as_many_ids_as_attempts_between_two_decisions_and_no_undecided_one_is_given_away(
+    attempts: list[Attempt],
+) -> None:
+    pool, batch, log, seen = IdPool("sink-q", "w"), 0, None, None
+    undecided: dict[str, int] = {}
+    most = 0
+    for number, attempt in enumerate(attempts):
+        chosen = pool.take(batch, seen, 0.0)
+        assert chosen.transactional_id not in undecided
+        pool.used(batch, chosen.transactional_id, 1, number, 0.0)
+        most = max(most, len(undecided) + 1)
+        if attempt.fails:
+            pool.failed(chosen.transactional_id)
+        else:
+            undecided[chosen.transactional_id] = batch
+        if attempt.decides:
+            task = TASK._replace(transactional_id=chosen.transactional_id, producer_id=1, epoch=number)
+            log = Decision(batch, "r", tasks=(task,) if attempt.is_named and not attempt.fails else ())
+            batch += 1
+        if attempt.is_seen and log is not None:
+            seen = log
+            undecided = {name: used for name, used in undecided.items() if used > log.batch}
+
+    assert len(pool) == most

@@ -38,14 +38,15 @@ class IdPool:
     """Ids that no other process ever uses, so that nobody but a driver who ends a transaction interferes.
 
     An id is left alone as long as its last transaction may still be decided on: until the log shows a decision of that
-    batch, and a later batch is being written. So there are as many ids as a process has tasks in one batch.
+    batch, and a later batch is being written. An attempt that failed reported nothing, so its id is free at once. So
+    there are never more ids than the most attempts that wrote rows in this process from one decision that it has seen
+    to the next, and one for the attempt at work.
     """
 
     def __init__(self, base: str, process: str) -> None:
         """`base` is the prefix of the query's ids, `process` what no other process is called."""
         self._base = f"{base}-task-{process}"
-        self._uses: dict[str, _Use] = {}
-        self._taken: tuple[str, int] | None = None
+        self._uses: dict[str, _Use | None] = {}
 
     def __len__(self) -> int:
         return len(self._uses)
@@ -53,26 +54,26 @@ class IdPool:
     def take(self, batch: int, decision: Decision | None, now: float) -> Resume | Initialize:
         """An id for a transaction of this batch; `decision` is the last one in the log."""
         for name, use in self._uses.items():
-            if decision is None or use.batch >= batch or decision.batch < use.batch:
-                continue
-            self._taken = name, batch
-            return self._resumed(name, use, decision, now) or Initialize(name)
-        name = f"{self._base}-{len(self._uses)}"
-        self._taken = name, batch
-        return Initialize(name)
+            if use is None:
+                return Initialize(name)
+            if decision is not None and use.batch <= decision.batch and use.batch < batch:
+                return self._resumed(name, use, decision, now) or Initialize(name)
+        return Initialize(f"{self._base}-{len(self._uses)}")
 
     def _resumed(self, name: str, use: _Use, decision: Decision, now: float) -> Resume | None:
         named = decision.names(name)
-        is_committed = decision.batch == use.batch and decision.state in (DECIDED, COMPLETE) and named is not None
-        if not is_committed or named is None or (named.producer_id, named.epoch) != (use.producer_id, use.epoch):
+        if named is None or (named.producer_id, named.epoch) != (use.producer_id, use.epoch):
+            return None
+        if decision.batch != use.batch or decision.state not in (DECIDED, COMPLETE):
             return None
         if use.epoch >= LAST_EPOCH_TO_RESUME or now - use.at > LONGEST_REST:
             return None
         return Resume(name, use.producer_id, use.epoch + 1)
 
-    def used(self, transactional_id: str, producer_id: int, epoch: int, now: float) -> None:
-        """The id that was taken is in use now; call it before anything is written."""
-        assert self._taken is not None, "an id is taken before it is used"
-        taken, batch = self._taken
-        assert taken == transactional_id, "the id that is used is the one that was taken"
+    def used(self, batch: int, transactional_id: str, producer_id: int, epoch: int, now: float) -> None:
+        """An id that was taken is in use now; call it before anything is written."""
         self._uses[transactional_id] = _Use(batch, producer_id, epoch, now)
+
+    def failed(self, transactional_id: str) -> None:
+        """The attempt that used it ended without a report: no decision can ever name what it wrote."""
+        self._uses[transactional_id] = None

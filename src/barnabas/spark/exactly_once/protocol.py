@@ -135,8 +135,14 @@ def write_task(task: Task, pool: IdPool, now: float) -> Steps:
     else:
         producer_id, epoch = yield InitProducerId(chosen.transactional_id)
         identity = chosen.transactional_id, producer_id, epoch
-    pool.used(*identity, now)
-    rows, topics = yield WriteRows(*identity)
+    pool.used(task.batch, *identity, now)
+    has_written = False
+    try:
+        rows, topics = yield WriteRows(*identity)
+        has_written = True
+    finally:
+        if not has_written:
+            pool.failed(chosen.transactional_id)
     return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics))
 
 
