@@ -74,6 +74,15 @@ def _built_in_connector() -> str:
         return ""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def idle_clients_are_closed() -> Iterator[None]:
+    """What tests read and write without Spark is done by this process' consumers and producers, which are kept."""
+    yield
+    for module, kept in (("barnabas.spark.fetch_loop", "_consumers"), ("barnabas.spark.sink", "_PRODUCERS")):
+        if module in sys.modules:
+            getattr(sys.modules[module], kept).close()
+
+
 @pytest.fixture(scope="session")
 def apache() -> Iterator[str]:
     """Where a real Apache Kafka listens; only the long form asks for it."""

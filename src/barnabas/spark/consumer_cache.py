@@ -42,3 +42,11 @@ class ConsumerCache(Generic[C]):
                 too_many.append(self._idle.popitem(last=False)[1])
         for old in too_many:
             old.close()
+
+    def close(self) -> None:
+        """Close the idle ones, for a process that does more than run tasks; those in use stay with their users."""
+        with self._lock:
+            idle = list(self._idle.values())
+            self._idle.clear()
+        for consumer in idle:
+            consumer.close()

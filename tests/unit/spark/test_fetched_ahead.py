@@ -78,3 +78,14 @@ def test_idle_consumers_beyond_the_bound_are_closed_the_oldest_first() -> None:
         cache.release(settings, consumer)
 
     assert [consumer.is_closed for consumer in consumers] == [True, False, True, False]
+
+
+def test_closing_ends_the_idle_ones_and_leaves_those_in_use() -> None:
+    cache: ConsumerCache[Idle] = ConsumerCache()
+    idle, used = cache.acquire("a", Idle), cache.acquire("b", Idle)
+    cache.release("a", idle)
+
+    cache.close()
+
+    assert (idle.is_closed, used.is_closed) == (True, False)
+    assert cache.acquire("a", Idle) is not idle
