@@ -5,7 +5,8 @@ The peer is confluent-kafka; with --aio the clients are those for asyncio and th
 of the records.
 Without --bootstrap it runs against barnabas' own broker, started as a process of its own. Every run is a fresh client
 process that reads a topic of 6 partitions from the beginning; the loop reads key, value, headers, offset and timestamp
-of every record (confluent-kafka: consume(10000)). The Arrow run takes whole batches. Medians of the rounds, and ratios.
+of every record (confluent-kafka: consume(10000)). The Arrow run takes whole batches; poll_raw() only receives, and the
+loop alone reads the same few records again and again, without a broker. Medians of the rounds, and ratios.
 """
 
 from __future__ import annotations
@@ -74,6 +75,30 @@ def barnabas_arrow(bootstrap: str, topic: str, records: int) -> None:
     assert count == records
 
 
+def barnabas_raw(bootstrap: str, topic: str, records: int) -> None:
+    """Only receiving: what the broker and the socket allow."""
+    from barnabas import Consumer, TopicPartition
+
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        count = 0
+        while count < records:
+            count += sum(found.end_offset - found.offset for found in consumer.poll_raw(5.0))
+    assert count == records
+
+
+def loop_alone(_bootstrap: str, _topic: str, records: int) -> None:
+    """The loop over records that are there already: what no client can beat in this Python."""
+    from barnabas.records import ConsumerRecord
+
+    found = [ConsumerRecord("t", 0, number, 1_700_000_000_000, 0, b"key", b"value") for number in range(500)]
+    count = 0
+    while count < records:
+        for record in found:
+            _ = record.key, record.value, record.headers, record.offset, record.timestamp
+            count += 1
+
+
 def confluent(bootstrap: str, topic: str, records: int) -> None:
     """The peer, at its fastest."""
     from confluent_kafka import Consumer, TopicPartition
@@ -94,6 +119,8 @@ RUNS: dict[str, Callable[[str, str, int], None]] = {
     "barnabas, poll(max 10000)": barnabas_large,
     "barnabas, iteration": barnabas_iterate,
     "barnabas, poll_arrow()": barnabas_arrow,
+    "barnabas, poll_raw()": barnabas_raw,
+    "barnabas, the loop alone": loop_alone,
     "confluent, consume(10000)": confluent,
 }
 IMPORTS = {

@@ -151,7 +151,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader | None:
     if available < LOG_OVERHEAD + length:
         return None
     fields = _HEADER.unpack_from(buffer, position)
-    header = BatchHeader(position, LOG_OVERHEAD + length, base_offset, *fields[2:])
+    # As BatchHeader(...), which would first sort arguments out, once for every batch that is read.
+    header: BatchHeader = tuple.__new__(BatchHeader, (position, LOG_OVERHEAD + length, base_offset, *fields[2:]))
     if header.last_offset_delta < 0 or header.record_count < 0 or base_offset < 0:
         raise CorruptRecordError(
             f"batch at byte {position} has impossible counts: base offset {base_offset}, last offset delta "

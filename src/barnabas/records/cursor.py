@@ -29,7 +29,9 @@ class RecordCursor:
     """
 
     def __init__(self, payload: bytes | bytearray | memoryview, record_count: int, last_offset_delta: int) -> None:
-        self.view = memoryview(payload).cast("B")
+        self.view = memoryview(payload)
+        if self.view.format != "B":
+            self.view = self.view.cast("B")
         self.data = view_address(self.view)
         self.end = len(self.view)
         self.next_position = 0

@@ -88,7 +88,7 @@ def open_batches(
         position += header.size_in_bytes
         if end_offset is not None and header.magic == 2 and header.base_offset >= end_offset:
             return
-        wanted = header.last_offset >= fetch_offset
+        wanted = header.base_offset + header.last_offset_delta >= fetch_offset
         if check_crcs and wanted:
             check_crc(data, header)
         hidden = aborted is not None and aborted.is_aborted(data, header)
