@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from barnabas.client.cluster import Cluster, PartitionInfo, TopicInfo
+from barnabas.client.producer.partition_load import PartitionLoad
 from barnabas.client.producer.partitioner import (
     BuiltInPartitioner,
     RoundRobinPartitioner,
@@ -15,6 +18,7 @@ from barnabas.client.producer.partitioner import (
     partition_for_key,
 )
 from barnabas.network.node import Node
+from barnabas.protocol.topic_partition import TopicPartition
 from tests.unit.producer.harness import TOPIC, Harness
 
 
@@ -107,7 +111,7 @@ def test_built_in_does_not_leave_a_batch_that_is_not_full_before_twice_the_batch
 
 def test_built_in_prefers_partitions_with_short_queues() -> None:
     partitioner, drawn = BuiltInPartitioner(TOPIC, 100, random.Random(5)), Counter[int]()
-    partitioner.update_partition_load_stats({0: 0, 1: 3, 2: 1}, 3)
+    partitioner.update_partition_load_stats({1: 3, 2: 1})
 
     for _ in range(8000):
         drawn[partitioner.next_partition(cluster(3))] += 1
@@ -118,7 +122,7 @@ def test_built_in_prefers_partitions_with_short_queues() -> None:
 
 def test_built_in_draws_evenly_when_all_queues_are_equal_and_skips_unavailable_partitions() -> None:
     partitioner, drawn = BuiltInPartitioner(TOPIC, 100, random.Random(5)), Counter[int]()
-    partitioner.update_partition_load_stats({0: 2, 1: 2, 2: 2}, 3)
+    partitioner.update_partition_load_stats({0: 2, 1: 2, 2: 2})
 
     for _ in range(3000):
         drawn[partitioner.next_partition(cluster(3, leaderless=(1,)))] += 1
@@ -140,3 +144,36 @@ def test_records_without_key_fill_one_batch_of_one_partition_and_then_move_to_an
     assert len(partitions) / len(runs) >= 7
     harness.settle()
     assert all(len(batch) >= 7 for batch in harness.sent_values()[:-1])
+
+
+def test_built_in_avoids_slow_brokers_while_there_are_others() -> None:
+    partitioner = BuiltInPartitioner(TOPIC, 100, random.Random(5))
+    infos = tuple(PartitionInfo(TOPIC, number, 1 + number % 2) for number in range(4))
+    two = Cluster([Node(1, "h", 1), Node(2, "h", 2)], {TOPIC: TopicInfo(TOPIC, None, False, infos)})
+
+    partitioner.update_partition_load_stats({}, frozenset({2}))
+    assert {partitioner.next_partition(two) for _ in range(200)} == {0, 2}
+    partitioner.update_partition_load_stats({}, frozenset({1, 2}))
+    assert {partitioner.next_partition(two) for _ in range(200)} == {0, 1, 2, 3}
+
+
+class Untouchable(dict[int, Any]):
+    """The queues of all partitions: every 20 ms a look at 10,000 of them would take half of a core."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all partitions are looked at")
+
+    items = keys = values = __iter__
+
+
+def test_learning_of_queues_looks_at_those_that_are_not_empty_only() -> None:
+    load = PartitionLoad(is_adaptive=True, availability_timeout=0.0)
+    partitioner = BuiltInPartitioner(TOPIC, 100, random.Random(5))
+    partitioner.peek_current_partition(cluster(100))
+    info: Any = SimpleNamespace(sticky=partitioner, batches=Untouchable(dict.fromkeys(range(100), ())))
+
+    load.maybe_update({TopicPartition(TOPIC, 7): [1] * 50}, {TOPIC: info}, 1.0)
+
+    drawn = Counter(partitioner.next_partition(cluster(100)) for _ in range(5000))
+    assert drawn[7] < 10
+    assert len(drawn) >= 99

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from barnabas.client.producer.append import TopicInfo
@@ -27,32 +27,23 @@ class PartitionLoad:
             _, drained_at = self._node_latency.get(node_id, (now, now))
             self._node_latency[node_id] = (now, now if can_drain else drained_at)
 
-    def maybe_update(
-        self, filled: Iterable[TopicPartition], infos: Mapping[str, TopicInfo], cluster: Any, now: float
-    ) -> None:
-        """Pass the queue lengths of topics with batches on to their partitioners, now and then."""
+    def maybe_update(self, filled: Mapping[TopicPartition, Sized], infos: Mapping[str, TopicInfo], now: float) -> None:
+        """Pass the queue lengths of topics with batches on to their partitioners, now and then.
+
+        `filled` are the queues that are not empty: whatever partitions there are, only these are looked at.
+        """
         if not self._is_adaptive or now < self._next_update:
             return
         self._next_update = now + INTERVAL
-        for topic in {tp.topic for tp in filled}:
-            info = infos[topic]
-            sticky: Any = info.sticky
+        sizes: dict[str, dict[int, int]] = {}
+        for (topic, partition), queue in filled.items():
+            sizes.setdefault(topic, {})[partition] = len(queue)
+        slow = frozenset(node_id for node_id in self._node_latency if self._is_slow(node_id))
+        for topic, queue_sizes in sizes.items():
+            sticky: Any = infos[topic].sticky
             if sticky.partition >= 0:
-                sizes = self._queue_sizes(topic, info, cluster)
-                sticky.update_partition_load_stats(sizes, len(info.batches))
+                sticky.update_partition_load_stats(queue_sizes, slow)
 
-    def _queue_sizes(self, topic: str, info: TopicInfo, cluster: Any) -> dict[int, int] | None:
-        # Before every partition has had records there is nothing to compare.
-        if len(info.batches) < (cluster.partition_count_for_topic(topic) or 0):
-            return None
-        return {
-            partition: len(queue)
-            for partition, queue in info.batches.items()
-            if self._is_available(cluster.leader_for(TopicPartition(topic, partition)))
-        }
-
-    def _is_available(self, leader: Any) -> bool:
-        if leader is None:
-            return False
-        ready_at, drained_at = self._node_latency.get(leader.id, (0.0, 0.0))
-        return self._availability_timeout <= 0 or ready_at - drained_at <= self._availability_timeout
+    def _is_slow(self, node_id: int) -> bool:
+        ready_at, drained_at = self._node_latency[node_id]
+        return ready_at - drained_at > self._availability_timeout

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
-from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from barnabas.client.producer.append import StickyPartition, murmur2, partition_for_key
+from barnabas.protocol.topic_partition import TopicPartition
 
 __all__ = [
     "BuiltInPartitioner",
@@ -17,6 +18,10 @@ __all__ = [
     "murmur2",
     "partition_for_key",
 ]
+
+
+# Tries to draw a partition; after so many all queues are about as long, or all brokers slow, and the last one will do.
+_DRAWS = 100
 
 
 class _AvailablePartitions:
@@ -59,8 +64,9 @@ class BuiltInPartitioner(StickyPartition):
         self.topic = topic
         self._rng = rng
         self._available = _AvailablePartitions()
-        self._cumulative_weights: list[int] | None = None
-        self._weighted_partitions: list[int] = []
+        self._queue_sizes: Mapping[int, int] = {}
+        self._longest = self._shortest = 0
+        self._slow_nodes: frozenset[int] = frozenset()
 
     def peek_current_partition(self, cluster: Any) -> int:
         """The partition that records without a key go to now."""
@@ -71,10 +77,20 @@ class BuiltInPartitioner(StickyPartition):
 
     def next_partition(self, cluster: Any) -> int:
         """Draw a partition."""
-        if self._cumulative_weights is not None:
-            drawn = self._rng.randrange(self._cumulative_weights[-1])
-            return self._weighted_partitions[bisect_right(self._cumulative_weights, drawn)]
-        return self._rng.choice(self._available(cluster, self.topic))
+        available = self._available(cluster, self.topic)
+        shortest = self._shortest if len(self._queue_sizes) >= len(available) else 0
+        # Weighted without a table of all partitions: one drawn evenly is taken with a probability of its weight.
+        for _ in range(_DRAWS):
+            drawn = self._rng.choice(available)
+            longer = self._queue_sizes.get(drawn, 0) - shortest
+            if longer and self._rng.randrange(self._longest + 1 - shortest) < longer:
+                continue
+            if not self._slow_nodes or not self._is_slow(cluster.leader_for(TopicPartition(self.topic, drawn))):
+                break
+        return drawn
+
+    def _is_slow(self, leader: Any) -> bool:
+        return leader is not None and leader.id in self._slow_nodes
 
     def update_partition_info(self, appended_bytes: int, cluster: Any, enable_switch: bool) -> None:
         """Count bytes; switch after `batch.size` of them when the batch is full, after twice as many in any case."""
@@ -84,24 +100,17 @@ class BuiltInPartitioner(StickyPartition):
             self.partition = self.next_partition(cluster)
             self.produced_bytes = 0
 
-    def update_partition_load_stats(self, queue_sizes: dict[int, int] | None, all_partitions: int) -> None:
-        """Learn how many batches wait for each usable partition; None goes back to drawing evenly.
+    def update_partition_load_stats(
+        self, queue_sizes: Mapping[int, int], slow_nodes: frozenset[int] = frozenset()
+    ) -> None:
+        """Learn how many batches wait for partitions, 0 where it is not said, and which brokers do not take theirs.
 
-        A partition's weight is the longest queue plus one, minus its own.
+        A partition's weight is the longest queue plus one, minus its own; of slow brokers none is drawn.
         """
-        self._cumulative_weights = None
-        if not queue_sizes or all_partitions < 2:
-            return
-        longest = max(queue_sizes.values())
-        if len(queue_sizes) == all_partitions and min(queue_sizes.values()) == longest:
-            return
-        total = 0
-        weights = []
-        for size in queue_sizes.values():
-            total += longest + 1 - size
-            weights.append(total)
-        self._weighted_partitions = list(queue_sizes)
-        self._cumulative_weights = weights
+        self._queue_sizes = queue_sizes
+        self._longest = max(queue_sizes.values(), default=0)
+        self._shortest = min(queue_sizes.values(), default=0)
+        self._slow_nodes = slow_nodes
 
 
 class RoundRobinPartitioner:

@@ -286,7 +286,7 @@ class RecordAccumulator(IncompleteBatches):
                     ready_nodes[leader.id] = leader
                 else:
                     delay = min(delay, wait)
-            self._load.maybe_update(self._filled, self.topics, cluster, now)
+            self._load.maybe_update(self._filled, self.topics, now)
         return ReadyCheckResult(ready_nodes, delay, unknown)
 
     def _is_completing(self) -> bool:
