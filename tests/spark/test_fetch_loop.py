@@ -94,7 +94,20 @@ def test_a_lost_offset_fails_the_task_and_names_its_partition_among_several(
         list(fetch_loop.read_ranges(given, ranges, {}))
 
 
-def test_brokers_that_cannot_be_reached_are_named_with_the_offsets_and_the_option() -> None:
+def test_an_end_beyond_the_log_is_a_loss_that_may_be_allowed(servers: str, topic: str) -> None:
+    beyond = {"kafkaConsumer.pollTimeoutMs": "500"}
+
+    allowed = offsets(read(servers, topic, COUNT - 2, COUNT + 5, failOnDataLoss="false", **beyond))
+
+    assert allowed == [COUNT - 2, COUNT - 1]
+    with pytest.raises(DataLossError, match=f"offsets {COUNT} to {COUNT + 5} of {topic}-0 are gone .it holds 0 to 100"):
+        offsets(read(servers, topic, COUNT - 2, COUNT + 5, **beyond))
+
+
+def test_brokers_that_cannot_be_reached_are_named_with_the_offsets_and_the_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch_loop, "LOOK_UP_SECONDS", 0.2)
     given = SourceOptions(
         {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "kafkaConsumer.pollTimeoutMs": "200"},
         streaming=False,

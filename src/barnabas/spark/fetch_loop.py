@@ -6,7 +6,7 @@ import functools
 import gc
 import logging
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -40,6 +40,11 @@ CONSUMER_DEFAULTS = {
 
 #: Where an executor's machine says in which rack it stands, unless kafka.client.rack says it for all.
 RACK_VARIABLE = "BARNABAS_CLIENT_RACK"
+
+#: How long a task asks where a partition begins and ends, once offsets are missing.
+LOOK_UP_SECONDS = 20.0
+
+LookUp = Callable[["list[TopicPartition]", float], "dict[TopicPartition, int]"]
 
 _consumers: ConsumerCache[Consumer] = ConsumerCache()
 _fetched_ahead = FetchedAheadCache()
@@ -99,10 +104,12 @@ def _read(task: _Task, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch
         try:
             yield from fetcher.run_fetch_loop()
         except errors.OffsetOutOfRangeError as error:
-            for lost in [each for each in left if each.topic_partition in error.partitions]:
-                position = fetcher.positions[lost.topic_partition]
-                after = _after_loss(task.options, task.consumer, lost, position, error)
-                fetcher.positions[lost.topic_partition] = after
+            _pass_over(task, [each for each in left if each.topic_partition in error.partitions], fetcher, error)
+        except errors.KafkaTimeoutError as error:
+            beyond = _beyond_the_log(task, left, fetcher)
+            if not beyond:
+                raise
+            _pass_over(task, beyond, fetcher, error)
         finally:
             task.keep_fetched_ahead(fetcher)
         left = [each._replace(start=fetcher.positions[each.topic_partition]) for each in left]
@@ -135,16 +142,34 @@ def _position(consumer: Consumer, offsets: Mapping[TopicPartition, int], *, anew
             consumer.seek(partition, offset)
 
 
-def _after_loss(options: SourceOptions, consumer: Consumer, left: OffsetRange, position: int, error: Exception) -> int:
+def _beyond_the_log(task: _Task, left: Sequence[OffsetRange], fetcher: KafkaFetcher) -> list[OffsetRange]:
+    """Of ranges of which nothing came, those that go on where their partition ends: what is missing is lost."""
+    unread = [each for each in left if fetcher.positions[each.topic_partition] < each.end]
+    try:
+        ends = _looked_up(task.consumer.end_offsets, unread)
+    except errors.KafkaError:
+        return []  # the brokers cannot be reached, which is the better answer
+    return [each for each in unread if fetcher.positions[each.topic_partition] >= ends[each.topic_partition]]
+
+
+def _pass_over(task: _Task, lost: Sequence[OffsetRange], fetcher: KafkaFetcher, error: Exception) -> None:
+    """Go on without the offsets that are gone; raises DataLossError where that is not allowed."""
+    for each in lost:
+        position = fetcher.positions[each.topic_partition]
+        fetcher.positions[each.topic_partition] = _after_loss(task, each, position, error)
+
+
+def _after_loss(task: _Task, left: OffsetRange, position: int, error: Exception) -> int:
     """Where to read on without the offsets that are gone; past the range when all of it is."""
     partition = left.topic_partition
-    earliest = _earliest(consumer, partition)
+    earliest = _looked_up(task.consumer.beginning_offsets, [left])[partition]
+    latest = _looked_up(task.consumer.end_offsets, [left])[partition]
     lost = min(earliest, left.end) if earliest > position else left.end
     message = (
-        f"offsets {position} to {lost} of {partition} are gone (it begins at {earliest} now): they aged out, or the "
-        "topic was deleted and created again"
+        f"offsets {position} to {lost} of {partition} are gone (it holds {earliest} to {latest} now): they aged out, "
+        "the topic was deleted and created again, or they were never written"
     )
-    if options.fail_on_data_loss:
+    if task.options.fail_on_data_loss:
         raise DataLossError(
             f"{message}. Some data may have been missed. To go on without it set failOnDataLoss=false"
         ) from error
@@ -152,10 +177,11 @@ def _after_loss(options: SourceOptions, consumer: Consumer, left: OffsetRange, p
     return lost
 
 
-def _earliest(consumer: Consumer, partition: TopicPartition) -> int:
+def _looked_up(ask: LookUp, ranges: Iterable[OffsetRange]) -> Mapping[TopicPartition, int]:
+    partitions = [offset_range.topic_partition for offset_range in ranges]
     while True:
         try:
-            return consumer.beginning_offsets([partition])[partition]
+            return ask(partitions, LOOK_UP_SECONDS)
         except errors.WakeupError:
             continue  # left over from the shutdown of the thread that polled
 
