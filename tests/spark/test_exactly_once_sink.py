@@ -63,6 +63,33 @@ def test_a_batch_that_spark_repeats_is_not_written_again(
         assert admin.list_transactions(states=["Ongoing"]) == {}
 
 
+def test_the_group_of_the_source_never_runs_ahead_of_what_the_sink_has_committed(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(1), new_topic(2)
+    group, options = f"g-{source}", {"kafka.bootstrap.servers": servers}
+    rows = spark.range(250).selectExpr("cast(id as string) as value")
+    rows.write.format("barnabas").mode("append").options(**options, topic=source).save()
+    read = spark.readStream.format("barnabas").options(**options, subscribe=source, startingOffsets="earliest")
+    read = read.options(maxOffsetsPerTrigger="100", offsetCommitMode="onCheckpoint").option("kafka.group.id", group)
+    places = []
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        query = (
+            read.load().select("value").writeStream.format("barnabas")
+            .options(**options, topic=target, guarantee="exactly-once", checkpointLocation=checkpoint)
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        while query.isActive:
+            place = sum(found.offset for found in admin.list_consumer_group_offsets(group).values())
+            places.append((place, committed(servers, target, 2).total()))
+        assert query.awaitTermination(60)
+        ((_, last),) = admin.list_consumer_group_offsets(group).items()
+
+    assert all(place <= seen for place, seen in places), places
+    assert (last.offset, committed(servers, target, 2).total()) == (200, 250)
+
+
 def test_a_batch_query_is_told_that_it_cannot_have_it(spark: SparkSession, servers: str) -> None:
     writer = spark.sql("select 'v' as value").write.format("barnabas").mode("append")
 

@@ -54,6 +54,9 @@ GUARANTEES = AT_LEAST_ONCE, EXACTLY_ONCE = ("at-least-once", "exactly-once")
 #: Kafka's brokers allow by default from a task's first row to the end of its batch.
 EXACTLY_ONCE_DEFAULTS = {"transaction.timeout.ms": "900000"}
 
+#: With it (KIP-939) they have no time-out, and the producer takes none.
+_TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
+
 #: Producer settings that guarantee=exactly-once decides, and why.
 REFUSED_EXACTLY_ONCE = {
     "transactional.id": "every task needs ids of its own; set their prefix with the option transactionalIdPrefix",
@@ -133,7 +136,13 @@ class SinkOptions:
         for name, why in REFUSED_EXACTLY_ONCE.items():
             if name in self.client:
                 raise OptionError(f"option {KAFKA_PREFIX}{name} is not allowed with guarantee=exactly-once: {why}")
-        self.client = EXACTLY_ONCE_DEFAULTS | self.client
+        if self.client.get(_TWO_PHASE_COMMIT, "").strip().lower() != "true":
+            self.client = EXACTLY_ONCE_DEFAULTS | self.client
+        elif "transaction.timeout.ms" in self.client:
+            raise OptionError(
+                f"option {KAFKA_PREFIX}transaction.timeout.ms has no meaning with {KAFKA_PREFIX}{_TWO_PHASE_COMMIT}"
+                "=true, with which transactions have no time-out"
+            )
 
 
 def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[str, str]:

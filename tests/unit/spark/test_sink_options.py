@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.client.producer.producer_config import ProducerConfig
 from barnabas.spark.errors import OptionError
 from barnabas.spark.foreach_batch import batch_writer
 from barnabas.spark.options import SinkOptions
@@ -45,3 +46,20 @@ def test_foreach_batch_takes_the_sinks_options_and_writes_at_least_once() -> Non
         batch_writer({**SERVERS, "topic": "counts", "guarantee": "exactly-once"})
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is missing"):
         batch_writer({"topic": "counts"})
+
+
+def test_with_two_phase_commit_there_is_no_time_out_and_the_producer_takes_the_settings() -> None:
+    options = SinkOptions(
+        {**SERVERS, "guarantee": "exactly-once", "kafka.transaction.two.phase.commit.enable": "true"}
+    )
+
+    settled = ProducerConfig({**options.client, "transactional.id": "any"}, {})
+
+    assert settled.transactional_id == "any"
+    with pytest.raises(OptionError, match="transaction.timeout.ms has no meaning with"):
+        SinkOptions({
+            **SERVERS,
+            "guarantee": "exactly-once",
+            "kafka.transaction.two.phase.commit.enable": "true",
+            "kafka.transaction.timeout.ms": "1000",
+        })  # fmt: skip
