@@ -49,14 +49,12 @@ def test_foreach_batch_takes_the_sinks_options_and_writes_at_least_once() -> Non
 
 
 def test_with_two_phase_commit_there_is_no_time_out_and_the_producer_takes_the_settings() -> None:
-    options = SinkOptions(
-        {**SERVERS, "guarantee": "exactly-once", "kafka.transaction.two.phase.commit.enable": "true"}
-    )
+    options = SinkOptions({**SERVERS, "guarantee": "exactly-once", "kafka.transaction.two.phase.commit.enable": "true"})
 
     settled = ProducerConfig({**options.client, "transactional.id": "any"}, {})
 
     assert settled.transactional_id == "any"
-    with pytest.raises(OptionError, match="transaction.timeout.ms has no meaning with"):
+    with pytest.raises(OptionError, match=r"transaction\.timeout\.ms has no meaning with"):
         SinkOptions({
             **SERVERS,
             "guarantee": "exactly-once",

@@ -34,8 +34,7 @@ class Driver:
         self._place = place
         self._query = query
         self._client: Mapping[str, str] = dict(place.client)
-        self._open = contextlib.ExitStack()
-        self._admin = self._open.enter_context(AdminClient(settings_of("admin", self._client)))
+        self._admin = AdminClient(settings_of("admin", self._client))
         self._writer: DecisionWriter | None = None
         self._run = ""
         self._decision: Decision | None = None
@@ -99,12 +98,9 @@ class Driver:
         try:
             self._await_mark()
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._open.close()
+            if self._writer is not None:
+                self._writer.close()
+            self._admin.close()
 
 
 #: The drivers of this process, for Spark asks one process for one batch after the other.
