@@ -126,7 +126,7 @@ class ApacheKafka:
             raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
 
     def _wait_until_open(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             if self._process is not None and self._process.poll() is not None:
                 break
