@@ -171,6 +171,21 @@ def test_a_rolled_segment_is_flushed_in_the_background(disk: MemoryFileSystem) -
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 2\n"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_power_loss_after_a_clean_shutdown_and_a_start_is_no_clean_shutdown(seed: int) -> None:
+    disk = MemoryFileSystem(Random(seed))
+    manager = started(disk)
+    manager.create_log(NAME)
+    manager.close()
+    manager = started(disk)
+    assert manager.had_clean_shutdown
+    next(iter(manager)).append(batch(), now_ms=NOW)
+
+    disk.power_loss()
+
+    assert not started(disk).had_clean_shutdown
+
+
 def test_flush_ms_bounds_what_a_power_loss_takes(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     log = manager.create_log(NAME, config={"flush.ms": 5000})

@@ -215,6 +215,64 @@ def test_flush_messages_brings_records_to_the_disk_before_the_answer(disk: Memor
     assert next(iter(manager)).log_end_offset == 6
 
 
+def killed_with_damage(disk: MemoryFileSystem, log: UnifiedLog, position: int, damage: bytes) -> LogManager:
+    """The broker after a crash before which two records were flushed, with damage on the disk in the first segment."""
+    path = log.local_log.segments.first.records.path
+    file = disk.open(path)
+    file.pwrite(damage, position)
+    file.sync()
+    disk.replace("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 2\n", sync=True)
+    disk.crash()
+    manager = LogManager("/data", disk)
+    manager.start()
+    return manager
+
+
+def values_after_power_loss(disk: MemoryFileSystem) -> list[bytes | None]:
+    disk.power_loss()
+    manager = LogManager("/data", disk)
+    manager.start()
+    (log,) = manager
+    values: list[bytes | None] = []
+    while data := log.read(len(values), 1 << 20).records:
+        values += [record.value for found in read_batches(data) for record in found]
+    return values
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_recovery_cuts_does_not_come_back_when_the_power_is_lost(seed: int) -> None:
+    disk = MemoryFileSystem(Random(seed))
+    log = new_log(disk, flush_messages=2)
+    for _ in range(2):
+        log.append(batch(), now_ms=NOW)
+    (recovered,) = killed_with_damage(disk, log, log.size, bytes(60))
+    assert (recovered.log_end_offset, recovered.recovery_point) == (2, 2)
+
+    recovered.roll()
+    recovered.append(batch(value=b"next"), now_ms=NOW)
+    recovered.flush()
+
+    assert values_after_power_loss(disk) == [b"v", b"v", b"next"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_segments_that_recovery_deletes_do_not_come_back_when_the_power_is_lost(seed: int) -> None:
+    disk = MemoryFileSystem(Random(seed))
+    log = new_log(disk, flush_messages=1)
+    for _ in range(3):
+        log.append(batch(), now_ms=NOW)
+    log.roll()
+    log.append(batch(value=b"behind the damage"), now_ms=NOW)
+    (recovered,) = killed_with_damage(disk, log, 2 * len(batch()), bytes(60))
+    assert (recovered.log_end_offset, recovered.recovery_point) == (2, 2)
+
+    for _ in range(3):
+        recovered.append(batch(value=b"next"), now_ms=NOW)
+    recovered.flush()
+
+    assert values_after_power_loss(disk) == [b"v", b"v", b"next", b"next", b"next"]
+
+
 def test_a_failed_flush_puts_the_log_offline(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     log.append(batch(), now_ms=NOW)

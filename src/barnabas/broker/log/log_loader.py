@@ -306,6 +306,8 @@ class LogLoader:
                 problem, following, size, next_offset,
             )  # fmt: skip
         segment.truncate_bytes(position)
+        # What is left may end at the recovery point: no flush would ever bring the cut to the disk.
+        segment.records.file.sync()
 
     def _delete_later_segments(self, segments: list[LogSegment]) -> None:
         size = sum(segment.size for segment in segments)
@@ -316,6 +318,7 @@ class LogLoader:
         for segment in segments:
             self._segments.remove(segment)
             segment.delete()
+        self._filesystem.sync_directory(self._directory)
 
     def _find_end(self) -> Steps[int]:
         """The offset after the last record."""

@@ -181,6 +181,9 @@ class LogManager:
         self.had_clean_shutdown = self.filesystem.exists(marker)
         # From here on a crash counts as one, even if nothing was written yet.
         self.filesystem.remove(marker)
+        if self.had_clean_shutdown:
+            # A power loss must not bring the mark back.
+            self.filesystem.sync_directory(self.directory)
         recovery_points = self._read_checkpoint(self._recovery_points)
         log_start_offsets = self._read_checkpoint(self._log_start_offsets)
         found = {}
