@@ -439,6 +439,25 @@ def test_a_call_that_timed_out_must_be_called_again_and_gets_the_same_result() -
     harness.manager.begin_transaction()
 
 
+def test_closing_aborts_the_transaction_whose_commit_failed_after_the_application_had_stopped_waiting() -> None:
+    harness = Transactions()
+    harness.begin()
+    harness.send(b"v")
+    harness.settle()
+    harness.respond()
+    harness.errors[ApiKey.END_TXN] = [code("TRANSACTION_ABORTABLE")]
+    harness.manager.begin_commit()
+    harness.settle()
+    assert harness.manager.state is State.ABORTABLE_ERROR
+    harness.asked()
+
+    assert harness.sender.is_ending_transaction()
+    harness.settle()
+
+    assert harness.asked() == ["EndTxn abort"]
+    assert not harness.sender.is_ending_transaction()
+
+
 @pytest.mark.parametrize("name", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"])
 def test_offsets_of_a_member_that_is_none_any_more_fail_the_transaction(name: str) -> None:
     harness = Transactions()

@@ -143,7 +143,7 @@ class Sender:
             return False
         if not manager.is_completing:
             log.info("Aborting the open transaction, as the producer is closed")
-            manager.begin_abort()
+            manager.abort_on_close()
         return True
 
     def shut_down(self) -> None:

@@ -188,6 +188,13 @@ class TransactionalManager(TransactionalStates):
 
         return self._start(State.ABORTING_TRANSACTION, "abort_transaction()", start)
 
+    def abort_on_close(self) -> None:
+        """As `begin_abort`, when nobody will call again what has timed out."""
+        with self.lock:
+            if self._unfinished is not None:
+                self._unfinished[0].is_acked = True
+            self.begin_abort()
+
     def _begin_completing(self, committed: bool) -> TransactionalRequestResult:
         ended = self.enqueue(EndTxn(self, committed))
         self._update_transaction_version(initial=False)
