@@ -31,14 +31,14 @@ def test_killing_the_broker_twice_loses_nothing_doubles_nothing_and_keeps_the_or
         killer = threading.Thread(target=kill_and_restart)
         sent = 0
         with Producer(bootstrap_servers=broker.bootstrap_servers, batch_size=2000) as producer:
-            producer.send("t", b"0").result(30)
+            producer.send("t", b"0").result(60)
             killer.start()
             while not done.is_set():
                 for _ in range(20):
                     sent += 1
                     producer.send("t", b"%d" % sent, on_delivery=lambda _, error: outcomes.append(error))
                 time.sleep(0.001)
-            producer.flush(60)
+            producer.flush(90)
         killer.join()
 
         assert outcomes == [None] * sent
@@ -64,7 +64,7 @@ def write_while_the_broker_dies(
     """Each transaction writes the number that its own offset in a group says is next, five times."""
     settings: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "transactional_id": "writer"}
     progress, committed = TopicPartition("t", 0), list[int]()
-    with Producer(**settings, max_block_ms=60_000) as producer:
+    with Producer(**settings, max_block_ms=180_000) as producer:
         producer.init_transactions()
         for number in range(12):
             while number not in committed:
@@ -122,7 +122,7 @@ def read(bootstrap_servers: str, count: int) -> list[int]:
     try:
         consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
         values: list[int] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(values) < count and time.monotonic() < deadline:
             values += [int(record.value()) for record in consumer.consume(10_000, 0.5) if record.error() is None]
         return values
