@@ -36,6 +36,8 @@ class SimulatedBroker:
         self.store = MemoryStore()
         self.node: BrokerNode | None = None
         self.machine_is_up = True
+        #: Whether it is the power that ends the process when the disk's `die_after` has come.
+        self.dies_by_power = False
         self.lives = 0
         #: What had reached the disk when the power was lost, by partition: the offset before which all is safe.
         self.power_losses: list[dict[TopicPartition, int]] = []
@@ -75,10 +77,8 @@ class SimulatedBroker:
         try:
             node.start(world.now, self.disk.now_ms)
         except ProcessDiedError as death:
-            world.note("broker", f"dies while it starts, at {death}")
             world.counts["crashes while starting"] += 1
-            self.disk.crash()
-            world.after(0.5, self.start)
+            self._die(f"while it starts, at {death}")
             return
         node.state.advertised["PLAINTEXT"] = (HOST, PORT)
         self.node = node
@@ -104,8 +104,11 @@ class SimulatedBroker:
         self.world.counts["clean stops"] += 1
         try:
             node.close(self.world.now_ms(self.process))
-        except ProcessDiedError:
+        except ProcessDiedError as death:
             self.world.counts["crashes while stopping"] += 1
+            self.node = node
+            self._die(f"while it stops, at {death}")
+            return
         self.disk.crash()
         self._forget_connections(silently=False)
 
@@ -116,6 +119,15 @@ class SimulatedBroker:
         self.node = None
         self.disk.crash()
         self._forget_connections(silently=False)
+
+    def _die(self, how: str) -> None:
+        """End at a change of the disk, and be started again soon."""
+        if self.dies_by_power:
+            self.world.note("broker", f"dies {how}")
+            self.lose_power()
+        else:
+            self.crash(how)
+        self.world.after(0.2 + self.world.random.random() * 3, self.start)
 
     def lose_power(self) -> None:
         """End the machine: of what was not flushed any part is gone."""
@@ -233,8 +245,7 @@ class SimulatedBroker:
             self._work(self.node)
         except ProcessDiedError as death:
             world.counts["crashes in the middle of a change of the disk"] += 1
-            self.crash(f"in the middle of: {death}")
-            world.after(0.2 + world.random.random() * 3, self.start)
+            self._die(f"in the middle of: {death}")
             return
         self._busy_until = world.now + self.disk.take_stall()
         self._check_owners(self.node)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+import inspect
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from barnabas.aio import Consumer
+from barnabas.aio import AdminClient, Consumer, Producer
 from barnabas.aio.environment import Environment
 from barnabas.testing.simulator.world import INFINITY
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.consumer_records import ConsumerRecords
     from barnabas.network.selectable import Selectable
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import SimulatedThread, World
@@ -88,47 +88,59 @@ class SimulatedEnvironment(Environment):
         return unwatch
 
 
-class LoopConsumer:
-    """A `barnabas.aio.Consumer` for an actor that calls it as it would call the other one.
+class LoopClient:
+    """A client of `barnabas.aio` for an actor that calls it as it would call the one for threads.
 
-    The loop runs as long as the actor waits for it, be it in `poll` or in `pause`.
+    Where a method is a coroutine function, the loop runs until it is done.
     """
 
-    def __init__(self, world: World, network: Network, **settings: Any) -> None:
-        self.loop = SimulatedLoop(world)
-        self._consumer = self._run(self._make(network, settings))
-        self.subscribe = self._consumer.subscribe
-        self.commit_async = self._consumer.commit_async
-        self.assignment = self._consumer.assignment
-        self.group_metadata = self._consumer.group_metadata
+    def __init__(self, loop: SimulatedLoop, client: Any) -> None:
+        self._loop = loop
+        self._client = client
 
-    @staticmethod
-    async def _make(network: Network, settings: dict[str, Any]) -> Consumer:
-        return Consumer(environment=SimulatedEnvironment(network), **settings)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *arguments, **keywords: self._loop.run_until_complete(found(*arguments, **keywords))
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run_until_complete(work)
+    def coroutine(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """A method as it is, for code that runs in the loop."""
+        found: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._client, name)
+        return found
 
-    def poll(self, timeout: float) -> ConsumerRecords:
-        """See `Consumer.poll`."""
-        records: ConsumerRecords = self._run(self._consumer.poll(timeout))
-        return records
 
-    def commit(self, offsets: Any, timeout: float) -> None:
-        """See `Consumer.commit`."""
-        self._run(self._consumer.commit(offsets, timeout))
+class LoopClients:
+    """The clients of `barnabas.aio` in one loop, which runs as long as the actor waits for one of them, or pauses."""
 
-    def committed(self, partitions: Iterable[Any], timeout: float) -> Any:
-        """See `Consumer.committed`."""
-        return self._run(self._consumer.committed(partitions, timeout))
+    in_loop = True
+
+    def __init__(self, world: World, network: Network) -> None:
+        self._network = network
+        self._loop = SimulatedLoop(world)
+
+    def _make(self, kind: Callable[..., Any], settings: dict[str, Any]) -> LoopClient:
+        async def make() -> Any:
+            return kind(environment=SimulatedEnvironment(self._network), **settings)
+
+        return LoopClient(self._loop, self._loop.run_until_complete(make()))
+
+    def producer(self, **settings: Any) -> LoopClient:
+        """See `Clients`."""
+        return self._make(Producer, settings)
+
+    def consumer(self, **settings: Any) -> LoopClient:
+        """See `Clients`."""
+        return self._make(Consumer, settings)
+
+    def admin(self, **settings: Any) -> LoopClient:
+        """See `Clients`."""
+        return self._make(AdminClient, settings)
 
     def pause(self, seconds: float) -> None:
-        """Do something else for a while, as a coroutine does it."""
-        self._run(asyncio.sleep(seconds))
+        """See `Clients`; what the clients have to do they do meanwhile."""
+        self._loop.run_until_complete(asyncio.sleep(seconds))
 
-    def close(self, timeout: float) -> None:
-        """See `Consumer.close`."""
-        try:
-            self._run(self._consumer.close(timeout))
-        finally:
-            self.loop.close()
+    def close(self) -> None:
+        """See `Clients`."""
+        self._loop.close()

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.testing.simulator.actors import GroupMember, TransactionActor
+from barnabas.testing.simulator.membership import GroupMember
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.actors import Actor
+    from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.scenario import Scenario
+
+
+#: Kinds that do most harm together, and rarely meet where each is chosen by itself.
+THEMES = (
+    ("stop", "power", "die", "crash"),
+    ("zombie", "freeze client", "kill client"),
+    ("partition", "block", "outrun member", "kill client"),
+)
+
+
+#: With so many members in all groups no more are started.
+MOST_MEMBERS = 8
 
 
 class Faults:
@@ -36,10 +48,12 @@ class Faults:
             "clock": self._jump_clock,
             "freeze client": self._freeze_client,
             "freeze broker": self._freeze_broker,
+            "zombie": self._make_zombie,
+            "outrun member": self._outrun_member,
             "kill client": self._kill_client,
             "bad network": self._bad_network,
         }
-        chosen = [name for name in kinds if random.random() < 0.35]
+        chosen = random.choice(THEMES) if random.random() < 0.3 else [name for name in kinds if random.random() < 0.35]
         self.kinds = {name: kinds[name] for name in chosen}
         #: Whether the power fails while there are acknowledged records that are not on the disk.
         self.loses_unflushed = "power" in self.kinds and not scenario.flushes
@@ -72,8 +86,9 @@ class Faults:
         broker = scenario.broker
         broker.disk.slowness = broker.disk.errors = 0.0
         broker.disk.capacity = broker.disk.die_after = None
-        for process in (broker.process, *(actor.process for actor in scenario.actors)):
-            process.clock_offset_ms = 0
+        broker.process.clock_offset_ms = 0
+        for actor in (actor for application in scenario.applications for actor in application.lives):
+            actor.process.clock_offset_ms = 0
         self.repair()
 
     def repair(self) -> None:
@@ -108,11 +123,13 @@ class Faults:
             chosen.block(seconds, which)
 
     def _partition(self) -> None:
-        actor = self._actor()
-        seconds = self._random.uniform(0.5, 12)
-        self._noted(f"{actor.name} is cut off for {seconds:.1f} s")
+        self._cut_off(self._application(), self._random.uniform(0.5, 12))
+
+    def _cut_off(self, application: Application, seconds: float) -> None:
+        process = application.process
+        self._noted(f"{process.name} is cut off for {seconds:.1f} s")
         self._world.counts["clients cut off"] += 1
-        self._scenario.broker.partition(actor.process, seconds)
+        self._scenario.broker.partition(process, seconds)
 
     def _bad_network(self) -> None:
         network, random = self._scenario.network, self._random
@@ -138,7 +155,9 @@ class Faults:
         broker = self._scenario.broker
         if broker.node is not None and broker.disk.die_after is None:
             broker.disk.die_after = self._random.randint(0, 30)
-            self._noted(f"the broker will die after {broker.disk.die_after} changes of the disk")
+            broker.dies_by_power = "power" in self.kinds and self._random.random() < 0.5
+            how = "lose its power" if broker.dies_by_power else "die"
+            self._noted(f"the broker will {how} after {broker.disk.die_after} changes of the disk")
 
     def _lose_power(self) -> None:
         broker = self._scenario.broker
@@ -191,7 +210,7 @@ class Faults:
 
     def _jump_clock(self) -> None:
         random = self._random
-        process = self._scenario.broker.process if random.random() < 0.6 else self._actor().process
+        process = self._scenario.broker.process if random.random() < 0.6 else self._application().process
         jump = random.choice((-3600_000, -5000, -100, 100, 5000, 3600_000))
         process.clock_offset_ms += jump
         self._noted(f"the clock of {process.name} jumps by {jump} ms")
@@ -199,24 +218,58 @@ class Faults:
 
     # --- the clients
 
-    def _actor(self) -> Actor:
-        return self._random.choice(self._scenario.actors)
+    def _application(self) -> Application:
+        return self._random.choice(self._scenario.applications)
+
+    def _freeze(self, application: Application, seconds: float) -> None:
+        application.process.frozen_until = self._world.now + seconds
+        self._noted(f"{application.process.name} is frozen for {seconds} s")
+        self._world.counts["processes frozen"] += 1
 
     def _freeze_client(self) -> None:
-        actor = self._actor()
-        seconds = self._random.choice((0.5, 3.0, 12.0))
-        actor.process.frozen_until = self._world.now + seconds
-        self._noted(f"{actor.name} is frozen for {seconds} s")
-        self._world.counts["processes frozen"] += 1
-        if isinstance(actor, TransactionActor) and not isinstance(actor, GroupMember) and self._random.random() < 0.5:
-            # Whoever watches it takes it for dead, and starts another one; both have the same transactional id.
+        self._freeze(self._application(), self._random.choice((0.5, 3.0, 8.0, 15.0)))
+
+    def _outrun_member(self) -> None:
+        """Keep a member of a group away, a static one if there is any, while one more joins, or another is replaced."""
+        members = [app.lives[-1] for app in self._scenario.applications if issubclass(app.kind, GroupMember)]
+        now = self._world.now
+        found = [
+            actor
+            for actor in members
+            if isinstance(actor, GroupMember) and not actor.is_over and actor.process.frozen_until <= now
+        ]
+        if not found:
+            return
+        outrun = self._random.choice([actor for actor in found if actor.is_static] or found)
+        if self._random.random() < 0.2:
+            self._freeze(outrun.application, self._random.choice((5.0, 10.0)))
+        else:
+            self._cut_off(outrun.application, self._random.uniform(4, 12))
+        others = [actor for actor in found if actor is not outrun and actor.group == outrun.group]
+        if not others:
+            return
+        self._world.counts["members outrun"] += 1
+        other = self._random.choice(others)
+        if other.is_static or len(found) > MOST_MEMBERS:
+            self._kill(other.application)
+        else:
+            self._noted(f"{other.name} gets one more process")
+            other.application.start()
+
+    def _make_zombie(self) -> None:
+        # Whoever watches it takes it for dead, and starts another one; both have the same names and ids.
+        application = self._application()
+        if application.is_alive and not application.is_stopping:
+            self._freeze(application, self._random.choice((0.1, 0.5, 3.0, 12.0)))
             self._world.counts["zombies"] += 1
-            actor.start()
+            application.start()
 
     def _kill_client(self) -> None:
-        actor = self._actor()
-        if not actor.is_alive:
-            return
-        self._noted(f"{actor.name} is killed")
-        actor.kill()
-        self._world.after(self._random.uniform(0.1, 3), actor.start)
+        application = self._application()
+        if application.is_alive:
+            self._kill(application)
+
+    def _kill(self, application: Application) -> None:
+        self._noted(f"{application.process.name} is killed")
+        application.kill()
+        self._world.after(self._random.uniform(0.1, 3), application.start)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from barnabas.testing.simulator.world import World
 
@@ -18,10 +20,16 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 class Sent:
     """A record that an application gave to a producer."""
 
-    __slots__ = ("acked_at", "number", "offset", "origin", "partition", "state", "transaction", "value")
+    __slots__ = ("number", "offset", "origin", "partition", "sent_at", "state", "transaction", "value")
 
     def __init__(
-        self, value: bytes, origin: str, number: int, partition: TopicPartition, transaction: Transaction | None
+        self,
+        value: bytes,
+        origin: str,
+        number: int,
+        partition: TopicPartition,
+        transaction: Transaction | None,
+        sent_at: float,
     ) -> None:
         self.value = value
         self.origin = origin
@@ -29,17 +37,17 @@ class Sent:
         self.partition = partition
         self.transaction = transaction
         self.state = PENDING
+        self.sent_at = sent_at
         self.offset = -1
-        self.acked_at = 0.0
 
 
 class Transaction:
-    """A transaction of an application; `outcome` is what the application knows of it."""
+    """A transaction of the producer `origin`; `outcome` is what the application knows of it."""
 
-    __slots__ = ("name", "outcome", "records")
+    __slots__ = ("origin", "outcome", "records")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
         self.outcome = UNKNOWN
         self.records: list[Sent] = []
 
@@ -58,6 +66,23 @@ class Session:
         self.records: list[tuple[int, bytes]] = []
 
 
+class Membership(NamedTuple):
+    """What a member that commits takes itself for."""
+
+    group: str
+    member: str
+    #: Who it is to the group: processes that are members one after the other, with one group.instance.id, are the same.
+    identity: str
+
+
+class Owner(NamedTuple):
+    """Who was last given a partition, in which generation, and when it knew of it."""
+
+    generation: int
+    member: str
+    since: float
+
+
 class Ledger:
     """All that the applications say, while the run goes on."""
 
@@ -72,6 +97,11 @@ class Ledger:
         self.observed: dict[tuple[str, TopicPartition], int] = {}
         #: Who was given a partition, by group, generation and partition.
         self.owners: dict[tuple[str, int, TopicPartition], str] = {}
+        #: Who was given a partition in the latest generation of all, by group and partition.
+        self.latest_owner: dict[tuple[str, TopicPartition], Owner] = {}
+        #: The producers that got a transactional id, by that, and since when those were shut out that were.
+        self.producers: defaultdict[str, list[str]] = defaultdict(list)
+        self.shut_out: dict[str, float] = {}
         #: Whether the power may take what was acknowledged: positions and generations may then begin anew.
         self.loses_unflushed = False
 
@@ -81,7 +111,7 @@ class Ledger:
         self, value: bytes, origin: str, number: int, partition: TopicPartition, transaction: Transaction | None = None
     ) -> Sent:
         """A record is about to be sent."""
-        sent = Sent(value, origin, number, partition, transaction)
+        sent = Sent(value, origin, number, partition, transaction, self.world.now)
         self.sent[value] = sent
         if transaction is not None:
             transaction.records.append(sent)
@@ -93,28 +123,58 @@ class Ledger:
         if sent.state != PENDING:
             self.world.violate(f"{sent.value!r} was answered twice: {sent.state}, then offset {offset}, {error!r}")
         if error is None:
-            sent.state, sent.offset, sent.acked_at = ACKNOWLEDGED, offset, self.world.now
+            sent.state, sent.offset = ACKNOWLEDGED, offset
             self.world.counts["records acknowledged"] += 1
+            self._check_not_shut_out(sent.origin, sent.sent_at, f"{sent.value[:60]!r} was acknowledged")
         else:
             sent.state = FAILED
             self.world.counts["records failed"] += 1
 
-    def begin(self, name: str) -> Transaction:
-        """A transaction begins."""
-        transaction = Transaction(name)
+    def begin(self, origin: str) -> Transaction:
+        """A producer begins a transaction."""
+        transaction = Transaction(origin)
         self.transactions.append(transaction)
         return transaction
 
+    def committed_transaction(self, transaction: Transaction, asked_at: float) -> None:
+        """The commit of a transaction was acknowledged, which was asked for at a time."""
+        transaction.outcome = COMMITTED
+        self.world.counts["transactions committed"] += 1
+        if transaction.records:
+            origin = transaction.origin
+            self._check_not_shut_out(origin, asked_at, f"a transaction of {origin} was committed")
+
+    @contextmanager
+    def taking_over(self, transactional_id: str, origin: str | None) -> Iterator[None]:
+        """A producer (or, without one, an operator) gets a transactional id: who had it before is shut out then."""
+        before = list(self.producers[transactional_id])
+        yield
+        for shut_out in before:
+            self.shut_out.setdefault(shut_out, self.world.now)
+        if origin is not None:
+            self.producers[transactional_id].append(origin)
+
+    def _check_not_shut_out(self, origin: str, asked_at: float, what: str) -> None:
+        since = self.shut_out.get(origin)
+        if since is not None and since < asked_at:
+            self.world.violate(
+                f"{what}, which it was asked for at {asked_at:.4f}; but another producer had its id since {since:.4f}"
+            )
+
     # --- consuming
 
-    def assigned(self, group: str, member: str, generation: int, partitions: Iterable[TopicPartition]) -> None:
+    def assigned(self, who: Membership, generation: int, partitions: Iterable[TopicPartition]) -> None:
         """A member was given partitions in a generation: nobody else may have them in it."""
         for partition in partitions:
-            owner = self.owners.setdefault((group, generation, partition), member)
-            if owner != member and not self.loses_unflushed:
+            owner = self.owners.setdefault((who.group, generation, partition), who.identity)
+            if owner != who.identity and not self.loses_unflushed:
                 self.world.violate(
-                    f"{partition} belongs to both {owner} and {member} in generation {generation} of group {group}"
+                    f"{partition} belongs to both {owner} and {who.identity} in generation {generation} "
+                    f"of group {who.group}"
                 )
+            latest = self.latest_owner.get((who.group, partition))
+            if latest is None or generation >= latest.generation:
+                self.latest_owner[who.group, partition] = Owner(generation, who.member, self.world.now)
 
     def session(self, group: str, member: str, generation: int, partition: TopicPartition) -> Session:
         """A member begins to read a partition."""
@@ -136,12 +196,25 @@ class Ledger:
         session.records.append((offset, value))
         self.world.counts["records read by groups"] += 1
 
-    def commit_acknowledged(self, group: str, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
-        """A commit was acknowledged."""
+    def commit_acknowledged(
+        self, who: Membership, offsets: Iterable[tuple[TopicPartition, int]], asked_at: float
+    ) -> None:
+        """A commit was acknowledged that was asked for at a time: by then nobody else may have had the partitions."""
         self.world.counts["commits"] += 1
         for partition, offset in offsets:
-            key = group, partition
+            key = who.group, partition
             self.committed[key] = max(self.committed.get(key, 0), offset)
+            owner = self.latest_owner.get(key)
+            if owner is None or owner.member == who.member or owner.since >= asked_at or self.loses_unflushed:
+                continue
+            self.world.violate(
+                f"{who.member} of group {who.group} committed {offset} of {partition}, which it asked for at "
+                f"{asked_at:.4f}; but {owner.member} had it since {owner.since:.4f} (generation {owner.generation})"
+            )
+
+    def committed_of(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What anybody who asks from now on must see committed, at least."""
+        return {partition: self.committed.get((group, partition), 0) for partition in partitions}
 
     def commit_observed(self, group: str, partition: TopicPartition, offset: int, at_least: int) -> None:
         """Somebody asked what is committed: not less than was acknowledged before, or seen before."""

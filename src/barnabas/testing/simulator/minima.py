@@ -8,11 +8,14 @@ from collections import Counter
 ENOUGH_SEEDS = 50
 
 PER_HUNDRED_SEEDS = {
+    "admin: create topic": 30,
+    "admin: fence": 15,
+    "admin: look at groups": 20,
     "assignments": 300,
     "clean stops": 15,
     "clients cut off": 30,
     "clients killed": 15,
-    "clock jumps": 30,
+    "clock jumps": 10,
     "commits": 2000,
     "committed offsets looked up": 2000,
     "connections cut": 150,
@@ -21,6 +24,7 @@ PER_HUNDRED_SEEDS = {
     "crashes": 30,
     "failed writes": 50,
     "files torn by a power loss": 100,
+    "lives in an event loop": 100,
     "lost packets": 50,
     "partitions lost": 10,
     "power losses": 15,
@@ -34,7 +38,7 @@ PER_HUNDRED_SEEDS = {
     "transaction: ProducerFencedError": 5,
     "transactions aborted": 300,
     "transactions committed": 1200,
-    "zombies": 1,
+    "zombies": 20,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -70,7 +71,19 @@ MUTATIONS = [
         "                file.sync()\n",
         "                file.size()\n",
     ),
+    Mutation(
+        "a crash passes for a clean shutdown",
+        "broker.log.log_manager",
+        "        self.filesystem.remove(marker)\n",
+        "        self.filesystem.exists(marker)\n",
+    ),
     # Transactions.
+    Mutation(
+        "the successor's epoch is not raised",
+        "broker.transactions.init_producer_id",
+        "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
+        "metadata.initialized(metadata.producer_id, epoch, NO_PRODUCER_EPOCH,",
+    ),
     Mutation(
         "aborted transactions are not indexed",
         "broker.log.unified_log",
@@ -96,6 +109,12 @@ MUTATIONS = [
         "            if committed or topics:\n",
     ),
     # Groups.
+    Mutation(
+        "the generation is ignored",
+        "broker.groups.classic_group",
+        "        if generation_id != self.generation_id:\n",
+        "        if generation_id > self.generation_id:\n",
+    ),
     Mutation(
         "commits are forgotten by a restart",
         "broker.groups.loader",
@@ -201,10 +220,17 @@ def hunt(names: list[str], seeds: int, first: int, jobs: int) -> int:
             text=True,
             check=False,
         )
-        lines = run.stdout.splitlines()
-        violation = next((line for line in lines if line.startswith("VIOLATION: ")), None)
-        played = next((line.split()[0] for line in lines if " seeds, " in line), "?")
-        missed += violation is None
-        what = violation.removeprefix("VIOLATION: ")[:110] if violation else f"NOT FOUND {run.stderr[-300:]}"
+        played, oracle = _found(run.stdout)
+        missed += not oracle
+        what = oracle or f"NOT FOUND {run.stderr[-300:]}"
         print(f"| {name} | {played} | {time.monotonic() - began:.0f} s | {what} |", flush=True)  # noqa: T201
     return missed
+
+
+def _found(output: str) -> tuple[str, str]:
+    """How many seeds were played, and what the last of them found; nothing if it found nothing."""
+    played = re.search(r"^(\d+) seeds, ", output, re.MULTILINE)
+    violation = re.search(r"^VIOLATION: (.*?)(?=^VIOLATION: |^replay: )", output, re.MULTILINE | re.DOTALL)
+    # Of a traceback the last line says what was wrong.
+    last = violation[1].strip().splitlines()[-1] if violation else ""
+    return played[1] if played else "?", last[:110]

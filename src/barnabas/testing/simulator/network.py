@@ -124,7 +124,13 @@ class SimulatedConnection:
         if not self.client_gone:
             self.client_gone = True
             self.network.connections.pop(self, None)
+            self.forget_sent()
             self.selector.happened("lost", self, reason)
+
+    def forget_sent(self) -> None:
+        """The client gives the connection up; its kernel may forget what has not arrived yet."""
+        if self.selector.process.resets_connections:
+            self.to_broker.is_broken = True
 
     def _reaches_client(self, data: bytes) -> None:
         if not self.client_gone:
@@ -380,9 +386,12 @@ class SimulatedSelector:
         connection = self._connections.pop(node_id, None)
         self._sending.pop(node_id, None)
         if connection is not None:
+            connection.forget_sent()
             connection.close_by_client()
 
     def close_all(self) -> None:
         """See `Selectable.close_all`."""
-        for node_id in list(self._connections):
-            self.close(node_id)
+        for connection in self._connections.values():
+            connection.close_by_client()
+        self._connections.clear()
+        self._sending.clear()

@@ -11,24 +11,23 @@ from barnabas.client.consumer.consumer import Consumer
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator import patches
-from barnabas.testing.simulator.actors import (
-    BOOTSTRAP,
-    Actor,
-    GroupMember,
-    LoopMember,
-    ProducerActor,
-    TransactionActor,
-    TransformActor,
-)
+from barnabas.testing.simulator.actors import BOOTSTRAP, Actor, Application
+from barnabas.testing.simulator.administration import AdminActor
 from barnabas.testing.simulator.audit import Audit, read_all
 from barnabas.testing.simulator.broker import SimulatedBroker
 from barnabas.testing.simulator.faults import Faults
 from barnabas.testing.simulator.ledger import Ledger
+from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.network import Network
+from barnabas.testing.simulator.producing import ProducerActor, TransactionActor
+from barnabas.testing.simulator.transforming import TransformActor
 from barnabas.testing.simulator.world import Process, World
 
 #: How long everything may take to be as it should once the faults are over, in seconds.
 PATIENCE = 180.0
+
+#: The kinds of applications that have a transactional id.
+SHARING_AN_ID = (TransactionActor, TransformActor)
 
 
 class Scenario:
@@ -47,7 +46,7 @@ class Scenario:
         self.topics = {"a": self.random.randint(1, 3), "b": self.random.randint(1, 2)}
         self.output = {"out": self.random.randint(1, 2)}
         self.broker = SimulatedBroker(self.world, self.network, self._broker_settings())
-        self.actors: list[Actor] = []
+        self.applications: list[Application] = []
         self.groups: dict[str, tuple[list[TopicPartition], bool]] = {}
         self.faults = Faults(self)
 
@@ -74,8 +73,8 @@ class Scenario:
     # --- who there is
 
     def add(self, kind: type[Actor], name: str, **arguments: Any) -> None:
-        """Let there be an actor; it is started before the faults begin."""
-        self.actors.append(kind(name, self.world, self.network, self.ledger, **arguments))
+        """Let there be an application; it is started before the faults begin."""
+        self.applications.append(Application(kind, name, self.world, self.network, self.ledger, arguments))
 
     def cast(self) -> None:
         """Add the actors; a scenario of one's own overrides this."""
@@ -89,13 +88,27 @@ class Scenario:
             groups = random.randint(1, 2)
         else:
             for number in range(random.randint(0, 2)):
-                settings = {**self._producer_settings(), "transaction_timeout_ms": random.choice((3000, 10_000))}
-                self.add(TransactionActor, f"transactions{number}", topics=self.topics, settings=settings, pace=1.0)
+                name = f"transactions{number}"
+                settings = self._transactional_settings(name, random.choice((3000, 10_000)))
+                self.add(TransactionActor, name, topics=self.topics, settings=settings, pace=1.0)
             groups = random.randint(0, 2)
             if random.random() < 0.5:
                 self._cast_transformers()
         for number in range(groups):
             self._cast_group(f"group{number}")
+        if random.random() < 0.5:
+            self._cast_admin()
+
+    def _cast_admin(self) -> None:
+        self.add(
+            AdminActor,
+            "admin",
+            groups={group: partitions for group, (partitions, _) in self.groups.items()},
+            transactional_ids=[
+                application.name for application in self.applications if application.kind in SHARING_AN_ID
+            ],
+            settings={"request_timeout_ms": self.random.choice((1500, 4000)), "metadata_max_age_ms": 10_000},
+        )
 
     def _producer_settings(self) -> dict[str, Any]:
         random = self.random
@@ -112,8 +125,13 @@ class Scenario:
             "metadata_max_age_ms": 10_000,
         }
 
-    def _consumer_settings(self) -> dict[str, Any]:
+    def _transactional_settings(self, name: str, timeout_ms: int) -> dict[str, Any]:
+        return {**self._producer_settings(), "transactional_id": name, "transaction_timeout_ms": timeout_ms}
+
+    def _consumer_settings(self, *, has_static_members: bool) -> dict[str, Any]:
         random = self.random
+        # The time that members have to join again is the one between two polls. A static one that misses it stays.
+        times = ((6000, 20_000, 20_000), (3000, 3000, 8000)) if has_static_members else ((6000,), (8000, 30_000))
         if random.random() < 0.4:
             protocol: dict[str, Any] = {
                 "group_protocol": "consumer",
@@ -121,13 +139,13 @@ class Scenario:
             }
         else:
             protocol = {
-                "session_timeout_ms": 6000,
+                "session_timeout_ms": random.choice(times[0]),
                 "heartbeat_interval_ms": random.choice((500, 2000)),
                 "partition_assignment_strategy": random.choice(("range", "cooperative-sticky", "roundrobin")),
             }
         return {
             **protocol,
-            "max_poll_interval_ms": random.choice((8000, 30_000)),
+            "max_poll_interval_ms": random.choice(times[1]),
             "request_timeout_ms": random.choice((2000, 5000)),
             "fetch_max_wait_ms": random.choice((200, 500)),
             "max_partition_fetch_bytes": random.choice((1000, 1 << 20)),
@@ -138,37 +156,45 @@ class Scenario:
     def _cast_group(self, group: str) -> None:
         random = self.random
         isolation = random.choice(("read_committed", "read_uncommitted"))
-        settings = {**self._consumer_settings(), "isolation_level": isolation}
+        static_share = random.choice((0.0, 0.5))
+        consumer_settings = self._consumer_settings(has_static_members=static_share > 0)
+        settings = {**consumer_settings, "isolation_level": isolation}
         auto_commits = random.random() < 0.3
         if auto_commits:
             settings["auto_commit_interval_ms"] = random.choice((300, 2000))
         partitions = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
         self.groups[group] = partitions, isolation == "read_committed"
-        for number in range(random.randint(1, 3)):
+        stay = random.choice((10.0, 40.0))
+        for number in range(random.randint(1, 3) + (static_share > 0)):
             self.add(
-                LoopMember if random.random() < 0.3 else GroupMember,
+                GroupMember,
                 f"{group}-member{number}",
                 group=group,
                 topics=self.topics,
                 settings=settings,
                 auto_commits=auto_commits,
+                stay=stay,
+                is_static=random.random() < static_share,
             )
 
     def _cast_transformers(self) -> None:
-        settings = {**self._consumer_settings(), "isolation_level": "read_committed"}
+        static_share = self.random.choice((0.0, 0.0, 0.6))
+        consumer_settings = self._consumer_settings(has_static_members=static_share > 0)
+        settings = {**consumer_settings, "isolation_level": "read_committed"}
         topics = {"a": self.topics["a"]}
         self.groups["transform"] = [TopicPartition("a", index) for index in range(self.topics["a"])], True
-        ((output, count),) = self.output.items()
         for number in range(self.random.randint(1, 2)):
+            name = f"transform{number}"
             self.add(
                 TransformActor,
-                f"transform{number}",
+                name,
                 group="transform",
                 topics=topics,
                 settings=settings,
-                output=output,
-                output_partitions=count,
-                producing={**self._producer_settings(), "transaction_timeout_ms": 10_000},
+                stay=40.0,
+                is_static=self.random.random() < static_share,
+                output=self.output,
+                producing=self._transactional_settings(name, 10_000),
             )
 
     # --- what happens
@@ -187,8 +213,8 @@ class Scenario:
         with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
             admin.create_topics([NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()])
         self.cast()
-        for actor in self.actors:
-            actor.start()
+        for application in self.applications:
+            application.start()
         self.faults.begin()
         if self.groups:
             world.spawn("observer", Process("observer"), self._observe)
@@ -198,33 +224,35 @@ class Scenario:
         # What failed in a flush under way is found out by the next step of the broker's maintenance.
         world.sleep(3.0)
         self.faults.repair()
-        members: list[Actor] = [actor for actor in self.actors if isinstance(actor, GroupMember)]
-        if self._stop([actor for actor in self.actors if actor not in members]):
+        members = [application for application in self.applications if issubclass(application.kind, GroupMember)]
+        if self._stop([application for application in self.applications if application not in members]):
             self._judge(members)
         world.is_over = True
 
-    def _stop(self, actors: list[Actor]) -> bool:
-        for actor in actors:
-            actor.is_stopping = True
+    def _stop(self, applications: list[Application]) -> bool:
+        for application in applications:
+            application.is_stopping = True
         give_up_at = self.world.now + PATIENCE
-        while not all(actor.is_done for actor in actors):
+        while not all(application.is_done for application in applications):
             if self.world.now > give_up_at:
-                late = ", ".join(actor.name for actor in actors if not actor.is_done)
+                late = ", ".join(application.name for application in applications if not application.is_done)
                 self.world.violate(f"no progress: {late} did not come to an end")
                 return False
             self.world.sleep(0.5)
         return True
 
-    def _judge(self, members: list[Actor]) -> None:
+    def _judge(self, members: list[Application]) -> None:
         strict = not self.faults.loses_unflushed
         inputs = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
-        audit = self._audit(inputs)
-        if self.world.is_over or not self._await_groups(audit) or not self._stop(members):
+        awaited = self._audit(inputs)
+        if self.world.is_over or not self._await_groups(awaited) or not self._await_owners(members):
+            return
+        if not self._stop(members):
             return
         outputs = [TopicPartition(name, index) for name, count in self.output.items() for index in range(count)]
         audit = self._audit(inputs + outputs)
         audit.check(strict=strict)
-        audit.check_groups(self.groups, strict=strict)
+        audit.check_groups(self.groups, awaited, strict=strict)
 
     def _audit(self, partitions: list[TopicPartition]) -> Audit:
         everything = read_all(self.world, partitions, "read_uncommitted", PATIENCE)
@@ -249,13 +277,30 @@ class Scenario:
                     world.sleep(0.5)
         return True
 
+    def _await_owners(self, members: list[Application]) -> bool:
+        """Wait until each partition belongs to one member of each group, as the members see it."""
+        give_up_at = self.world.now + PATIENCE
+        while True:
+            owners = {group: dict.fromkeys(partitions, 0) for group, (partitions, _) in self.groups.items()}
+            for actor in (actor for member in members for actor in member.lives if not actor.is_over):
+                assert isinstance(actor, GroupMember)
+                for partition in actor.sessions:
+                    owners[actor.group][partition] += 1
+            wrong = {f"{group} {tp}": n for group, found in owners.items() for tp, n in found.items() if n != 1}
+            if not wrong:
+                return True
+            if self.world.now > give_up_at:
+                self.world.violate(f"no progress: these do not come to belong to one member: {wrong}")
+                return False
+            self.world.sleep(0.5)
+
     def _observer(self, group: str) -> Consumer:
         return Consumer(
             bootstrap_servers=BOOTSTRAP, client_id=f"observer-{group}", group_id=group, enable_auto_commit=False
         )
 
     def _committed(self, consumer: Consumer, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        at_least = {tp: self.ledger.committed.get((group, tp), 0) for tp in partitions}
+        at_least = self.ledger.committed_of(group, partitions)
         try:
             found = consumer.committed(partitions, timeout=5.0)
         except KafkaTimeoutError:

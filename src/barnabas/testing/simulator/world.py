@@ -26,13 +26,15 @@ class LivelockError(RuntimeError):
 class Process:
     """A process on a machine of its own: it can be frozen, killed, and its wall clock can be wrong."""
 
-    __slots__ = ("clock_offset_ms", "frozen_until", "is_dead", "name", "selectors")
+    __slots__ = ("clock_offset_ms", "frozen_until", "is_dead", "name", "resets_connections", "selectors")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.clock_offset_ms = 0
         self.frozen_until = 0.0
         self.is_dead = False
+        #: Whether of a connection that it gives up nothing arrives any more that has not arrived by then.
+        self.resets_connections = False
         self.selectors: list[Any] = []
 
 

@@ -1,0 +1,58 @@
+"""The clients that actors use: here those for threads, in `event_loop.py` those of `barnabas.aio`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.producer.producer import Producer
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.world import World
+
+
+class Clients(Protocol):
+    """Makes the clients of one process, all of which are called as those for threads are."""
+
+    #: Whether what a client calls back is called in an event loop, where nothing may wait.
+    in_loop: bool
+
+    def producer(self, **settings: Any) -> Any:
+        """A `Producer`."""
+
+    def consumer(self, **settings: Any) -> Any:
+        """A `Consumer`."""
+
+    def admin(self, **settings: Any) -> Any:
+        """An `AdminClient`."""
+
+    def pause(self, seconds: float) -> None:
+        """Do nothing for a while."""
+
+    def close(self) -> None:
+        """Be done, after all clients were closed."""
+
+
+class ThreadClients:
+    """The clients for threads, as they are."""
+
+    in_loop = False
+
+    def __init__(self, world: World) -> None:
+        self.pause = world.sleep
+
+    def producer(self, **settings: Any) -> Producer[Any, Any]:
+        """See `Clients`."""
+        return Producer(**settings)
+
+    def consumer(self, **settings: Any) -> Consumer:
+        """See `Clients`."""
+        return Consumer(**settings)
+
+    def admin(self, **settings: Any) -> AdminClient:
+        """See `Clients`."""
+        return AdminClient(**settings)
+
+    def close(self) -> None:
+        """See `Clients`."""

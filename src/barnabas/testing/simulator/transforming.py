@@ -1,0 +1,96 @@
+"""Applications that consume, transform and produce, exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    KafkaTimeoutError,
+    TransactionAbortableError,
+    UnreleasedInstanceIdError,
+)
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.membership import GroupMember
+from barnabas.testing.simulator.producing import Sender
+
+
+class TransformActor(GroupMember):
+    """Reads committed records, and writes one for each in the same transaction."""
+
+    def __init__(self, *place: Any, output: dict[str, int], producing: dict[str, Any], **more: Any) -> None:
+        super().__init__(*place, auto_commits=False, **more)
+        self._output = output
+        self._producing = producing
+        self._sender: Sender | None = None
+        self._senders = 0
+
+    def turn(self) -> None:
+        """See `GroupMember`."""
+        try:
+            sender = self._ready_sender()
+            records = self.consumer.poll(self.random.choice((0.05, 0.3)))
+            if len(records):
+                self._transform(sender, list(records))
+            self.pause(1.0)
+        except (FencedInstanceIdError, UnreleasedInstanceIdError):
+            raise
+        except KafkaError as problem:
+            self.failed("transform", problem)
+            self._drop_sender(0)
+            self._go_back()
+
+    def _ready_sender(self) -> Sender:
+        if self._sender is None:
+            self._senders += 1
+            self._sender = Sender(self, self._senders, self._output, self._producing)
+            self._sender.init_transactions()
+        return self._sender
+
+    def _drop_sender(self, timeout: float) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.producer.close(timeout)
+
+    def _transform(self, sender: Sender, records: list[Any]) -> None:
+        transaction = sender.begin()
+        offsets: dict[TopicPartition, int] = {}
+        for record in records:
+            session = self.session_of(record)
+            if session is None:
+                return
+            # What it is made of: a record of which a result is visible counts as read by the group.
+            sender.send(transaction, f"{self.group}/{record.topic}/{record.partition}/{record.offset}")
+            offsets[session.partition] = record.offset + 1
+        commits = self.random.random() < 0.9
+        asked_at = self.world.now
+        try:
+            sender.producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
+        except (CommitFailedError, TransactionAbortableError) as problem:
+            self.failed("offsets in a transaction", problem)
+            commits = False
+        if sender.end(transaction, commit=commits):
+            self.ledger.commit_acknowledged(self.who, offsets.items(), asked_at)
+        else:
+            self._go_back()
+
+    def _go_back(self) -> None:
+        """Read again what was not transformed."""
+        while not self.is_stopping:
+            assigned = self.consumer.assignment()
+            try:
+                committed = self.consumer.committed(assigned, timeout=5.0)
+            except KafkaTimeoutError as problem:
+                self.failed("committed", problem)
+                continue
+            for partition in sorted(assigned):
+                found = committed[partition]
+                self.consumer.seek(partition, found.offset if found is not None else 0)
+            return
+
+    def close(self) -> None:
+        """See `GroupMember`."""
+        self._drop_sender(5.0)
+        super().close()
