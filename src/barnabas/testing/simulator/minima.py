@@ -34,7 +34,7 @@ PER_HUNDRED_SEEDS = {
     "records read by groups": 15_000,
     "slow operations of the disk": 1000,
     "times of a bad network": 15,
-    "times of a full disk": 20,
+    "times of a full disk": 10,
     "transaction: ProducerFencedError": 5,
     "transactions aborted": 300,
     "transactions committed": 1200,

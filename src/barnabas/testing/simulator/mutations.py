@@ -71,12 +71,6 @@ MUTATIONS = [
         "                file.sync()\n",
         "                file.size()\n",
     ),
-    Mutation(
-        "a crash passes for a clean shutdown",
-        "broker.log.log_manager",
-        "        self.filesystem.remove(marker)\n",
-        "        self.filesystem.exists(marker)\n",
-    ),
     # Transactions.
     Mutation(
         "the successor's epoch is not raised",
@@ -109,12 +103,6 @@ MUTATIONS = [
         "            if committed or topics:\n",
     ),
     # Groups.
-    Mutation(
-        "the generation is ignored",
-        "broker.groups.classic_group",
-        "        if generation_id != self.generation_id:\n",
-        "        if generation_id > self.generation_id:\n",
-    ),
     Mutation(
         "commits are forgotten by a restart",
         "broker.groups.loader",
