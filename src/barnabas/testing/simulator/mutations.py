@@ -148,7 +148,7 @@ SHORT = (
     "repeated batches are not recognised",
     "aborted transactions are not indexed",
     "commits are forgotten by a restart",
-    "a marker that could not be written is lost",
+    "readers of committed records read open transactions",
 )
 
 
