@@ -18,6 +18,7 @@ from barnabas.aio.producer_transactions import ProducerTransactions
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
+from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.record_accumulator import RecordAppendResult
 from barnabas.client.serializers import SerializerSetting, given_serializers
@@ -189,6 +190,13 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         raise _NotYet(arguments)
 
     async def _wait_on_metadata(self, topic: str, partition: int, deadline: float) -> Cluster:
+        cluster = self._known_cluster(topic, partition)
+        if cluster is not None:
+            return cluster
+        with self._metrics.times.spent(METADATA_WAIT):
+            return await self._wait_for_cluster(topic, partition, deadline)
+
+    async def _wait_for_cluster(self, topic: str, partition: int, deadline: float) -> Cluster:
         metadata = self._metadata
         while (cluster := self._known_cluster(topic, partition)) is None:
             version = metadata.request_update_for_topic(topic)
@@ -311,6 +319,15 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         Raises `KafkaTimeoutError` when that takes longer than `timeout` seconds; the records stay on their way.
         """
         self._start()
+        with self._metrics.times.spent(FLUSH):
+            is_flushed = await self._flushed(timeout)
+        if not is_flushed:
+            raise KafkaTimeoutError(
+                f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
+                "are still being sent"
+            )
+
+    async def _flushed(self, timeout: float | None) -> bool:
         self._accumulator.begin_flush()
         try:
             self._client.wakeup()
@@ -321,14 +338,9 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
                     waiting.pop()
                 return not waiting
 
-            is_flushed = await self._driver.until(is_done, timeout)
+            return await self._driver.until(is_done, timeout)
         finally:
             self._accumulator.end_flush()
-        if not is_flushed:
-            raise KafkaTimeoutError(
-                f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
-                "are still being sent"
-            )
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, by number; waits up to max.block.ms for its metadata.

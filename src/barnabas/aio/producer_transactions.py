@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from barnabas.client.producer.producer_metrics import TXN_OPERATIONS
 from barnabas.client.producer.producer_transactions import TransactionOperations
 from barnabas.client.producer.transaction_state import PreparedTxnState
 from barnabas.errors import KafkaError, KafkaTimeoutError
@@ -88,7 +89,8 @@ class ProducerTransactions(TransactionOperations):
     async def _wait_for(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         self._client.wakeup()
         seconds = self._max_block if timeout is None else timeout
-        await self._driver.until(lambda: result.is_completed, seconds)
+        with self._metrics.times.spent(TXN_OPERATIONS[result.operation]):
+            await self._driver.until(lambda: result.is_completed, seconds)
         result.settle(seconds)
 
 

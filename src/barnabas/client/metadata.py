@@ -113,6 +113,10 @@ class Metadata:
         """`metadata.max.age.ms`, in seconds."""
         return self._max_age
 
+    def age(self, now: float) -> float:
+        """The seconds since the last response that was taken; infinite before the first."""
+        return now - self._last_successful_refresh
+
     @property
     def update_version(self) -> int:
         """Grows with every response; what `await_update` takes."""

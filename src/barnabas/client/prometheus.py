@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,7 +27,8 @@ class ClientCollector(Collector):
 
     Each client is given under the name that the label `client` is to have. `record-send-total` of a producer becomes
     `kafka_producer_record_send_total{client="orders"}`; what is counted by broker has `node_` in its name and the label
-    `node`. Averages and maxima that have no value yet are left out.
+    `node`, by topic `topic_` and the label `topic`, by partition `partition_` and the labels `topic` and `partition`.
+    Averages and maxima that have no value yet are left out.
     """
 
     def __init__(self, **clients: Measured) -> None:
@@ -50,12 +51,24 @@ class ClientCollector(Collector):
         families: dict[str, Metric] = {}
         for name, client in list(self._clients.items()):
             kind = _kind(client)
-            for metric, value in client.metrics().items():
-                _add(families, f"kafka_{kind}_{_snake(metric)}", {"client": name}, value)
-            for node, values in client.node_metrics().items():
+            for scope, labels, values in _all_metrics(client):
                 for metric, value in values.items():
-                    _add(families, f"kafka_{kind}_node_{_snake(metric)}", {"client": name, "node": str(node)}, value)
+                    _add(families, f"kafka_{kind}_{scope}{_snake(metric)}", {"client": name, **labels}, value)
         yield from families.values()
+
+
+def _all_metrics(client: Any) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
+    """What goes before the names, the labels, and the numbers by name."""
+    yield "", {}, client.metrics()
+    for node, values in client.node_metrics().items():
+        yield "node_", {"node": str(node)}, values
+    # An AdminClient has no numbers by topic, a Producer none by partition.
+    if hasattr(client, "topic_metrics"):
+        for topic, values in client.topic_metrics().items():
+            yield "topic_", {"topic": topic}, values
+    if hasattr(client, "partition_metrics"):
+        for partition, values in client.partition_metrics().items():
+            yield "partition_", {"topic": partition.topic, "partition": str(partition.partition)}, values
 
 
 def _kind(client: Measured) -> str:

@@ -320,6 +320,14 @@ class MockConsumer(Generic[K, V]):
         """No metrics, for there are no brokers."""
         return {}
 
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """No metrics."""
+        return {}
+
+    def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
+        """No metrics."""
+        return {}
+
     def close(self, timeout: float = 30.0, group_membership_operation: str = "default") -> None:
         """Hand out nothing any more; a second call does nothing."""
         self.closed = True

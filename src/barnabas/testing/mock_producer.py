@@ -175,6 +175,10 @@ class MockProducer(Generic[K, V]):
         """No metrics, for there are no brokers."""
         return {}
 
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """No metrics."""
+        return {}
+
     def close(self, timeout: float | None = None) -> None:
         """Take no more records; a second call does nothing."""
         _raise(self.close_exception)

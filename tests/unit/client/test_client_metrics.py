@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from barnabas import AdminClient, Broker, Consumer, Producer
+from barnabas import AdminClient, Broker, Consumer, Producer, TopicPartition
 from barnabas.client.prometheus import ClientCollector
 from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
 
@@ -45,6 +45,26 @@ def test_closed_connections_are_counted_as_such(broker: Broker) -> None:
     found = producer.metrics()
     assert found["connection-count"] == 0
     assert found["connection-close-total"] == found["connection-creation-total"] > 0
+
+
+def test_the_time_spent_in_transactions_flush_and_waiting_for_metadata_is_told(broker: Broker) -> None:
+    began = time.monotonic()
+    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="timed") as producer:
+        assert sum(value for name, value in producer.metrics().items() if name.endswith("-time-ns-total")) == 0
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("counted", b"x")
+            producer.flush()
+            producer.send_offsets_to_transaction({TopicPartition("counted", 0): 1}, "timed")
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            raise ZeroDivisionError
+        found = producer.metrics()
+        elapsed = time.monotonic() - began
+
+    spent = {name: value for name, value in found.items() if name.endswith("-time-ns-total")}
+    assert len(spent) == 8, "one for each operation, flush, metadata, and the wait for memory"
+    assert all(value > 0 for name, value in spent.items() if name != "bufferpool-wait-time-ns-total")
+    assert sum(spent.values()) <= elapsed * 1e9
 
 
 def test_a_consumers_metrics_may_be_read_while_another_thread_polls(broker: Broker) -> None:
@@ -96,13 +116,16 @@ def test_prometheus_reads_clients_under_the_names_they_were_given(broker: Broker
     registry = CollectorRegistry()
     with (
         Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
-        Consumer("counted", bootstrap_servers=broker.bootstrap_servers, group_id="prometheus") as consumer,
+        Consumer(
+            "counted", bootstrap_servers=broker.bootstrap_servers, group_id="prometheus", auto_offset_reset="earliest"
+        ) as consumer,
     ):
         collector = ClientCollector(orders=producer)
         registry.register(collector)
         collector.add("orders-reader", consumer)
         producer.send("counted", b"x").result(10)
-        consumer.poll(0.1)
+        while not consumer.poll(1.0):
+            pass
 
         text = generate_latest(registry).decode()
         collector.remove("orders-reader")
@@ -116,6 +139,9 @@ def test_prometheus_reads_clients_under_the_names_they_were_given(broker: Broker
     assert (
         '# TYPE kafka_consumer_connection_count gauge\nkafka_consumer_connection_count{client="orders-reader"}' in text
     )
+    assert 'kafka_producer_topic_record_send_total{client="orders",topic="counted"} 1.0\n' in text
+    assert 'kafka_consumer_topic_records_consumed_total{client="orders-reader",topic="counted"}' in text
+    assert 'kafka_consumer_partition_records_lag{client="orders-reader",partition="0",topic="counted"} 0.0\n' in text
     assert "orders-reader" not in later
     assert "NaN" not in text
 

@@ -8,6 +8,7 @@ from collections import deque
 import pytest
 
 from barnabas import Consumer, TopicPartition
+from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.api import ApiKey
 from tools.scripted_cluster import ScriptedCluster
 
@@ -94,3 +95,99 @@ def test_the_lag_of_a_partition_that_is_not_read_is_asked_for(cluster: ScriptedC
     assert consumer.current_lag(T1) == 2
     asked = [topic.partitions for request in cluster.asked(ApiKey.LIST_OFFSETS) for topic in request.topics]
     assert [[entry.partition_index for entry in partitions] for partitions in asked] == [[1]]
+
+
+def test_lag_and_lead_are_told_by_partition_and_their_extremes_for_all(cluster: ScriptedCluster) -> None:
+    cluster.log_start[T0] = 10
+    cluster.append("t", 0, b"a", b"b", b"c")
+    cluster.append("t", 1, b"a", b"b", b"c", b"d", b"e")
+    consumer = cluster.consumer(auto_offset_reset="earliest", max_poll_records=2)
+    consumer.assign([T0, T1])
+    assert math.isnan(consumer.partition_metrics()[T0]["records-lag"])
+    assert math.isnan(consumer.metrics()["records-lead-min"])
+    consumer.pause(T1)
+    while not consumer.poll(1):
+        pass
+    consumer.pause(T0)
+    consumer.resume(T1)
+    read = 0
+    while read < 4:
+        read += len(consumer.poll(1))
+
+    found = consumer.partition_metrics()
+    assert found[T0] == {"records-lag": 1, "records-lead": 2, "preferred-read-replica": -1}
+    assert found[T1] == {"records-lag": 1, "records-lead": 4, "preferred-read-replica": -1}
+    assert consumer.metrics()["records-lag-max"] == 1
+    assert consumer.metrics()["records-lead-min"] == 2
+
+
+def read_all(consumer: Consumer, count: int) -> None:
+    read = 0
+    while read < count:
+        read += len(consumer.poll(1))
+
+
+def test_bytes_records_and_fetches_are_counted_by_topic(cluster: ScriptedCluster) -> None:
+    cluster.topics["u.v"] = 1
+    cluster.append("t", 0, b"a" * 100, b"b" * 100)
+    cluster.append("t", 1, b"c" * 100)
+    cluster.append("u.v", 0, b"d" * 1000)
+    consumer = cluster.consumer(auto_offset_reset="earliest")
+    consumer.assign([T0, T1, TopicPartition("u.v", 0)])
+    read_all(consumer, 4)
+    consumer.poll(1)
+
+    found, total = consumer.topic_metrics(), consumer.metrics()
+    assert list(found) == ["t", "u.v"]
+    assert [found[topic]["records-consumed-total"] for topic in found] == [3, 1]
+    assert 300 < found["t"]["bytes-consumed-total"] < 600 < 1000 < found["u.v"]["bytes-consumed-total"] < 1200
+    assert sum(topic["bytes-consumed-total"] for topic in found.values()) == total["bytes-consumed-total"]
+    assert found["u.v"]["fetch-size-avg"] == found["u.v"]["fetch-size-max"] == found["u.v"]["bytes-consumed-total"]
+
+
+def test_nothing_is_told_or_kept_of_what_is_not_assigned_any_more(cluster: ScriptedCluster) -> None:
+    cluster.topics["u"] = 1
+    cluster.append("t", 0, b"a", b"b")
+    cluster.append("u", 0, b"c")
+    consumer = cluster.consumer(auto_offset_reset="earliest")
+    consumer.assign([T0, T1])
+    read_all(consumer, 2)
+
+    consumer.assign([T1, TopicPartition("u", 0)])
+    assert consumer.partition_metrics().keys() == {T1, TopicPartition("u", 0)}
+    assert consumer.topic_metrics().keys() == {"t"}, "one of its partitions is still read"
+    consumer.assign([TopicPartition("u", 0)])
+    assert consumer.topic_metrics() == {}
+    read_all(consumer, 1)
+    consumer.assign([T0])
+    cluster.append("t", 0, b"d")
+    consumer.seek(T0, 2)
+    read_all(consumer, 1)
+    assert consumer.topic_metrics()["t"]["records-consumed-total"] == 1, "counted anew"
+
+
+def test_a_rebalance_in_which_a_topic_comes_back_goes_on_counting(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b")
+    consumer = member(cluster, partition_assignment_strategy="range")
+    read_all(consumer, 2)
+    consumer.enforce_rebalance()
+    while consumer.metrics()["rebalance-total"] < 2:
+        consumer.poll(1)
+    cluster.append("t", 0, b"c")
+    read_all(consumer, 1)
+
+    assert consumer.topic_metrics()["t"]["records-consumed-total"] == 3
+
+
+def test_the_time_spent_in_commit_and_committed_is_told_even_where_they_fail(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster, enable_auto_commit=False)
+    consumer.poll(1)
+    cluster.hold = {ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH}
+    with pytest.raises(KafkaTimeoutError):
+        consumer.commit({T0: 1}, timeout=2)
+    with pytest.raises(KafkaTimeoutError):
+        consumer.committed([T0], timeout=3)
+
+    found = consumer.metrics()
+    assert found["commit-sync-time-ns-total"] == pytest.approx(2e9, rel=0.1)
+    assert found["committed-time-ns-total"] == pytest.approx(3e9, rel=0.1)

@@ -76,7 +76,7 @@ class Harness:
             config, "harness", self.metadata, selector=self.selector, random=self.rng,
             max_in_flight_requests_per_connection=config.get_int(IN_FLIGHT),
         )  # fmt: skip
-        self.metrics = ProducerMetrics()
+        self.metrics = ProducerMetrics(lambda: self.now)
         self.manager: Any = self._make_manager()
         codec, level = config.compression()
         self.pool = BufferPool(config.get_int("buffer.memory"), lambda: self.now)

@@ -222,6 +222,20 @@ class ConsumerBase(ABC, Generic[K, V]):
         """Kafka's consumer-node-metrics: requests, bytes and latencies by the number of the broker; from any thread."""
         return self._polling.node_metrics()
 
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's consumer-fetch-manager-metrics by topic, of the topics that something is assigned of.
+
+        May be called from any thread.
+        """
+        return self._polling.topic_metrics()
+
+    def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
+        """Kafka's consumer-fetch-manager-metrics by partition: lag and lead of those assigned now, in records.
+
+        `preferred-read-replica` is -1 where the leader is read from. May be called from any thread.
+        """
+        return self._polling.partition_metrics()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(client_id={self.client_id!r}, group_id={self._config.group_id!r})"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from barnabas.errors import IllegalStateError
 from barnabas.network.statistic import NAN, Statistic
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
+    from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.protocol.topic_partition import TopicPartition
 
 _HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
@@ -82,6 +85,42 @@ class RebalanceMetrics:
             "failed-rebalance-total": self.failed,
             "last-rebalance-seconds-ago": now - self._ended_at,
         }
+
+
+def partition_metrics(
+    subscriptions: SubscriptionState, *, read_committed: bool
+) -> dict[TopicPartition, dict[str, float]]:
+    """The part of Kafka's consumer-fetch-manager-metrics that is by partition, of those assigned now.
+
+    Nothing is kept for it: the position and what the last fetch told of the log are enough.
+    """
+    found = {}
+    for partition in subscriptions.assigned_partitions:
+        try:
+            lag = subscriptions.partition_lag(partition, read_committed=read_committed)
+            lead = subscriptions.partition_lead(partition)
+        except IllegalStateError:
+            # Another thread asks, and the partition was given up meanwhile.
+            continue
+        replica = subscriptions.preferred_read_replica(partition)
+        found[partition] = {
+            "records-lag": NAN if lag is None else lag,
+            "records-lead": NAN if lead is None else lead,
+            "preferred-read-replica": -1 if replica is None else replica,
+        }
+    return found
+
+
+def extremes(partitions: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The largest lag and the smallest lead of all partitions where they are known."""
+    lags, leads = [], []
+    for metrics in partitions:
+        lags.append(metrics["records-lag"])
+        leads.append(metrics["records-lead"])
+    return {
+        "records-lag-max": max((lag for lag in lags if lag == lag), default=NAN),
+        "records-lead-min": min((lead for lead in leads if lead == lead), default=NAN),
+    }
 
 
 def coordinator_metrics(client: ConsumerNetworkClient, last_heartbeat: float, now: float) -> dict[str, float]:

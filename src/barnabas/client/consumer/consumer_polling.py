@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
-from barnabas.client.consumer.consumer_metrics import PollMetrics
+from barnabas.client.consumer.consumer_metrics import PollMetrics, extremes, partition_metrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetch_config import READ_COMMITTED, isolation_level
 from barnabas.client.consumer.iteration import RecordCursor
@@ -25,6 +25,7 @@ from barnabas.errors import (
 )
 from barnabas.network.log_context import client_logger
 from barnabas.network.network_metrics import network_metrics, node_metrics
+from barnabas.network.statistic import TimeTotals
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ log = client_logger("barnabas.consumer")
 
 # Between two looks at the sockets while there are records to hand out; large answers go on arriving meanwhile.
 _IO_INTERVAL = 0.001
+COMMIT_SYNC, COMMITTED = "commit-sync", "committed"
 
 
 class ConsumerPolling:
@@ -65,6 +67,7 @@ class ConsumerPolling:
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
         self._interceptors = parts.interceptors
         self._metrics = PollMetrics()
+        self._times = TimeTotals(self._clock, COMMIT_SYNC, COMMITTED)
         self.cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
@@ -331,8 +334,9 @@ class ConsumerPolling:
         return {
             **network_metrics(self._network_metrics()),
             **self._fetcher.metrics.as_dict(),
-            "records-lag-max": max(self._known_lags(), default=float("nan")),
+            **extremes(self.partition_metrics().values()),
             **self._metrics.as_dict(now),
+            **self._times.as_dict(),
             **({} if self._coordinator is None else self._coordinator.metrics(now)),
             "assigned-partitions": len(self._subscriptions),
         }
@@ -341,16 +345,13 @@ class ConsumerPolling:
         """See `Consumer.node_metrics`."""
         return node_metrics(self._network_metrics())
 
-    def _known_lags(self) -> Iterator[int]:
-        read_committed = self.isolation_level == READ_COMMITTED
-        for partition in self._subscriptions.assigned_partitions:
-            try:
-                lag = self._subscriptions.partition_lag(partition, read_committed=read_committed)
-            except IllegalStateError:
-                # Another thread asks, and the partition was given up meanwhile.
-                continue
-            if lag is not None:
-                yield lag
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """See `Consumer.topic_metrics`."""
+        return self._fetcher.metrics.by_topic(self._subscriptions.assigned_partitions)
+
+    def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
+        """See `Consumer.partition_metrics`."""
+        return partition_metrics(self._subscriptions, read_committed=self.isolation_level == READ_COMMITTED)
 
     def _network_metrics(self) -> list[NetworkMetrics]:
         group = [] if self._coordinator is None else [self._coordinator.network_metrics]
@@ -360,6 +361,10 @@ class ConsumerPolling:
 
     def commit(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
         """See `Consumer.commit`."""
+        with self._times.spent(COMMIT_SYNC):
+            yield from self._commit(offsets, timeout)
+
+    def _commit(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
         coordinator = self.coordinator()
         coordinator.ensure_heartbeat_thread()
         chosen = self.consumed_offsets() if offsets is None else offsets
@@ -389,6 +394,12 @@ class ConsumerPolling:
         self, partitions: set[TopicPartition], timeout: float
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         """See `Consumer.committed`."""
+        with self._times.spent(COMMITTED):
+            return (yield from self._committed(partitions, timeout))
+
+    def _committed(
+        self, partitions: set[TopicPartition], timeout: float
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         coordinator = self.coordinator()
         coordinator.ensure_heartbeat_thread()
         if not partitions:
@@ -460,7 +471,7 @@ class ConsumerPolling:
         left = deadline - self._clock()
         if coordinator.auto_commits and self.consumed_offsets():
             try:
-                yield from self.commit(None, left)
+                yield from self._commit(None, left)
             except KafkaError as error:
                 log.warning("Committing offsets while closing failed: %s", error)
         yield from self._await_async_commits(max(0.0, deadline - self._clock()))

@@ -89,7 +89,7 @@ class FetchCollector:
                 rows = builder.row_count
                 before = fetch.next_offset
                 fetch.take_arrow(builder)
-                self._fetcher.metrics.handed_out(builder.row_count - rows)
+                self._fetcher.metrics.handed_out(fetch.partition.topic, builder.row_count - rows)
                 if fetch.next_offset > before:
                     self._move_on(fetch)
                 if fetch.is_consumed:
@@ -156,7 +156,7 @@ class FetchCollector:
             completed.popleft()
 
     def _finish(self, fetch: CompletedFetch) -> None:
-        self._fetcher.metrics.bytes_consumed += fetch.size_in_bytes
+        self._fetcher.metrics.consumed(fetch.partition.topic, fetch.size_in_bytes)
         self._subscriptions.move_partition_to_end(fetch.partition)
         self._end(fetch)
 
@@ -178,7 +178,7 @@ class FetchCollector:
             raise CorruptRecordError(
                 f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"
             ) from error
-        self._fetcher.metrics.handed_out(len(records))
+        self._fetcher.metrics.handed_out(fetch.partition.topic, len(records))
         if fetch.next_offset > before:
             offsets[fetch.partition] = self._move_on(fetch)
         if fetch.is_consumed:

@@ -60,6 +60,7 @@ class Fetcher:
         self._nothing_to_send: object = None
         self.completed_fetches: deque[CompletedFetch] = deque()
         self.metrics = FetchMetrics()
+        self._counted_assignment = 0
 
     # --- sending
 
@@ -109,15 +110,28 @@ class Fetcher:
         message = response.message
         if not session.handle_response(message):
             return
-        size = sum(len(found.records or b"") for topic in message.responses for found in topic.partitions)
-        self.metrics.fetched(response.latency, message.throttle_time_ms, size)
         names = session.topic_names() if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else None
+        self._count(response, names)
         if message.node_endpoints:
             self._note_leaders(message, names)
         for topic in message.responses:
             name = topic.topic if names is None else names.get(topic.topic_id, "")
             for found in topic.partitions:
                 self._take(node, TopicPartition(name, found.partition_index), asked, found)
+
+    def _count(self, response: ClientResponse, names: dict[bytes, str] | None) -> None:
+        if self._counted_assignment != self._subscriptions.assignment_number and len(self._subscriptions):
+            # Between two assignments of an eager rebalance nothing is assigned; what was counted is kept meanwhile.
+            self._counted_assignment = self._subscriptions.assignment_number
+            self.metrics.retain_topics(self._subscriptions.assigned_partitions)
+        size = 0
+        for topic in response.message.responses:
+            of_topic = sum(len(found.records or b"") for found in topic.partitions)
+            name = topic.topic if names is None else names.get(topic.topic_id)
+            if of_topic and name is not None:
+                self.metrics.fetched_of(name, of_topic)
+            size += of_topic
+        self.metrics.fetched(response.latency, response.message.throttle_time_ms, size)
 
     def _take(self, node: Node, partition: TopicPartition, asked: Asked, found: Any) -> None:
         if partition not in asked:

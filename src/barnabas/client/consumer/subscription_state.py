@@ -473,6 +473,12 @@ class SubscriptionState:
         end = state.last_stable_offset if read_committed else state.high_watermark
         return None if state.position is None or end < 0 else max(0, end - state.position.offset)
 
+    def partition_lead(self, partition: TopicPartition) -> int | None:
+        """Records between the beginning of the log and the position, or None when that is not known yet."""
+        state = self._state(partition)
+        start = state.log_start_offset
+        return None if state.position is None or start < 0 else max(0, state.position.offset - start)
+
     def request_end_offset(self, partition: TopicPartition) -> bool:
         """Note that the end offset was asked for; False when it was already."""
         state = self._state(partition)

@@ -15,6 +15,7 @@ from barnabas.client.producer import lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, RecordSending, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
 from barnabas.client.producer.producer_interceptors import InterceptingSendPath
+from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
@@ -106,6 +107,13 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         return self._topic_info(topic, cluster, version), time.monotonic() - started
 
     def _wait_on_metadata(self, topic: str, partition: int = -1) -> Cluster:
+        cluster = self._known_cluster(topic, partition)
+        if cluster is not None:
+            return cluster
+        with self._metrics.times.spent(METADATA_WAIT):
+            return self._wait_for_cluster(topic, partition)
+
+    def _wait_for_cluster(self, topic: str, partition: int) -> Cluster:
         metadata = self._metadata
         started = time.monotonic()
         while (cluster := self._known_cluster(topic, partition)) is None:
@@ -188,10 +196,12 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         """
         lifetime.check(self)
         self._check_may_wait("flush()")
-        self._accumulator.begin_flush()
-        self._client.wakeup()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        if not self._accumulator.await_flush_completion(deadline):
+        with self._metrics.times.spent(FLUSH):
+            self._accumulator.begin_flush()
+            self._client.wakeup()
+            deadline = None if timeout is None else time.monotonic() + timeout
+            is_flushed = self._accumulator.await_flush_completion(deadline)
+        if not is_flushed:
             raise KafkaTimeoutError(
                 f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
                 "are still being sent"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
 from barnabas.network.network_metrics import network_metrics, node_metrics
+from barnabas.network.statistic import NAN
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.builder import RecordBatchBuilder
 
@@ -79,12 +81,14 @@ class ProducerBase(ABC, Generic[K, V]):
             max_in_flight_requests_per_connection=settled.get_int(IN_FLIGHT), random=rng,
             selector=None if selector is None else selector(settled),
         )  # fmt: skip
-        self._metrics = ProducerMetrics()
+        self._metrics = ProducerMetrics(clock)
         self._transactions = self._make_transactions(settled, rng)
         manager = self._transactions or (TransactionManager() if settled.idempotent else None)
         pool = buffer_pool(settled.get_int("buffer.memory"), clock)
         self._accumulator = self._make_accumulator(settled, manager, rng, pool)
         self._metadata.add_listener(self._accumulator.metadata_changed)
+        # The metadata must not keep the producer itself: one that nobody holds any more is noticed.
+        self._metadata.add_listener(partial(_forget_idle_topics, self._metrics, self._metadata))
         if self._transactions is not None:
             self._transactions.refuse_records_by(self._accumulator.refuse)
         self._sender = Sender(
@@ -207,8 +211,11 @@ class ProducerBase(ABC, Generic[K, V]):
         return chosen
 
     def metrics(self) -> dict[str, float]:
-        """Kafka's producer metrics by name: times in milliseconds, sizes in bytes, since the producer was made."""
-        pool = self._accumulator.free
+        """Kafka's producer metrics by name, since the producer was made: sizes in bytes, times in milliseconds.
+
+        `...-ns-total` are nanoseconds, `metadata-age` is in seconds. May be called from any thread.
+        """
+        pool, age = self._accumulator.free, self._metadata.age(self._clock())
         return {
             **network_metrics([self._client.metrics]),
             **self._metrics.snapshot(),
@@ -218,7 +225,12 @@ class ProducerBase(ABC, Generic[K, V]):
             "bufferpool-wait-time-ns-total": pool.wait_seconds_total * 1e9,
             "waiting-threads": pool.queued,
             "requests-in-flight": self._client.in_flight_request_count(),
+            "metadata-age": NAN if math.isinf(age) else age,
         }
+
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's producer-topic-metrics by topic, until it was idle for metadata.max.idle.ms; from any thread."""
+        return self._metrics.by_topic()
 
     def node_metrics(self) -> dict[int, dict[str, float]]:
         """Kafka's producer-node-metrics: requests, bytes and latencies by the number of the broker."""
@@ -230,6 +242,10 @@ class ProducerBase(ABC, Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"<Producer {self._config.client_id}>"
+
+
+def _forget_idle_topics(metrics: ProducerMetrics, metadata: ProducerMetadata, _: Cluster) -> None:
+    metrics.retain_topics(metadata.contains_topic)
 
 
 def _new_builder(codec: str, level: int | None, capacity: int, ratio: float) -> RecordBatchBuilder:

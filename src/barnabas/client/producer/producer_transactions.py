@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from barnabas.client.producer import lifetime
+from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS
 from barnabas.client.producer.transaction_state import PreparedTxnState, State
 from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
@@ -17,6 +18,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.producer_config import ProducerConfig
+    from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.sender_thread import SenderThread
     from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
@@ -29,11 +31,13 @@ class TransactionOperations:
     _config: ProducerConfig
     _client: Any
     _max_block: float
+    _metrics: ProducerMetrics
     _transactions: TransactionalManager | None
 
     def begin_transaction(self) -> None:
         """Begin: every record from now on belongs to the transaction, until it is committed or aborted."""
-        self._manager("begin_transaction()").begin_transaction()
+        with self._metrics.times.spent(TXN_BEGIN):
+            self._manager("begin_transaction()").begin_transaction()
 
     @property
     def has_failed(self) -> bool:
@@ -176,7 +180,8 @@ class ProducerTransactions(TransactionOperations):
 
     def _wait_for(self, result: TransactionalRequestResult, timeout: float | None) -> None:
         self._client.wakeup()
-        result.wait(self._max_block if timeout is None else timeout)
+        with self._metrics.times.spent(TXN_OPERATIONS[result.operation]):
+            result.wait(self._max_block if timeout is None else timeout)
 
 
 class Transactional(Protocol):

@@ -376,7 +376,7 @@ class Sender:
             )
             self._accumulator.reenqueue(batch, now)
             self._remove_from_in_flight(batch)
-            self._metrics.record_retries(batch.record_count)
+            self._metrics.record_retry(batch)
         else:
             # After the last attempt it is not known whether the broker stored an earlier one, so its numbers stay.
             self._fail(batch, *_errors_of_batch(batch, response), batch.attempts < self._config.retries)
@@ -421,7 +421,7 @@ class Sender:
         self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None, adjust: bool
     ) -> None:
         if batch.complete_exceptionally(error, record_errors):
-            self._metrics.record_errors(batch.record_count)
+            self._metrics.record_failure(batch)
             if self._transaction_manager is not None:
                 self._transaction_manager.handle_failed_batch(batch, error, adjust)
         self._release(batch)
