@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from benchmarks._workload import KEYS, tables_of
+
 PARTITIONS = 6
-KEYS = [b"key-%06d" % number for number in range(1000)]
 
 
 def in_loop(client: Callable[..., Coroutine[Any, Any, None]], *, uvloop: bool = False) -> Callable[..., None]:
@@ -61,18 +62,12 @@ async def send_callbacks(bootstrap: str, topic: str, records: int, value: bytes,
 
 
 async def send_tables(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
-    """Send Arrow tables of up to 100,000 rows."""
-    import pyarrow as pa
-
+    """Send Arrow tables of 10,000 rows."""
     from barnabas.aio import Producer
 
-    rows = min(records, 100_000)
-    table = pa.table(
-        {"key": pa.array(KEYS * (rows // len(KEYS)), pa.binary()), "value": pa.array([value] * rows, pa.binary())}
-    )
     async with Producer({"bootstrap.servers": bootstrap, **settings}) as producer:
-        for future in [await producer.send_table(topic, table) for _ in range(records // rows)]:
-            assert await future == rows
+        futures = [await producer.send_table(topic, table) for table in tables_of(value, records)]
+        assert sum([await future for future in futures]) == records
 
 
 async def aiokafka_send(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:

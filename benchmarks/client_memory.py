@@ -27,11 +27,11 @@ from typing import Any
 from barnabas import Broker, Producer
 from barnabas.testing.fault_proxy import FaultProxy
 from benchmarks import _options
+from benchmarks._workload import KEYS
 from benchmarks.producer_throughput import create_topic
 
 MB = 1 << 20
 PARTITIONS = 6
-KEYS = [b"key-%06d" % number for number in range(1000)]
 WARM = 60
 POLLS = 100
 PAUSE = 0.02

@@ -20,9 +20,9 @@ from collections.abc import Callable
 
 from benchmarks import _aio_clients as aio
 from benchmarks import _options
+from benchmarks._workload import KEYS, tables_of
 
 PARTITIONS = 6
-KEYS = [b"key-%06d" % number for number in range(1000)]
 BIG = {"batch.size": 1_000_000, "linger.ms": 5}
 
 
@@ -62,18 +62,12 @@ def barnabas_callback(bootstrap: str, topic: str, records: int, value: bytes, se
 
 
 def barnabas_table(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
-    """Send Arrow tables of 100,000 rows."""
-    import pyarrow as pa
-
+    """Send Arrow tables of 10,000 rows."""
     from barnabas import Producer
 
-    rows = min(records, 100_000)
-    table = pa.table(
-        {"key": pa.array(KEYS * (rows // len(KEYS)), pa.binary()), "value": pa.array([value] * rows, pa.binary())}
-    )
     with Producer({"bootstrap.servers": bootstrap, **settings}) as producer:
-        for future in [producer.send_table(topic, table) for _ in range(records // rows)]:
-            assert future.result(60) == rows
+        futures = [producer.send_table(topic, table) for table in tables_of(value, records)]
+        assert sum(future.result(60) for future in futures) == records
 
 
 def confluent(bootstrap: str, topic: str, records: int, value: bytes, settings: dict[str, object]) -> None:
