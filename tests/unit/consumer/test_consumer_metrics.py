@@ -12,6 +12,7 @@ from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.api import ApiKey
 from tools.scripted_cluster import ScriptedCluster
 
+COORDINATOR_LOAD_IN_PROGRESS = 14
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -170,6 +171,8 @@ def test_a_rebalance_in_which_a_topic_comes_back_goes_on_counting(cluster: Scrip
     cluster.append("t", 0, b"a", b"b")
     consumer = member(cluster, partition_assignment_strategy="range")
     read_all(consumer, 2)
+    # Nothing is assigned meanwhile, and the fetch on its way is answered.
+    cluster.errors[ApiKey.JOIN_GROUP] = deque([COORDINATOR_LOAD_IN_PROGRESS] * 20)
     consumer.enforce_rebalance()
     while consumer.metrics()["rebalance-total"] < 2:
         consumer.poll(1)
