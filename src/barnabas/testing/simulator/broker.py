@@ -313,6 +313,8 @@ class SimulatedDisk(MemoryFileSystem):
         self._world = world
         self.slowness = 0.0
         self.errors = 0.0
+        #: The directory of a log to which nothing can be written.
+        self.bad_directory = ""
         self.stall = 0.0
         self.fail = self._before
 
@@ -325,10 +327,15 @@ class SimulatedDisk(MemoryFileSystem):
         if self.slowness and operation in ("write", "sync", "read"):
             self.stall += self.random.random() * self.slowness
             self._world.counts["slow operations of the disk"] += 1
-        if self.errors and operation == "write" and path.endswith(".log") and self.random.random() < self.errors:
+        if operation == "write" and path.endswith(".log") and self._is_bad(path):
             self._world.counts["failed writes"] += 1
             return OSError(errno.EIO, "Input/output error", path)
         return None
+
+    def _is_bad(self, path: str) -> bool:
+        if self.bad_directory and path.startswith(f"{self.bad_directory}/"):
+            return True
+        return self.errors > 0 and self.random.random() < self.errors
 
     def count_unflushed(self) -> int:
         """How many files have content that a loss of power may take."""

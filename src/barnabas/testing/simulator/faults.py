@@ -17,6 +17,7 @@ THEMES = (
     ("stop", "power", "die", "crash"),
     ("zombie", "freeze client", "kill client"),
     ("partition", "block", "outrun member", "kill client"),
+    ("bad log", "kill client", "freeze client"),
 )
 
 
@@ -45,6 +46,7 @@ class Faults:
             "full disk": self._fill_disk,
             "slow disk": self._slow_disk,
             "bad disk": self._spoil_disk,
+            "bad log": self._spoil_log,
             "clock": self._jump_clock,
             "freeze client": self._freeze_client,
             "freeze broker": self._freeze_broker,
@@ -85,6 +87,7 @@ class Faults:
         scenario.network.splits = False
         broker = scenario.broker
         broker.disk.slowness = broker.disk.errors = 0.0
+        broker.disk.bad_directory = ""
         broker.disk.capacity = broker.disk.die_after = None
         broker.process.clock_offset_ms = 0
         for actor in (actor for application in scenario.applications for actor in application.lives):
@@ -200,6 +203,21 @@ class Faults:
 
     def _mend_disk(self) -> None:
         self._scenario.broker.disk.errors = 0.0
+
+    def _spoil_log(self) -> None:
+        """Let nothing be written to one log, one with an open transaction if there is any: its marker has to wait."""
+        broker = self._scenario.broker
+        logs = list(broker.node.logs.logs.values()) if broker.node is not None else []
+        if not logs or broker.disk.bad_directory:
+            return
+        log = self._random.choice([log for log in logs if log.last_stable_offset < log.high_watermark] or logs)
+        broker.disk.bad_directory = log.directory
+        self._noted(f"nothing can be written to {log.directory}")
+        self._world.counts["times of a bad log"] += 1
+        self._world.after(self._random.uniform(0.5, 5), self._mend_log)
+
+    def _mend_log(self) -> None:
+        self._scenario.broker.disk.bad_directory = ""
 
     def _freeze_broker(self) -> None:
         broker = self._scenario.broker

@@ -71,12 +71,18 @@ MUTATIONS = [
         "                file.sync()\n",
         "                file.size()\n",
     ),
+    Mutation(
+        "a crash passes for a clean shutdown",
+        "broker.log.log_manager",
+        "self.had_clean_shutdown = self.filesystem.exists(marker)",
+        "self.had_clean_shutdown = True",
+    ),
     # Transactions.
     Mutation(
         "the successor's epoch is not raised",
         "broker.transactions.init_producer_id",
         "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
-        "metadata.initialized(metadata.producer_id, epoch, NO_PRODUCER_EPOCH,",
+        "metadata.initialized(metadata.producer_id, max(epoch, 0), NO_PRODUCER_EPOCH,",
     ),
     Mutation(
         "aborted transactions are not indexed",
@@ -108,6 +114,12 @@ MUTATIONS = [
         "broker.groups.loader",
         "            offsets.put(key.group, key.topic, key.partition, offset)\n",
         "            offsets.get(key.group, key.topic, key.partition)\n",
+    ),
+    Mutation(
+        "the generation is ignored",
+        "broker.groups.classic_group",
+        "if generation_id != self.generation_id:",
+        "if generation_id > self.generation_id:",
     ),
     Mutation(
         "partitions are given away before their owner lets go",
@@ -147,7 +159,9 @@ MUTATIONS = [
 SHORT = (
     "repeated batches are not recognised",
     "aborted transactions are not indexed",
-    "commits are forgotten by a restart",
+    "recovery forgets the producers",
+    "the generation is ignored",
+    "partitions are given away before their owner lets go",
     "readers of committed records read open transactions",
 )
 

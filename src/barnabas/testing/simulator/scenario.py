@@ -183,7 +183,8 @@ class Scenario:
         settings = {**consumer_settings, "isolation_level": "read_committed"}
         topics = {"a": self.topics["a"]}
         self.groups["transform"] = [TopicPartition("a", index) for index in range(self.topics["a"])], True
-        for number in range(self.random.randint(1, 2)):
+        stay = self.random.choice((8.0, 40.0))
+        for number in range(self.random.randint(2, 3)):
             name = f"transform{number}"
             self.add(
                 TransformActor,
@@ -191,10 +192,11 @@ class Scenario:
                 group="transform",
                 topics=topics,
                 settings=settings,
-                stay=40.0,
+                stay=stay,
                 is_static=self.random.random() < static_share,
                 output=self.output,
                 producing=self._transactional_settings(name, 10_000),
+                hurries_from=self.world.now + self.faults.duration,
             )
 
     # --- what happens

@@ -18,10 +18,16 @@ from barnabas.testing.simulator.producing import Sender
 
 
 class TransformActor(GroupMember):
-    """Reads committed records, and writes one for each in the same transaction."""
+    """Reads committed records, and writes one for each in the same transaction.
 
-    def __init__(self, *place: Any, output: dict[str, int], producing: dict[str, Any], **more: Any) -> None:
+    Before the time `hurries_from` some of them take long, and the group may go on to another generation meanwhile.
+    """
+
+    def __init__(
+        self, *place: Any, output: dict[str, int], producing: dict[str, Any], hurries_from: float, **more: Any
+    ) -> None:
         super().__init__(*place, auto_commits=False, **more)
+        self._hurries_from = hurries_from
         self._output = output
         self._producing = producing
         self._sender: Sender | None = None
@@ -55,19 +61,28 @@ class TransformActor(GroupMember):
             sender.producer.close(timeout)
 
     def _transform(self, sender: Sender, records: list[Any]) -> None:
+        sessions = [self.session_of(record) for record in records]
+        if None in sessions:
+            return
+        # As whom it has read them: a group that has gone on meanwhile takes no offsets for it.
+        read_as = self.consumer.group_metadata()
+        if self.world.now < self._hurries_from and self.random.random() < 0.4:
+            self._work_long()
+            has_lost_some = any(session is not self.sessions.get(session.partition) for session in sessions if session)
+            if has_lost_some and self.consumer.group_metadata() == read_as:
+                # Lost, and got back in the same epoch: that it cannot be told apart is why the listener was told.
+                self._go_back()
+                return
         transaction = sender.begin()
         offsets: dict[TopicPartition, int] = {}
         for record in records:
-            session = self.session_of(record)
-            if session is None:
-                return
             # What it is made of: a record of which a result is visible counts as read by the group.
             sender.send(transaction, f"{self.group}/{record.topic}/{record.partition}/{record.offset}")
-            offsets[session.partition] = record.offset + 1
+            offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
         commits = self.random.random() < 0.9
         asked_at = self.world.now
         try:
-            sender.producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata())
+            sender.producer.send_offsets_to_transaction(offsets, read_as)
         except (CommitFailedError, TransactionAbortableError) as problem:
             self.failed("offsets in a transaction", problem)
             commits = False
@@ -75,6 +90,22 @@ class TransformActor(GroupMember):
             self.ledger.commit_acknowledged(self.who, offsets.items(), asked_at)
         else:
             self._go_back()
+
+    def _work_long(self) -> None:
+        """Stay a member while something is made of the records elsewhere; what comes meanwhile is read again later."""
+        consumer = self.consumer
+        until = self.world.now + self.random.uniform(0.5, 6)
+        self.world.counts["long transformations"] += 1
+        try:
+            while self.world.now < until and not self.is_stopping:
+                consumer.pause(*consumer.assignment())
+                first: dict[TopicPartition, int] = {}
+                for record in consumer.poll(0.2):
+                    first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+                for partition, offset in first.items():
+                    consumer.seek(partition, offset)
+        finally:
+            consumer.resume(*consumer.assignment())
 
     def _go_back(self) -> None:
         """Read again what was not transformed."""
