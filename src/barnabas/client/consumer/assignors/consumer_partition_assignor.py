@@ -93,14 +93,8 @@ class PartitionCountAssignor(ConsumerPartitionAssignor):
         raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
 
 
-class RackAwareAssignor(ConsumerPartitionAssignor):
-    """An assignor that needs topics, partition counts and, where they are known, the replicas' racks (KIP-881)."""
-
-    def assign(
-        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
-    ) -> dict[str, Assignment]:
-        """Deal out without a look at racks."""
-        return self.assign_with_racks(partitions_per_topic, subscriptions, NO_RACKS)
+class RackAwareAssignor(PartitionCountAssignor):
+    """One that also looks at the replicas' racks, where they are known (KIP-881)."""
 
     def assign_with_racks(
         self,
