@@ -73,7 +73,7 @@ class ProducerMetrics:
         records = 0
         for batch in batches:
             size = len(batch.records())
-            ratio = size / batch.uncompressed_size
+            ratio = batch.compression_ratio
             records += batch.record_count
             self.bytes_sent += size
             self._batch_size.record(size)
