@@ -22,6 +22,8 @@ _EXAMPLES = """\
 
 def add_repair(parts: Any) -> None:
     """Describe the command's options."""
+    from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
+
     about = "finish the last batch of a query with guarantee=exactly-once; stop the query first"
     parser = add_command(parts, "repair", about, examples=_EXAMPLES)
     parser.add_argument("query", metavar="QUERY", help="the query's id, from the error or the checkpoint's metadata")
@@ -35,10 +37,10 @@ def add_repair(parts: Any) -> None:
         help="leave lost rows lost, so that the query can go on",
     )  # fmt: skip
     parser.add_argument(
-        "--decision-topic", metavar="TOPIC", default="barnabas-spark-decisions", help="the sink's option decisionTopic"
+        "--decision-topic", metavar="TOPIC", default=DECISION_TOPIC, help="the sink's option decisionTopic"
     )
     parser.add_argument(
-        "--transactional-id-prefix", metavar="TEXT", default="barnabas-spark",
+        "--transactional-id-prefix", metavar="TEXT", default=TRANSACTIONAL_ID_PREFIX,
         help="the sink's option transactionalIdPrefix",
     )  # fmt: skip
     add_connection(parser)

@@ -11,6 +11,7 @@ from typing import Any
 from barnabas.config.definitions import definitions
 from barnabas.errors import ConfigError
 from barnabas.spark.errors import OptionError
+from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, starting_limit
 from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.schema import HEADERS, column_names
@@ -118,8 +119,8 @@ class SinkOptions:
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")
         self.guarantee = lowered.get("guarantee", AT_LEAST_ONCE).strip().lower()
-        self.transactional_id_prefix = lowered.get("transactionalidprefix", "barnabas-spark").strip()
-        self.decision_topic = lowered.get("decisiontopic", "barnabas-spark-decisions").strip()
+        self.transactional_id_prefix = lowered.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX).strip()
+        self.decision_topic = lowered.get("decisiontopic", DECISION_TOPIC).strip()
         self._check_guarantee(lowered)
 
     def _check_guarantee(self, lowered: Mapping[str, str]) -> None:

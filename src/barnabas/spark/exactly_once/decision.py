@@ -12,6 +12,9 @@ from barnabas.errors import KafkaError
 DECIDED, COMPLETE, LOST, REWRITE = "decided", "complete", "lost", "rewrite"
 STATES = (DECIDED, COMPLETE, LOST, REWRITE)
 
+#: The sink's options decisionTopic and transactionalIdPrefix, unless they are given.
+DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX = "barnabas-spark-decisions", "barnabas-spark"
+
 _FORMAT = 1
 
 
