@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
 
 class InternalTopic:
     """What the topics of both coordinators share; the topic is created when it is first needed."""

@@ -9,10 +9,10 @@ from barnabas.broker.broker_core import BrokerCore
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quotas import ClientQuotas
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
-from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, InternalTopic
+from barnabas.broker.internal_topic import InternalTopic
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
-from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_log import RequestLog

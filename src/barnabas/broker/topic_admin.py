@@ -6,7 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas import errors
-from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
+from barnabas.broker.metadata.cluster_metadata import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    ClusterMetadata,
+    TopicMetadata,
+)
 from barnabas.protocol.kafka_uuid import random_uuid
 
 if TYPE_CHECKING:
@@ -211,7 +216,7 @@ def _check_partition_limit(partitions: int) -> None:
 def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str]]]:
     """Name → (partitions, settings) of the topics that the broker makes for itself."""
     return {
-        "__consumer_offsets": (
+        GROUP_METADATA_TOPIC: (
             config.get_int("offsets.topic.num.partitions"),
             {
                 "cleanup.policy": "compact",
@@ -219,7 +224,7 @@ def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str
                 "segment.bytes": str(config["offsets.topic.segment.bytes"]),
             },
         ),
-        "__transaction_state": (
+        TRANSACTION_STATE_TOPIC: (
             config.get_int("transaction.state.log.num.partitions"),
             {
                 "cleanup.policy": "compact",

@@ -24,7 +24,7 @@ from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.settings import GroupSettings, no_group_configs
 from barnabas.broker.groups.timers import Instant, TimerQueue
-from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse

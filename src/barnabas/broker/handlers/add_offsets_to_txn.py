@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 #: Producer ids are handed to brokers in blocks of this size (Kafka's ProducerIdsBlock).
 PRODUCER_ID_BLOCK_SIZE = 1000
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"})
 
 _CLUSTER = "cluster"
 _PRODUCER_IDS = "producer_ids"

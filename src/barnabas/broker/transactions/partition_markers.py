@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.internal_topic import GROUP_METADATA_TOPIC
 from barnabas.broker.log.append_origin import COORDINATOR
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.transaction_metadata import TopicIndex
 from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.broker.internal_topic import TRANSACTION_STATE_TOPIC, InternalTopic
+from barnabas.broker.internal_topic import InternalTopic
+from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.errors import RecordTooLargeError
 from barnabas.records import RecordBatchBuilder, read_batches
 
