@@ -114,7 +114,7 @@ class RandomTopics:
         if kind == "assign":
             self.chosen = {name: self.random.sample(parts, max(1, len(parts) - 1)) for name, parts in whole.items()}
             return {kind: json.dumps(self.chosen)}
-        return {kind: ",".join(names) if kind == "subscribe" else "|".join(names)}
+        return {kind: ",".join(names) if kind == "subscribe" else names[0].replace("-a-", "-[ab]-")[1:]}
 
     def _limit(self, side: str, kind: str) -> dict[str, str]:
         draw = self.random
@@ -193,6 +193,23 @@ def test_a_batch_query_gives_the_built_in_connectors_rows(spark: SparkSession, s
         found = outcome_of_batch(spark, "barnabas", options)
 
         assert found == expected, options
+
+
+def test_min_partitions_makes_as_many_tasks_as_the_built_in_connectors(spark: SparkSession, servers: str) -> None:
+    name = f"tasks-{servers[-5:]}"
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=4)])
+    with Producer(bootstrap_servers=servers) as producer:
+        for partition, size in enumerate((1, 3, 100, 37)):
+            for _ in range(size):
+                producer.send(name, b"", partition=partition)
+
+    def tasks(format_name: str, wanted: int) -> int:
+        given = {"kafka.bootstrap.servers": servers, "subscribe": name, "minPartitions": str(wanted)}
+        return spark.read.format(format_name).options(**given).load().rdd.getNumPartitions()
+
+    counts = range(3, 24, 4)
+    assert [tasks("barnabas", wanted) for wanted in counts] == [tasks("kafka", wanted) for wanted in counts]
 
 
 @pytest.mark.parametrize("seed", [100, *(pytest.param(100 + seed, marks=pytest.mark.slow) for seed in range(1, 13))])

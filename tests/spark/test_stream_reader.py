@@ -13,9 +13,10 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
+from barnabas.errors import UnknownTopicOrPartitionError
 from barnabas.spark.data_source import BarnabasDataSource
 from barnabas.spark.errors import DataLossError, OptionError
 from barnabas.spark.offset_reader import OffsetReader
@@ -72,11 +73,31 @@ def rows_of(reader: KafkaStreamReader, start: Any, end: Any) -> list[bytes]:
 def test_the_data_source_makes_a_stream_reader_of_servers_group_and_topic() -> None:
     given = {"kafka.bootstrap.servers": "localhost:9092", "kafka.group.id": "test", "subscribe": "topic"}
 
-    reader = BarnabasDataSource(given).streamReader(StructType())
+    reader = BarnabasDataSource({**given, "columns": "value"}).streamReader(StructType().add("value", BinaryType()))
 
     assert isinstance(reader, DataSourceStreamReader)
     assert reader.options.client == {"bootstrap.servers": "localhost:9092", "group.id": "test"}
     assert reader.options.strategy().topics == {"topic"}
+
+
+def test_a_schema_of_the_users_own_is_refused() -> None:
+    source = BarnabasDataSource({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "topic"})
+
+    with pytest.raises(OptionError, match=r"fixed.* key binary, value binary, .*, not value string; leave \.schema"):
+        source.reader(StructType().add("value", "string"))
+
+
+@pytest.mark.parametrize(
+    "named", [{"subscribe": "no-such-topic"}, {"assign": '{"no-such-topic":[0]}'}], ids=["subscribe", "assign"]
+)
+def test_a_topic_that_does_not_exist_is_an_error_where_a_query_begins(servers: str, named: dict[str, str]) -> None:
+    given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "1"}
+    reader = KafkaStreamReader(SourceOptions({**given, **named}, streaming=True))
+
+    with pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic does not exist on the brokers"):
+        reader.initialOffset()
+
+    reader.stop()
 
 
 @pytest.mark.shows("S0.7", breaks="barnabas.spark.stream_reader:KafkaStreamReader.latestOffset")
@@ -300,7 +321,7 @@ def test_a_pattern_goes_on_with_new_topics_when_others_are_deleted_and_data_loss
 ) -> None:
     kept, deleted = new_topic(1), new_topic(1)
     given = {
-        "kafka.bootstrap.servers": servers, "subscribePattern": f"{kept}|{deleted}|new-{kept}",
+        "kafka.bootstrap.servers": servers, "subscribePattern": f"^({kept}|{deleted}|new-{kept})$",
         "startingOffsets": "earliest",
     }  # fmt: skip
     readers = [

@@ -35,13 +35,18 @@ class BarnabasDataSource(DataSource):
         """A batch query's reader."""
         from barnabas.spark.batch_reader import KafkaBatchReader
 
-        return KafkaBatchReader(SourceOptions(self.options, streaming=False))
+        return KafkaBatchReader(self._source_options(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A streaming query's reader."""
         from barnabas.spark.stream_reader import KafkaStreamReader
 
-        return KafkaStreamReader(SourceOptions(self.options, streaming=True))
+        return KafkaStreamReader(self._source_options(schema, streaming=True))
+
+    def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        options = SourceOptions(self.options, streaming=streaming)
+        rows.check_fixed(schema, options.columns)
+        return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch query's writer; topics are appended to, so `overwrite` is refused."""
@@ -78,4 +83,4 @@ class FilteringDataSource(BarnabasDataSource):
         """A batch query's reader, which takes filters."""
         from barnabas.spark.batch_reader import FilteringBatchReader
 
-        return FilteringBatchReader(SourceOptions(self.options, streaming=False))
+        return FilteringBatchReader(self._source_options(schema, streaming=False))

@@ -46,8 +46,8 @@ class OffsetReader:
             self._admin.close()
             self._admin = None
 
-    def partitions(self, *, fresh: bool = True) -> list[TopicPartition]:
-        """The partitions that the query's strategy selects; topics that do not exist have none.
+    def partitions(self, *, fresh: bool = True, must_exist: bool = False) -> list[TopicPartition]:
+        """The partitions that the query's strategy selects; topics that do not exist have none, unless they must.
 
         Unless `fresh`, an answer holds for partitionDiscoveryIntervalMs (-1: for ever).
         """
@@ -55,7 +55,7 @@ class OffsetReader:
         now = time.monotonic()
         is_known = self._partitions_at is not None and (interval < 0 or now - self._partitions_at < interval)
         if fresh or not is_known:
-            self._partitions = self._retried(self._discover)
+            self._partitions = self._retried(self._discover_existing if must_exist else self._discover)
             self._partitions_at = now
         return list(self._partitions)
 
@@ -74,15 +74,17 @@ class OffsetReader:
     def resolve(self, limit: OffsetLimit) -> Offsets:
         """Turn `startingOffsets`, `endingTimestamp` and their like into one offset for every selected partition.
 
-        Raises OptionError when the option does not name exactly the selected partitions, or when a time has no match.
+        Raises OptionError when the option does not name exactly the selected partitions, or when a time has no match,
+        UnknownTopicOrPartitionError when a topic that the query names does not exist.
         """
+        partitions = self.partitions(must_exist=True)
         if limit.everywhere == EARLIEST:
-            return self.earliest(self.partitions())
+            return self.earliest(partitions)
         if limit.from_group:
-            return self._committed(self.partitions())
+            return self._committed(partitions)
         if limit.timestamp is not None:
-            return self._at_times(limit, dict.fromkeys(self.partitions(), limit.timestamp))
-        latest = self.latest(fresh=True)
+            return self._at_times(limit, dict.fromkeys(partitions, limit.timestamp))
+        latest = self._ends(partitions)
         if limit.everywhere == LATEST:
             return latest
         self._check_names(limit, latest)
@@ -147,6 +149,15 @@ class OffsetReader:
         self.topic_ids = {str(name): topic.topic_id for name, topic in found.items()}
         cluster = {str(name): [info.partition for info in topic.partitions] for name, topic in found.items()}
         return self._strategy.partitions(cluster)
+
+    def _discover_existing(self) -> list[TopicPartition]:
+        partitions = self._discover()
+        if missing := sorted((self._strategy.topics or frozenset()) - set(self.topic_ids)):
+            raise UnknownTopicOrPartitionError(
+                f"option {self._strategy!r}: {', '.join(missing)} does not exist on the brokers "
+                f"{self._options.client['bootstrap.servers']}; check the name, or create the topic first"
+            )
+        return partitions
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._look_up(dict.fromkeys(partitions, int(OffsetSpec.LATEST)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, 
 from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.schema import HEADERS, column_names
 from barnabas.spark.strategy import STRATEGIES, Strategy, parse_strategy
+
+LOGGER = logging.getLogger("barnabas.spark")
 
 KAFKA_PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
@@ -102,6 +105,8 @@ class SourceOptions:
         self.commit_interval = _whole(lowered, "offsetCommitIntervalMs", default=5000, least=0) / 1000
         self.keep_fetched_ahead = _boolean(lowered, "fetchedDataCache", default=True)
         self.strategy()
+        if not streaming:
+            _warn_of_what_a_batch_ignores(lowered)
 
     def strategy(self) -> Strategy:
         """Which partitions to read; made anew on each call, since it does not pickle."""
@@ -209,6 +214,12 @@ def _ending(lowered: Mapping[str, str], streaming: bool) -> OffsetLimit:
     if EARLIEST in {limit.everywhere, *limit.specific.values()}:
         raise OptionError(f"option endingOffsets={limit!r}: a query cannot end at earliest; use latest or offsets")
     return limit
+
+
+def _warn_of_what_a_batch_ignores(lowered: Mapping[str, str]) -> None:
+    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+        if name.lower() in lowered:
+            LOGGER.warning("option %s=%r is ignored: it is for streaming queries", name, lowered[name.lower()])
 
 
 def _min_offsets(lowered: Mapping[str, str], most: int | None) -> int | None:

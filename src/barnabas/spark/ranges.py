@@ -26,7 +26,7 @@ def divided(
 ) -> list[OffsetRange]:
     """Drop empty ranges; cut those above `max_records`, then large ones until there are about `min_partitions`.
 
-    As in the built-in connector, which counts offsets for records.
+    The built-in connector's own calculation, which counts offsets for records.
     """
     found: list[OffsetRange] = []
     for offset_range in ranges:
@@ -55,12 +55,20 @@ def packed(ranges: Sequence[OffsetRange], least: int) -> list[tuple[OffsetRange,
 
 
 def _spread(ranges: list[OffsetRange], wanted: int) -> list[OffsetRange]:
+    """Cut in proportion to size. What would stay whole anyway counts as one, and the others share the rest."""
     total = sum(offset_range.size for offset_range in ranges)
+    whole = [offset_range for offset_range in ranges if _share(offset_range, total, wanted) == 1]
+    kept = {offset_range.topic_partition for offset_range in whole}
+    total -= sum(offset_range.size for offset_range in whole)
+    left = max(wanted - len(whole), 1)
     found: list[OffsetRange] = []
     for offset_range in ranges:
-        parts = max(1, round(offset_range.size / total * wanted))
-        found += _cut(offset_range, min(parts, offset_range.size))
-    return found
+        found += _cut(offset_range, 1 if offset_range.topic_partition in kept else _share(offset_range, total, left))
+    return [offset_range for offset_range in found if offset_range.size > 0]
+
+
+def _share(offset_range: OffsetRange, total: int, wanted: int) -> int:
+    return max(1, (2 * offset_range.size * wanted + total) // (2 * total))
 
 
 def _cut(offset_range: OffsetRange, parts: int) -> list[OffsetRange]:

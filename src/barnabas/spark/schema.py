@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from barnabas.spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
@@ -27,3 +33,14 @@ def column_names(include_headers: bool) -> tuple[str, ...]:
 def ddl(columns: Iterable[str]) -> str:
     """The schema of these columns in Spark's DDL form."""
     return ", ".join(f"{name} {_DDL[name]}" for name in columns)
+
+
+def check_fixed(schema: StructType, columns: Iterable[str]) -> None:
+    """Raise OptionError when a query was given another schema by `.schema(...)`."""
+    expected = ddl(columns)
+    given = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+    if given != expected:
+        raise OptionError(
+            f"the schema of the format 'barnabas' is fixed and cannot be set: it is {expected}, not {given}; "
+            "leave .schema(...) out, choose columns with the option columns, and decode values in the query"
+        )

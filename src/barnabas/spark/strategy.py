@@ -66,13 +66,14 @@ def _parse_subscribe(value: str) -> Strategy:
 
 
 def _parse_pattern(value: str) -> Strategy:
+    """As the built-in connector does: a pattern that is found anywhere in a topic's name selects it."""
     if not value.strip():
-        raise OptionError("option subscribePattern is empty; give a regular expression that matches whole topic names")
+        raise OptionError("option subscribePattern is empty; give a regular expression, such as ^flights")
     try:
-        pattern = re.compile(value)
+        pattern = re.compile(value.strip())
     except re.error as error:
         raise OptionError(f"option subscribePattern={value!r} is not a regular expression: {error}") from error
-    return Strategy(SUBSCRIBE_PATTERN, value, None, lambda topic, _partition: pattern.fullmatch(topic) is not None)
+    return Strategy(SUBSCRIBE_PATTERN, value, None, lambda topic, _partition: pattern.search(topic) is not None)
 
 
 def _parse_assign(value: str) -> Strategy:

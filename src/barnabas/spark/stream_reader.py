@@ -28,6 +28,8 @@ from barnabas.spark.rate_limit import TriggerDelay, limited
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.protocol.topic_partition import TopicPartition
+
 LOGGER = logging.getLogger("barnabas.spark")
 
 
@@ -70,7 +72,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise NotImplementedError(f"the format 'barnabas' cannot limit a micro-batch by {limit!r}")
         begin = from_json(start)
-        latest = self._checked(begin, self._end())
+        latest = self._checked(begin, self._end(begin))
         if isinstance(limit, ReadAllAvailable):
             return to_json(latest)
         begin = {**begin, **self._cluster().earliest(set(latest) - set(begin))}
@@ -132,8 +134,27 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._offsets = OffsetReader(self.options)
         return self._offsets
 
-    def _end(self) -> Offsets:
-        return self._cluster().latest() if self._end_of_available_now is None else self._end_of_available_now
+    def _end(self, begin: Offsets) -> Offsets:
+        """The ends; asked for again where one lies before what was read: a broker may lag behind (KAFKA-7703)."""
+        latest = self._cluster().latest() if self._end_of_available_now is None else self._end_of_available_now
+        self._note_topics(begin)
+        for _ in range(self.options.fetch_offset_retries):
+            if not self._shrunken(begin, latest):
+                break
+            time.sleep(self.options.fetch_offset_retry_interval)
+            latest = self._cluster().latest(fresh=True)
+            self._note_topics(begin)
+            if self._end_of_available_now is not None:
+                self._end_of_available_now = latest
+        return latest
+
+    def _shrunken(self, begin: Offsets, latest: Offsets) -> list[TopicPartition]:
+        """Partitions that end before what was read of them, though their topic was not created again."""
+        return [
+            partition
+            for partition, offset in begin.items()
+            if partition not in self._begun_again and latest.get(partition, offset) < offset
+        ]
 
     def _commit_to_group(self) -> None:
         try:
@@ -153,19 +174,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._delay.holds_back(waiting, least, self.options.max_trigger_delay_ms, int(time.monotonic() * 1000))
 
     def _checked(self, begin: Offsets, latest: Offsets) -> Offsets:
-        """The ends, with every loss reported: of partitions, of topics that were created again, of offsets."""
-        self._note_topics(begin)
+        """The ends, with the loss of partitions and of offsets reported."""
         found = dict(latest)
-        for partition, offset in begin.items():
-            end = latest.get(partition)
-            if end is None:
-                found[partition] = offset
-                self._report_loss(f"{partition} no longer exists; the query had read it up to offset {offset}")
-            elif end < offset and partition not in self._begun_again:
-                self._report_loss(
-                    f"{partition} ends at offset {end} but the query had read it up to {offset}: the topic was "
-                    "deleted and created again, or the broker lost records"
-                )
+        for partition in sorted(set(begin) - set(latest)):
+            found[partition] = begin[partition]
+            self._report_loss(f"{partition} no longer exists; the query had read it up to offset {begin[partition]}")
+        for partition in self._shrunken(begin, latest):
+            self._report_loss(
+                f"{partition} ends at offset {latest[partition]} but the query had read it up to {begin[partition]}: "
+                "the topic was deleted and created again, or the broker lost records"
+            )
         return found
 
     def _note_topics(self, begin: Offsets) -> None:

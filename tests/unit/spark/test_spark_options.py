@@ -160,6 +160,12 @@ def test_the_trigger_delay_is_a_time_in_javas_units(value: str, milliseconds: in
     assert options.max_trigger_delay_ms == milliseconds
 
 
+def test_a_batch_query_says_that_it_ignores_what_is_for_streams(caplog: pytest.LogCaptureFixture) -> None:
+    SourceOptions({**GIVEN, "maxOffsetsPerTrigger": "7"}, streaming=False)
+
+    assert caplog.messages == ["option maxOffsetsPerTrigger='7' is ignored: it is for streaming queries"]
+
+
 def test_columns_come_in_the_order_of_the_schema() -> None:
     options = SourceOptions({**SERVERS, "subscribe": "a", "columns": "offset, headers,value"}, streaming=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,19 @@ def test_min_partitions_cuts_the_large_ranges() -> None:
     found = divided(ranges, 10)
 
     assert [part.size for part in found] == [100] * 10
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most", "tasks"),
+    [(5, None, 5), (6, None, 6), (7, None, 7), (10, None, 10), (16, None, 16), (33, None, 33), (39, None, 40),
+     (7, 50, 6), (21, 30, 19), (28, 30, 29), (37, 10, 31)],
+)  # fmt: skip
+def test_min_partitions_makes_as_many_tasks_as_the_built_in_connector_did(
+    wanted: int, most: int | None, tasks: int
+) -> None:
+    ranges = [OffsetRange(part, 0, size) for part, size in zip(PARTITIONS, (1, 3, 100, 37, 6), strict=True)]
+
+    assert len(divided(ranges, wanted, most)) == tasks
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=12), st.integers(1, 2000))
