@@ -74,8 +74,19 @@ class ApacheKafka:
             raise RuntimeError("Apache Kafka is not running")
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._process is not None
+
     def start(self) -> Self:
-        """Format the storage on the first start, then run until the port answers (some 4 s)."""
+        """Run, and return when the port answers (some 4 s)."""
+        self.launch()
+        self.wait_until_open()
+        return self
+
+    def launch(self) -> None:
+        """Format the storage on the first start, and run."""
         properties = self.folder / "server.properties"
         if not properties.exists():
             properties.write_text(self._properties(), encoding="utf-8")
@@ -83,8 +94,6 @@ class ApacheKafka:
         command = ["java", f"-Xmx{self._heap}", "-cp", classpath(), "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        self._wait_until_open()
-        return self
 
     def stop(self, *, kill: bool = False) -> None:
         """End the process, by SIGKILL when asked, and keep the data."""
@@ -125,7 +134,8 @@ class ApacheKafka:
         if done.returncode:
             raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
 
-    def _wait_until_open(self) -> None:
+    def wait_until_open(self) -> None:
+        """Return when the port answers; raises RuntimeError with the end of the log if it does not."""
         deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             if self._process is not None and self._process.poll() is not None:

@@ -18,9 +18,9 @@ import pytest
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 from barnabas.testing.fault_proxy import FaultProxy
+from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
 
-TOPIC = "numbers"
 SOON = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -54,67 +54,6 @@ def world() -> Iterator[World]:
     with FaultProxy() as proxy, Broker(advertised_listeners=f"PLAINTEXT://{proxy.address}") as broker:
         proxy.forward_to(broker.bootstrap_servers)
         yield World(proxy, broker)
-
-
-class Traffic:
-    """Numbers on their way from a producer to a consumer, as long as the block lasts; then it is checked."""
-
-    def __init__(self, settings: dict[str, Any], **consumer_settings: Any) -> None:
-        self.producer: Producer[Any, Any] = Producer(settings)
-        self.consumer: Consumer[Any, Any] = Consumer(
-            TOPIC, {**settings, "group.id": "readers", "auto.offset.reset": "earliest", **consumer_settings}
-        )
-        self.outcomes: list[Any] = []
-        self.read: list[int] = []
-        self.sent = 0
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._read)]
-        self._failure: BaseException | None = None
-
-    def _write(self) -> None:
-        while not self._is_over.is_set():
-            for _ in range(10):
-                self.producer.send(TOPIC, b"%d" % self.sent, on_delivery=lambda _, error: self.outcomes.append(error))
-                self.sent += 1
-            time.sleep(0.02)
-
-    def _read(self) -> None:
-        try:
-            while self._threads[0].is_alive() or len(self.read) < self.sent:
-                self.read.extend(int(record.value) for record in self.consumer.poll(0.2))
-                if self._is_over.is_set() and time.monotonic() > self._deadline:
-                    break
-        except Exception as error:  # noqa: BLE001  (raised again by the test's own thread)
-            self._failure = error
-
-    def __enter__(self) -> Traffic:
-        self.producer.send(TOPIC, b"0", on_delivery=lambda _, error: self.outcomes.append(error)).result(10)
-        self.sent = 1
-        for thread in self._threads:
-            thread.start()
-        self.wait_until_read(self.sent)
-        return self
-
-    def wait_until_read(self, count: int, timeout: float = 20.0) -> None:
-        deadline = time.monotonic() + timeout
-        while len(self.read) < count and self._failure is None:
-            assert time.monotonic() < deadline, f"{len(self.read)} of {count} were read"
-            time.sleep(0.01)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._deadline = time.monotonic() + 30
-        self._is_over.set()
-        self._threads[0].join()
-        if kind is None:
-            self.producer.flush(30)
-        self._threads[1].join()
-        self.producer.close(0 if kind else 5)
-        self.consumer.close(1)
-        if kind is None:
-            if self._failure is not None:
-                raise self._failure
-            assert self.outcomes == [None] * self.sent
-            assert self.read == list(range(self.sent))
 
 
 def cpu_share(work: Callable[[], object]) -> float:
