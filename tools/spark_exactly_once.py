@@ -1,10 +1,11 @@
 """Kills a real Spark, its Python workers and the broker at random moments, and counts what readers see.
 
-`python -m tools.spark_exactly_once [--seconds N] [--apache] [--seed N] [--two-phase-commit]`
-A streaming query with guarantee=exactly-once writes numbered rows to a topic of barnabas' broker, or of Apache Kafka
-4.3.1. Now and then its driver (the JVM with all Python workers), one Python worker, or the broker is killed with
-SIGKILL and started again. When the time is over the query runs in peace to its end, and a reader of committed records
-must see every row exactly once. Prints what was done; the exit code is 1 if a row is missing or there twice.
+`python -m tools.spark_exactly_once [--seconds N] [--broker KIND] [--seed N] [--two-phase-commit]`
+A streaming query with guarantee=exactly-once writes numbered rows to a topic of barnabas' broker, of one broker of
+Apache Kafka 4.3.1, or of three that replicate. Now and then its driver (the JVM with all Python workers), one Python
+worker, or a broker is killed with SIGKILL and started again. When the time is over the query runs in peace to its end,
+and a reader of committed records must see every row exactly once. Prints what was done; the exit code is 1 if a row is
+missing or there twice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic
 from tools.apache_kafka import ApacheKafka
+from tools.apache_kafka_cluster import ApacheKafkaCluster
 
 TOPIC = "rows"
 PARTITIONS = 3
@@ -48,24 +50,30 @@ class Outcome(NamedTuple):
 
 
 class Cluster:
-    """A broker of either kind that can be killed."""
+    """A broker, or several, that can be killed; of one of the KINDS."""
 
-    def __init__(self, apache: bool, stack: contextlib.ExitStack) -> None:
-        two_phases = {"transaction.two.phase.commit.enable": "true"}
-        if apache:
+    KINDS = ("barnabas", "apache-kafka", "apache-kafka-cluster")
+
+    def __init__(self, kind: str, choose: random.Random, stack: contextlib.ExitStack) -> None:
+        self._choose = choose
+        self._brokers: list[Broker | ApacheKafka]
+        if kind == "barnabas":
+            broker = stack.enter_context(Broker(config={"transaction.two.phase.commit.enable": "true"}))
+            self._brokers, self.servers = [broker], broker.bootstrap_servers
+        elif kind == "apache-kafka":
             kafka = stack.enter_context(ApacheKafka())
-            self._kill: Callable[[], None] = lambda: kafka.stop(kill=True)
-            self._start: Callable[[], Any] = kafka.start
-            self.servers = kafka.bootstrap_servers
+            self._brokers, self.servers = [kafka], kafka.bootstrap_servers
         else:
-            broker = stack.enter_context(Broker(config=two_phases))
-            self._kill, self._start = broker.kill, broker.start
-            self.servers = broker.bootstrap_servers
+            cluster = stack.enter_context(ApacheKafkaCluster())
+            self._brokers, self.servers = [*cluster.brokers.values()], cluster.bootstrap_servers
 
     def restart(self) -> None:
-        """Kill it, and start it on what it had written."""
-        self._kill()
-        self._start()
+        """Kill one, and start it on what it had written."""
+        broker = self._choose.choice(self._brokers)
+        broker.stop(kill=True) if isinstance(broker, ApacheKafka) else broker.kill()
+        if len(self._brokers) > 1:
+            time.sleep(self._choose.uniform(0, 8))  # the others lead after 3 s
+        broker.start()
 
 
 class Driver:
@@ -133,7 +141,7 @@ def finished_batches(folder: Path) -> int:
 
 
 def torment(
-    seconds: float, *, least: int = 3, apache: bool = False, seed: int = 0, options: list[str] | None = None
+    seconds: float, *, least: int = 3, broker: str = "barnabas", seed: int = 0, options: list[str] | None = None
 ) -> Outcome:
     """Do it for so many seconds, and at least so often; see the module. The first kills are one of each kind."""
     choose = random.Random(seed)
@@ -142,7 +150,7 @@ def torment(
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="exactly-once-", ignore_cleanup_errors=True))
         )
-        cluster = Cluster(apache, stack)
+        cluster = Cluster(broker, choose, stack)
         with AdminClient(bootstrap_servers=cluster.servers) as admin:
             admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)])
         driver = Driver(cluster.servers, folder, options or [])
@@ -247,7 +255,7 @@ def main() -> int:
     """Parse, torment, tell."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--broker", choices=Cluster.KINDS, default=Cluster.KINDS[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--two-phase-commit", action="store_true", help="KIP-939, which only barnabas' broker offers")
     parser.add_argument("--query", nargs=2, metavar=("SERVERS", "FOLDER"), help=argparse.SUPPRESS)
@@ -256,7 +264,7 @@ def main() -> int:
         query(arguments.query[0], Path(arguments.query[1]), arguments.two_phase_commit)
         return 0
     options = ["--two-phase-commit"] if arguments.two_phase_commit else []
-    outcome = torment(arguments.seconds, apache=arguments.apache, seed=arguments.seed, options=options)
+    outcome = torment(arguments.seconds, broker=arguments.broker, seed=arguments.seed, options=options)
     print(f"{outcome.batches} batches, {outcome.missing} rows missing, {outcome.repeated} rows repeated")
     print(f"killed: {outcome.kills}")
     return 0 if outcome.is_exact else 1

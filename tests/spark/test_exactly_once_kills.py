@@ -35,10 +35,11 @@ def test_the_same_with_two_phase_commit() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_on_apache_kafka() -> None:
+@pytest.mark.parametrize("broker", ["apache-kafka", "apache-kafka-cluster"])
+def test_the_same_on_apache_kafka(broker: str) -> None:
     if (why := apache_kafka.why_not()) is not None:
         pytest.skip(why)
 
-    outcome = torment(60, apache=True)
+    outcome = torment(60, broker=broker)
 
     assert outcome.is_exact, outcome
