@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.plain_append import append_plain
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.batch_header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.log.log_append_info import LogAppendInfo
     from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
@@ -67,6 +68,12 @@ class ReplicaManager:
 
         The batches get their offsets in place where the buffer can be written to.
         """
+        if origin == CLIENT:
+            offset = self.append_plain(partition, memoryview(records), now_ms)
+            if offset >= 0:
+                log = partition.log
+                end, start = log.log_end_offset, log.log_start_offset
+                return LogAppendInfo(offset, end - 1, NO_TIMESTAMP, start, end - offset, len(records), False)
         info = partition.log.append(records, now_ms=now_ms, origin=origin)
         if not info.duplicate:
             partition.appended += len(records)
@@ -75,7 +82,7 @@ class ReplicaManager:
         return info
 
     def append_plain(self, partition: Partition, batch: memoryview, now_ms: int) -> int:
-        """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 when `append` has to."""
+        """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 for one that is not."""
         log = partition.log
         offset = append_plain(log, batch, now_ms)
         if offset >= 0:

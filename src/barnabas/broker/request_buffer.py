@@ -14,6 +14,9 @@ _GROWTH = 4
 _MAX_TRUST = 4 << 20
 #: So many buffers of connections that have nothing in them are kept for others.
 _MAX_SPARE = 64
+#: So many buffers of large requests are kept for the next ones, each of at most `_MAX_TRUST`: memory that is new has to
+#: be cleared by the system, a page at a time.
+_MAX_SPARE_LARGE = 2
 
 
 class RequestMemory:
@@ -22,11 +25,12 @@ class RequestMemory:
     As in Apache Kafka a request gets all that it needs as long as anything is left, else it waits.
     """
 
-    __slots__ = ("_waiting", "limit", "used")
+    __slots__ = ("_spare", "_waiting", "limit", "used")
 
     def __init__(self, limit: int = -1):
         self.limit = limit
         self.used = 0
+        self._spare: list[bytearray] = []
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take(self, size: int, try_again: Callable[[], None]) -> bool:
@@ -43,6 +47,21 @@ class RequestMemory:
         waiting, self._waiting = self._waiting, {}
         for try_again in waiting:
             try_again()
+
+    def buffer(self, size: int) -> memoryview:
+        """A buffer of `size` bytes, with whatever was in it, to be given back with `keep`."""
+        for index, spare in enumerate(self._spare):
+            if len(spare) >= size:
+                return memoryview(self._spare.pop(index))[:size]
+        return memoryview(bytearray(-(-size // SHARED_BUFFER_SIZE) * SHARED_BUFFER_SIZE))[:size]
+
+    def keep(self, buffer: memoryview) -> None:
+        """Nobody uses a buffer any more: the next large request may have it."""
+        owner = buffer.obj
+        assert isinstance(owner, bytearray)
+        if len(owner) <= _MAX_TRUST:
+            self._spare.insert(0, owner)
+            del self._spare[_MAX_SPARE_LARGE:]
 
 
 class RequestBuffer:
@@ -63,6 +82,7 @@ class RequestBuffer:
         "_spare",
         "_start",
         "_taken",
+        "_taken_out",
         "_trust",
         "_view",
         "try_again",
@@ -81,6 +101,7 @@ class RequestBuffer:
         self._large: memoryview | None = None
         self._large_end = 0
         self._large_size = 0
+        self._taken_out: memoryview | None = None
         self._trust = 0
 
     @property
@@ -122,8 +143,7 @@ class RequestBuffer:
     def release(self) -> None:
         """Give away what nothing is in; no frame may be in use."""
         if self._taken and self._large is None:
-            self._memory.give_back(self._taken)
-            self._taken = 0
+            self._give_back()
         if self._start == self._end and self._view is not None:
             if len(self._spare) < _MAX_SPARE:
                 self._spare.append(self._view)
@@ -143,6 +163,7 @@ class RequestBuffer:
             if self._large_end < self._large_size:
                 return None
             self._large = None
+            self._taken_out = large
             self._trust = min(max(self._trust, self._large_size), _MAX_TRUST)
             return large
         start = self._start
@@ -170,18 +191,25 @@ class RequestBuffer:
     def _begin_large(self, view: memoryview, size: int, available: int) -> None:
         if self._taken:
             # Of the frame before, which has been worked on.
-            self._memory.give_back(self._taken)
-            self._taken = 0
+            self._give_back()
         if not self._memory.take(size, self.try_again):
             return
         self._taken = size
         room = max(self._trust, _GROWTH * SHARED_BUFFER_SIZE)
-        self._large = memoryview(bytearray(min(size, room)))
+        self._large = self._memory.buffer(min(size, room))
         self._large[:available] = view[self._start + 4 : self._end]
         self._large_end = available
         self._large_size = size
         self._start = self._end = 0
 
     def _grow(self, full: memoryview) -> None:
-        self._large = memoryview(bytearray(min(self._large_size, _GROWTH * len(full))))
+        self._large = self._memory.buffer(min(self._large_size, _GROWTH * len(full)))
         self._large[: len(full)] = full
+        self._memory.keep(full)
+
+    def _give_back(self) -> None:
+        if self._taken_out is not None:
+            self._memory.keep(self._taken_out)
+            self._taken_out = None
+        self._memory.give_back(self._taken)
+        self._taken = 0

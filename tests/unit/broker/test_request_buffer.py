@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer
+from barnabas.broker.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer, RequestMemory
 from barnabas.errors import InvalidRequestError
 
 
@@ -76,3 +76,46 @@ def test_a_large_frame_ends_where_it_ends() -> None:
     assert buffer.next_frame() == b"x" * 200_000
     put(buffer, data[position:])
     assert buffer.next_frame() == b"next"
+
+
+def whole_frame(buffer: RequestBuffer, payload: bytes) -> memoryview:
+    data = framed(payload)
+    while (frame := buffer.next_frame()) is None:
+        data = data[put(buffer, data) :]
+    return frame
+
+
+def test_large_frames_get_the_memory_of_those_that_are_over() -> None:
+    memory = RequestMemory()
+    buffers = [RequestBuffer(1 << 24, memory=memory) for _ in range(3)]
+    used = []
+    for payload in (b"a" * 300_000, b"b" * 200_000, b"c" * 310_000):
+        for buffer in buffers:
+            frame = whole_frame(buffer, payload)
+            assert bytes(frame) == payload
+            used.append(frame.obj)
+            buffer.release()
+
+    # One for what comes before the size of a new connection's claims is trusted, one for all of it.
+    assert len(set(map(id, used))) <= 2
+
+
+def test_a_large_frame_that_is_in_use_keeps_its_memory() -> None:
+    memory = RequestMemory()
+    one, other = RequestBuffer(1 << 24, memory=memory), RequestBuffer(1 << 24, memory=memory)
+    frame = whole_frame(one, b"a" * 300_000)
+    assert whole_frame(other, b"b" * 300_000).obj is not frame.obj
+    assert bytes(frame) == b"a" * 300_000
+
+
+def test_not_much_memory_is_kept_for_large_frames() -> None:
+    memory = RequestMemory()
+    buffers = [RequestBuffer(1 << 24, memory=memory) for _ in range(10)]
+    used = [whole_frame(buffer, bytes(6_000_000 if buffer is buffers[0] else 100_000)).obj for buffer in buffers]
+    for buffer in buffers:
+        buffer.release()
+
+    again = [memory.buffer(90_000).obj for _ in buffers]
+
+    assert sum(one is other for one in used for other in again) == 2
+    assert all(one is not used[0] for one in again)

@@ -69,7 +69,7 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
     else:
         size = (low & _BITS | high << 7) - 1
     end = start + size
-    # A size of three bytes is not plain: such a request is not small.
+    # A size of three bytes is left to the handler: the way there costs such a request little.
     if size < 0 or (low >= _MORE and high >= _MORE) or frame[end : end + len(_NO_TAGS)] != _NO_TAGS:
         return None
     offset = broker.replica_manager.append_plain(partition, frame[start:end], now_ms)

@@ -1,4 +1,4 @@
-"""The short way into a log for what most small requests bring: one sound batch that needs no change but its offsets.
+"""The short way into a log for what most requests bring: one sound batch that needs no change but its offsets.
 
 Everything that `UnifiedLog.append` checks is checked here too, but only to tell whether all is plain. What is not is
 left to `append`, untouched: it decides, and it has the errors.
@@ -32,14 +32,15 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
     """Append one client's batch, written when this returns; its first offset, or -1 if `UnifiedLog.append` has to.
 
     Then nothing has happened. Plain is a batch of magic 2 that is neither compressed nor transactional nor a control
-    batch, from no producer id or with a known producer's next sequence number, for a log that keeps what it is sent.
+    batch, from no producer id or with a known producer's next sequence number, for a log that keeps what it is sent,
+    in a buffer that can be written to: the offsets are put in place.
     """
     size = len(data)
     config = log.config
-    if size < HEADER_SIZE or log.is_offline or not config.takes_as_sent or size > config.largest_batch:
+    if size < HEADER_SIZE or data.readonly or log.is_offline or not config.takes_as_sent or size > config.largest_batch:
         return _NOT_PLAIN
     (
-        base_offset, length, _, magic, crc, attributes, delta, base_timestamp, max_timestamp,
+        base_offset, length, sent_epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp,
         producer_id, epoch, sequence, count,
     ) = _HEADER.unpack_from(data)  # fmt: skip
     if (
@@ -69,9 +70,10 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
         return _NOT_PLAIN
     first_offset = log.log_end_offset
     last_offset = first_offset + delta
-    buffer = bytearray(data)
-    _STAMP.pack_into(buffer, 0, first_offset, length, _LEADER_EPOCH)
-    if not _write(log, buffer, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
+    _STAMP.pack_into(data, 0, first_offset, length, _LEADER_EPOCH)
+    if not _write(log, data, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
+        # As it came: `append` looks at it next.
+        _STAMP.pack_into(data, 0, base_offset, length, sent_epoch)
         return _NOT_PLAIN
     state = log.producer_state
     if producer is not None:
@@ -112,7 +114,7 @@ def _is_sound(
     return base_timestamp + highest == max_timestamp <= latest and base_timestamp + lowest >= earliest
 
 
-def _write(log: UnifiedLog, buffer: bytearray, first_offset: int, batch: AppendedBatch, now_ms: int) -> bool:
+def _write(log: UnifiedLog, buffer: memoryview, first_offset: int, batch: AppendedBatch, now_ms: int) -> bool:
     """Write to the active segment; False if a new one is due, or the disk fails: `append` meets that too."""
     local = log.local_log
     segment = local.segments.active
