@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.send_table import TableFuture
     from barnabas.client.producer.sender import Sender
+    from barnabas.records.rows import ArrowRows
 
 # After so many new batches, or so many bytes of them, send() lets the loop have a turn, in which they leave: every few
 # milliseconds, when nothing else holds it up.
@@ -275,7 +276,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         Columns are those of `barnabas.Producer.send_table`, and so are the errors. Returns a future that is awaited for
         the number of rows. A call that is cancelled has taken part of the rows, in whole batches.
         """
-        from barnabas.client.producer.send_table import TableFuture, dealt_out, fill_builder
+        from barnabas.client.producer.send_table import TableFuture, dealt_out
         from barnabas.records.table_encoder import arrow_rows
 
         self._start()
@@ -289,26 +290,30 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             for partition, chunk in dealt_out(cluster, topic, table, most, now_ms):
                 rows, row = arrow_rows(chunk, now_ms), 0
                 while row < rows.count:
-                    row = await self._append_rows(future, topic, partition, partial(fill_builder, rows, row), cluster)
+                    row = await self._append_rows(future, topic, partition, rows, row, cluster)
         except ApiError as error:
             future.fail(error)
         return future
 
-    async def _append_rows(self, future: TableFuture, topic: str, partition: int, fill: Any, cluster: Cluster) -> int:
+    async def _append_rows(
+        self, future: TableFuture, topic: str, partition: int, rows: ArrowRows, row: int, cluster: Cluster
+    ) -> int:
         await self._be_fair()
         deadline = self._clock() + self._max_block
         allocated = 0
         while True:
             try:
-                batch, row = self._accumulator.append_rows(topic, partition, fill, 0.0, cluster, allocated)
+                appended = self._accumulator.append_rows(topic, partition, rows, row, 0.0, cluster, allocated)
             except MemoryNeededError as needed:
                 wanted = needed.size + allocated
             else:
-                batch.request_result.completed_in_event_loop()
-                future.add(batch.request_result, batch.record_count)
-                self._new_batches += 1
-                self._client.wakeup()
-                return row
+                future.add(appended)
+                if appended.new_batch_created:
+                    appended.request_result.completed_in_event_loop()
+                    self._new_batches += 1
+                if appended.batch_is_full or appended.new_batch_created:
+                    self._client.wakeup()
+                return appended.next_row
             allocated = await self._pool.acquire(wanted, deadline - self._clock())
 
     # Waiting and asking

@@ -716,6 +716,52 @@ def test_a_large_table_fills_batches_in_order_and_gives_the_memory_back(broker: 
     assert broker.values == values
 
 
+def test_tables_and_records_fill_the_same_batches_in_the_order_of_sending(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+
+    def table(*values: bytes) -> Any:
+        return pa.table({"value": pa.array(values, pa.binary())})
+
+    told: list[Any] = []
+    with connect(broker, linger_ms=60_000) as producer:
+        first = producer.send_table("one", table(b"0", b"1"))
+        third = producer.send("one", b"2")
+        second = producer.send_table("one", table(b"3", b"4", b"5"))
+        # Beside records with callbacks there is an entry for each one, which rows do not have.
+        producer.send("one", b"6", on_delivery=lambda metadata, error: told.append((metadata.offset, error)))
+        last = producer.send_table("one", table(b"7"))
+        assert not first.done()
+        assert not second.done()
+        producer.flush(10)
+        assert [future.result(0) for future in (first, second, last)] == [2, 3, 1]
+        assert third.result(0).offset == 2
+        assert told == [(6, None)]
+
+    assert broker.values == [b"%d" % number for number in range(8)]
+    assert [count for request in broker.requests for _, count in request] == [7, 1]
+
+
+def test_a_table_that_overflows_the_open_batch_goes_on_in_the_next(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"value": pa.array([b"x" * 100] * 15, pa.binary())})
+    with connect(broker, batch_size=2000, linger_ms=60_000) as producer:
+        futures = [producer.send_table("one", table) for _ in range(4)]
+        producer.flush(10)
+        assert [future.result(0) for future in futures] == [15] * 4
+        assert producer.metrics()["buffer-available-bytes"] == 33554432
+
+    assert [count for request in broker.requests for _, count in request] == [17, 17, 17, 9]
+
+
+def test_a_table_larger_than_the_memory_does_not_wait_for_linger(broker: StoringBroker) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"value": pa.array([b"x" * 100] * 200, pa.binary())})
+    with connect(broker, batch_size=2000, buffer_memory=4000, linger_ms=60_000, max_block_ms=20_000) as producer:
+        future = producer.send_table("one", table)
+        producer.flush(10)
+        assert future.result(0) == 200
+
+
 def test_rows_without_key_fill_one_sticky_partition_after_the_other(broker: StoringBroker) -> None:
     pa = pytest.importorskip("pyarrow")
     with connect(broker, batch_size=2000) as producer:

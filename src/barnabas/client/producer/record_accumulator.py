@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from barnabas.client.producer.append import FutureRecordMetadata
     from barnabas.client.producer.buffer_pool import BufferPool
+    from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.transaction_manager import TransactionManager
     from barnabas.network.exponential_backoff import ExponentialBackoff
+    from barnabas.records.rows import ArrowRows
 
 NEVER = float("inf")
 BATCH_OVERHEAD = 61
@@ -36,6 +38,17 @@ class RecordAppendResult(NamedTuple):
     batch_is_full: bool = False
     new_batch_created: bool = False
     abort_for_new_batch: bool = False
+
+
+class RowsAppendResult(NamedTuple):
+    """What `append_rows` did: rows up to `next_row` are records `first` to `last` of the result's batch."""
+
+    request_result: ProduceRequestResult
+    first: int
+    last: int
+    next_row: int
+    batch_is_full: bool = False
+    new_batch_created: bool = False
 
 
 class ReadyCheckResult(NamedTuple):
@@ -201,26 +214,31 @@ class RecordAccumulator(IncompleteBatches):
         self,
         topic: str,
         partition: int,
-        fill: Callable[[Any], int],
+        rows: ArrowRows,
+        row: int,
         max_time_to_block: float,
         cluster: Any,
         allocated: int = 0,
-    ) -> tuple[ProducerBatch, int]:
-        """Append a new batch of as many rows of a table as it takes; -1 lets the sticky partition take it whole.
+    ) -> RowsAppendResult:
+        """Append rows of a table from `row` on: as many as the last batch has room for, or else a new one.
 
-        `fill(builder)` appends rows to a new builder and returns the next row. Returns the batch and that row. Blocks
-        and raises like `append`, and takes `allocated` like it.
+        Partition -1 lets the sticky partition take them. Blocks and raises like `append`, and takes `allocated` like
+        it.
         """
         info = self.topic_info(topic)
         with self._lock:
             self._appends_in_progress += 1
         try:
+            with self._lock:
+                appended = self._append_rows_to_last(info, partition, rows, row, cluster)
+            if appended is not None:
+                return appended
             if not allocated:
                 expected = self._batch_memory(topic)
                 self.free.allocate(expected, max_time_to_block)
                 allocated = expected
             builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
-            next_row = fill(builder)
+            next_row = builder.append_rows(rows, row)
             if builder.uncompressed_size > allocated:
                 # A single row that is larger than a batch.
                 more = builder.uncompressed_size - allocated
@@ -232,16 +250,41 @@ class RecordAccumulator(IncompleteBatches):
                 chosen = self._settle_partition(info, partition, cluster)
                 batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), allocated)
                 batch.record_count = builder.record_count
+                batch.is_open = next_row == rows.count
                 queue = self._get_or_create_deque(info, chosen)
                 self._append_batch(queue, batch)
                 self._count_for_sticky(info, partition < 0, builder.uncompressed_size, queue, cluster)
                 allocated = 0
-            return batch, next_row
+            return RowsAppendResult(batch.request_result, 0, batch.record_count - 1, next_row, new_batch_created=True)
         finally:
             if allocated:
                 self.free.deallocate(allocated)
             with self._lock:
                 self._appends_in_progress -= 1
+
+    def _append_rows_to_last(
+        self, info: TopicInfo, partition: int, rows: ArrowRows, row: int, cluster: Any
+    ) -> RowsAppendResult | None:
+        if self.refusal is not None:
+            raise self.refusal()
+        queue = info.batches.get(self._settle_partition(info, partition, cluster))
+        # Where a record has a callback, all after it have an entry beside it, which rows do not.
+        if not queue or not queue[-1].is_open or queue[-1].callbacks is not None:
+            return None
+        batch: ProducerBatch = queue[-1]
+        first, size = batch.record_count, batch.builder.uncompressed_size
+        try:
+            next_row = batch.builder.append_rows(rows, row)
+        finally:
+            batch.record_count = batch.builder.record_count
+        batch.is_open = next_row == rows.count
+        self._count_for_sticky(info, partition < 0, batch.builder.uncompressed_size - size, queue, cluster)
+        if next_row == row:
+            # Now that this batch is full the sticky partition may be another one.
+            return self._append_rows_to_last(info, partition, rows, row, cluster) if partition < 0 else None
+        return RowsAppendResult(
+            batch.request_result, first, batch.record_count - 1, next_row, batch.is_full(self.batch_size)
+        )
 
     def _count_for_sticky(
         self, info: TopicInfo, sticky: bool, size: int, queue: deque[ProducerBatch], cluster: Any

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.append import record_size_upper_bound
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
-    from barnabas.client.producer.record_accumulator import RecordAccumulator
+    from barnabas.client.producer.record_accumulator import RecordAccumulator, RowsAppendResult
 
 STICKY = -1
 
@@ -25,20 +24,21 @@ STICKY = -1
 class TableFuture:
     """What becomes of a table's rows."""
 
-    __slots__ = ("_batches", "_error", "rows")
+    __slots__ = ("_error", "_parts", "rows")
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self._batches: list[tuple[ProduceRequestResult, int]] = []
+        # Results of batches, and the table's records in each: the first and the last.
+        self._parts: list[tuple[ProduceRequestResult, int, int]] = []
         self._error: KafkaError | None = None
 
-    def add(self, result: ProduceRequestResult, records: int) -> None:
-        """A batch of so many rows is on its way."""
-        self._batches.append((result, records))
+    def add(self, appended: RowsAppendResult) -> None:
+        """Some of the rows are on their way."""
+        self._parts.append((appended.request_result, appended.first, appended.last))
 
     def fail(self, error: KafkaError) -> None:
         """The rest of the rows was not taken."""
-        taken = sum(records for _, records in self._batches)
+        taken = sum(last - first + 1 for _, first, last in self._parts)
         self._error = type(error)(f"{self.rows - taken} of {self.rows} rows were not taken: {error}")
 
     def result(self, timeout: float | None = None) -> int:
@@ -54,15 +54,15 @@ class TableFuture:
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """The first error with which rows failed, or None; waits at most `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        for result, records in self._batches:
-            for index in (0, records - 1):
+        for result, *ends in self._parts:
+            for index in ends:
                 result.wait_for(index, None if deadline is None else max(0.0, deadline - time.monotonic()))
         return self._error or next(self._errors(), None)
 
     def _errors(self) -> Iterator[KafkaError]:
-        for result, records in self._batches:
+        for result, first, last in self._parts:
             # One error fails a whole batch; only where it was split its records may differ.
-            for index in range(records) if result.is_split else (0,):
+            for index in range(first, last + 1) if result.is_split else (first,):
                 error = result.outcome(index)[1]
                 if error is not None:
                     yield error
@@ -73,15 +73,15 @@ class TableFuture:
     async def _wait_in_loop(self) -> int:
         from barnabas.client.producer.record_metadata import wait_for_record
 
-        for result, records in self._batches:
-            for index in (0, records - 1):
+        for result, *ends in self._parts:
+            for index in ends:
                 if not result.done(index):
                     await wait_for_record(result, index)
         return self.result(0)
 
     def done(self) -> bool:
         """Whether every row was stored or has failed."""
-        return all(result.done(index) for result, records in self._batches for index in (0, records - 1))
+        return all(result.done(index) for result, *ends in self._parts for index in ends)
 
 
 def send_table(
@@ -101,10 +101,11 @@ def send_table(
         for partition, chunk in groups:
             rows, row = arrow_rows(chunk, now_ms), 0
             while row < rows.count:
-                fill = partial(fill_builder, rows, row)
-                batch, row = accumulator.append_rows(topic, partition, fill, max_block, cluster)
-                future.add(batch.request_result, batch.record_count)
-                wakeup()
+                appended = accumulator.append_rows(topic, partition, rows, row, max_block, cluster)
+                future.add(appended)
+                row = appended.next_row
+                if appended.batch_is_full or appended.new_batch_created:
+                    wakeup()
     except ApiError as error:
         future.fail(error)
     return future
@@ -124,11 +125,6 @@ def dealt_out(
         _check_sizes(chunk, max_record_size)
         groups += list(_by_partition(chunk, cluster.partition_count_for_topic(topic) or 0, topic))
     return groups
-
-
-def fill_builder(rows: Any, row: int, builder: Any) -> int:
-    """Append rows from `row` on to the builder; returns the first one that it did not take."""
-    return int(builder.append_rows(rows, row))
 
 
 def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tuple[int, pa.RecordBatch]]:
