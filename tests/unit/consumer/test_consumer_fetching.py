@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas import Consumer, TopicPartition
+from barnabas import Consumer, OffsetAndMetadata, TopicPartition
+from barnabas.client.consumer.offset_fetcher import TruncatedLogError
 from barnabas.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError, TopicAuthorizationError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch_response import AbortedTransaction
@@ -314,8 +315,28 @@ def test_lost_records_are_told_without_a_reset_policy(cluster: ScriptedCluster) 
     cluster.epoch_ends[T0] = (0, 1)
     cluster.errors[ApiKey.FETCH] = deque([74])
 
-    with pytest.raises(LogTruncationError, match="offset 1"):
+    with pytest.raises(TruncatedLogError, match="offset 1") as raised:
         consumer.poll(10)
+    assert isinstance(raised.value, LogTruncationError)
+    assert raised.value.positions == {T0: 2}
+    assert raised.value.divergent_offsets == {T0: OffsetAndMetadata(1, "", 0)}
+
+
+def test_all_truncated_logs_are_told_at_once(cluster: ScriptedCluster) -> None:
+    consumer = cluster.consumer(auto_offset_reset="none")
+    consumer.assign([T0, T1])
+    for partition in (T0, T1):
+        cluster.append("t", partition.partition, b"a", b"b", epoch=0)
+        consumer.seek(partition, 0)
+    assert values([*consumer.poll(1), *consumer.poll(1)]) == [b"a", b"b"] * 2
+    cluster.leader_epoch = 1
+    cluster.epoch_ends |= {T0: (0, 1), T1: (-1, -1)}
+    cluster.errors[ApiKey.FETCH] = deque([74])
+
+    with pytest.raises(TruncatedLogError, match="unknown offset") as raised:
+        consumer.poll(10)
+    assert set(raised.value.partitions) == {T0, T1}
+    assert raised.value.divergent_offsets == {T0: OffsetAndMetadata(1, "", 0)}
 
 
 def test_nothing_is_asked_per_poll_while_there_is_data(cluster: ScriptedCluster) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, LATEST_TIMESTAMP, AutoOffsetResetStrategy
 from barnabas.client.consumer.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.list_offsets import ListOffsetsResult, send_list_offsets
-from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch
+from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch, LogTruncation
 from barnabas.errors import (
     NONE,
     KafkaError,
@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 log = client_logger("barnabas.consumer")
 
 _CONSUMER_REPLICA_ID = -1
+
+
+class TruncatedLogError(LogTruncationError):
+    """Partitions whose logs lost records that were consumed, and what is known of the place to go on from.
+
+    `positions` has where the consumer stood, `divergent_offsets` where the logs parted from what it had consumed; a
+    partition whose leader cannot tell is missing there.
+    """
+
+    def __init__(self, message: str, truncated: Mapping[TopicPartition, LogTruncation]) -> None:
+        super().__init__(message)
+        self.partitions = tuple(truncated)
+        self.positions = {name: position.offset for name, (position, _) in truncated.items()}
+        self.divergent_offsets = {name: at for name, (_, at) in truncated.items() if at is not None}
 
 
 class OffsetFetcher:
@@ -179,6 +193,7 @@ class OffsetFetcher:
 
     def _validation_answered(self, positions: dict[TopicPartition, FetchPosition], response: ClientResponse) -> None:
         to_retry: set[TopicPartition] = set()
+        truncated: dict[TopicPartition, LogTruncation] = {}
         for topic in response.message.topics:
             for found in topic.partitions:
                 name = TopicPartition(topic.topic, found.partition)
@@ -190,23 +205,25 @@ class OffsetFetcher:
                     log.debug("Confirming the position in %s failed: %s", name, for_code(found.error_code))
                     to_retry.add(name)
                 elif name in positions:
-                    self._confirm(name, positions[name], EpochEndOffset(found.leader_epoch, found.end_offset))
+                    end = EpochEndOffset(found.leader_epoch, found.end_offset)
+                    truncation = self._subscriptions.maybe_complete_validation(name, positions[name], end)
+                    if truncation is not None:
+                        truncated[name] = truncation
+        if truncated:
+            self._error = self._truncated(truncated)
         if to_retry:
             self._try_again(to_retry)
 
-    def _confirm(self, name: TopicPartition, position: FetchPosition, end: EpochEndOffset) -> None:
-        truncation = self._subscriptions.maybe_complete_validation(name, position, end)
-        if truncation is None:
-            return
-        divergent = truncation.divergent_offset
-        where = "an unknown offset" if divergent is None else f"offset {divergent.offset}"
-        error = LogTruncationError(
-            f"{name} was truncated: the consumer stands at offset {position.offset} (epoch {position.offset_epoch}), "
-            f"but the log parted from what was consumed at {where}. auto.offset.reset is none, so seek() to "
-            "where to go on"
-        )
-        error.partitions = (name,)
-        self._error = error
+    def _truncated(self, found: dict[TopicPartition, LogTruncation]) -> TruncatedLogError:
+        places = []
+        for name, (position, divergent) in found.items():
+            where = "an unknown offset" if divergent is None else f"offset {divergent.offset}"
+            places.append(
+                f"{name} was truncated: the consumer stands at offset {position.offset} (epoch "
+                f"{position.offset_epoch}), but the log parted from what was consumed at {where}"
+            )
+        message = f"{'; '.join(places)}. auto.offset.reset is none, so seek() to where to go on"
+        return TruncatedLogError(message, found)
 
     # --- failures
 
