@@ -360,6 +360,24 @@ def test_records_gather_and_go_out_as_batches(broker: StoringBroker) -> None:
     assert len(broker.requests) < 5
 
 
+def test_the_sender_is_woken_by_a_new_batch_and_by_a_full_one_and_by_nothing_else(
+    broker: StoringBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(broker, linger_ms=60_000, batch_size=2000) as producer:
+        producer.partitions_for("one")
+        sent: list[Any] = []
+        woken: list[int] = []
+        monkeypatch.setattr(producer._client, "wakeup", lambda: woken.append(len(sent)))
+        for _ in range(40):
+            sent.append(producer.send("one", b"x" * 100))
+        monkeypatch.undo()
+        producer.flush(10)
+
+    # The first record of each batch: what makes a new batch tells that the one before is full.
+    assert [count for request in broker.requests for _, count in request] == [17, 17, 6]
+    assert woken == [0, 17, 34]
+
+
 def test_full_memory_blocks_send_until_the_broker_answers(broker: StoringBroker) -> None:
     broker.gate.clear()
     with connect(broker, batch_size=1000, buffer_memory=4000, linger_ms=0) as producer:
@@ -608,7 +626,7 @@ def test_metrics_count_what_was_sent(broker: StoringBroker) -> None:
         for _ in range(10):
             producer.send("one", b"x" * 100)
         producer.flush(10)
-        found = producer.metrics()
+    found = producer.metrics()
 
     assert (found["record-send-total"], found["records-per-request-avg"], found["requests-in-flight"]) == (10, 10, 0)
     # ApiVersions, Metadata and InitProducerId count too, as in Apache Kafka.
@@ -711,8 +729,8 @@ def test_a_large_table_fills_batches_in_order_and_gives_the_memory_back(broker: 
         future = producer.send_table("one", pa.table({"value": pa.array(values, pa.binary())}))
         assert future.result(20) == 20_000
         assert future.done()
-        assert producer.metrics()["buffer-available-bytes"] == 200_000
 
+    assert producer.metrics()["buffer-available-bytes"] == 200_000
     assert broker.values == values
 
 
@@ -748,8 +766,8 @@ def test_a_table_that_overflows_the_open_batch_goes_on_in_the_next(broker: Stori
         futures = [producer.send_table("one", table) for _ in range(4)]
         producer.flush(10)
         assert [future.result(0) for future in futures] == [15] * 4
-        assert producer.metrics()["buffer-available-bytes"] == 33554432
 
+    assert producer.metrics()["buffer-available-bytes"] == 33554432
     assert [count for request in broker.requests for _, count in request] == [17, 17, 17, 9]
 
 
