@@ -16,7 +16,8 @@ from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.aio import Consumer as AioConsumer
 from barnabas.aio import Producer as AioProducer
 from barnabas.client.admin.reassignments import ElectionType
-from barnabas.errors import LogTruncationError, NotEnoughReplicasError, PreferredLeaderNotAvailableError
+from barnabas.client.consumer.offset_fetcher import TruncatedLogError
+from barnabas.errors import NotEnoughReplicasError, PreferredLeaderNotAvailableError
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
 from tools import apache_kafka
@@ -25,6 +26,7 @@ from tools.apache_kafka_cluster import ApacheKafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("apache-kafka-cluster")]
 
+ONE_REPLICA = {"min.insync.replicas": "1"}
 SOON = {"reconnect.backoff.max.ms": 500, "retry.backoff.max.ms": 500}
 
 
@@ -220,11 +222,33 @@ def test_a_consumer_reads_from_the_replica_of_its_rack_and_from_the_leader_when_
         assert found == list(range(200))
 
 
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_members_get_the_partitions_that_lie_in_their_racks(world: World, strategy: str) -> None:
+    topic = f"near-{strategy}"
+    world.admin.create_topics([NewTopic(topic, replica_assignments={0: [2], 1: [3]}, configs=ONE_REPLICA)])
+    eventually(lambda: world.is_whole(topic))
+    group = {**world.settings, "group.id": f"near-{strategy}", "partition.assignment.strategy": strategy}
+    # Without racks the first member by its id would get the first partition.
+    with (
+        Consumer(topic, {**group, "client.id": "a", "client.rack": "rack-3"}) as first,
+        Consumer(topic, {**group, "client.id": "b", "client.rack": "rack-2"}) as second,
+    ):
+
+        def each_reads_near_by() -> bool:
+            first.poll(0.1)
+            second.poll(0.1)
+            return first.assignment() == {TopicPartition(topic, 1)} and second.assignment() == {
+                TopicPartition(topic, 0)
+            }
+
+        eventually(each_reads_near_by)
+
+
 @pytest.mark.parametrize("reset", ["none", "earliest"])
 def test_a_consumer_ahead_of_a_truncated_log_hears_of_it_or_goes_back(world: World, reset: str) -> None:
     first, second = world.brokers[1], world.brokers[2]
     topic = f"cut-{reset}"
-    world.admin.create_topics([NewTopic(topic, replica_assignments={0: [1, 2]}, configs={"min.insync.replicas": "1"})])
+    world.admin.create_topics([NewTopic(topic, replica_assignments={0: [1, 2]}, configs=ONE_REPLICA)])
     eventually(lambda: world.is_whole(topic))
     partition = TopicPartition(topic, 0)
     with Consumer({**world.settings, "auto.offset.reset": reset, "client.id": "reader"}) as consumer:
@@ -251,8 +275,12 @@ def test_a_consumer_ahead_of_a_truncated_log_hears_of_it_or_goes_back(world: Wor
             return bool(found)
 
         if reset == "none":
-            with pytest.raises(LogTruncationError, match=topic):
+            with pytest.raises(TruncatedLogError, match=topic) as raised:
                 eventually(read, 60)
+            assert raised.value.divergent_offsets[partition].offset == 1
+            consumer.seek(partition, raised.value.divergent_offsets[partition])
+            eventually(read, 60)
+            assert found == [b"new"]
         else:
             eventually(read, 60)
             assert found == [b"new"]
