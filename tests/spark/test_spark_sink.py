@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -140,3 +142,28 @@ def test_update_mode_writes_what_changed_by_foreach_batch(
 
     found = [(record.key, record.value) for record in consume(servers, target, 3)]
     assert (sorted(found[:2]), found[2:]) == ([(b"a", b"2"), (b"b", b"1")], [(b"b", b"2")])
+
+
+def test_a_new_worker_writes_without_loading_pandas(servers: str, new_topic: NewTopicName) -> None:
+    import pyarrow as pa
+
+    first, second = new_topic(2), new_topic(2)
+    rows = pa.table({
+        "topic": [first, second, first], "key": [b"k", None, None], "value": [b"1", b"2", None],
+        "partition": pa.array([None, 1, None], pa.int32()),
+    })  # fmt: skip
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    program = (
+        "import sys, pyarrow.ipc; from barnabas.spark.options import SinkOptions; from barnabas.spark import sink; "
+        "options = SinkOptions({'kafka.bootstrap.servers': sys.argv[1]}); "
+        "written = sink.write_batches(options, iter(pyarrow.ipc.open_stream(sys.stdin.buffer))); "
+        "sys.stdout.write(f\"{written.count} {'pandas' in sys.modules}\")"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, servers], input=stream.getvalue().to_pybytes(), capture_output=True, check=True
+    )
+
+    assert done.stdout == b"3 False"

@@ -180,13 +180,13 @@ def _runs(pa: Any, arrow_type: pa.DataType, runs: list[tuple[int, Any]]) -> pa.A
             merged[-1] = (merged[-1][0] + rows, value)
         else:
             merged.append((rows, value))
-    arrays = [pa.repeat(_scalar(pa, arrow_type, value), rows) for rows, value in merged]
+    arrays = [pa.repeat(plain_scalar(pa, arrow_type, value), rows) for rows, value in merged]
     if len(arrays) == 1:
         return arrays[0]
     return pa.concat_arrays(arrays) if arrays else pa.nulls(0, arrow_type)
 
 
-def _scalar(pa: Any, arrow_type: pa.DataType, value: str | int) -> pa.Scalar:
+def plain_scalar(pa: Any, arrow_type: pa.DataType, value: str | int) -> pa.Scalar:
     """As `pa.scalar`, which imports pandas: half a second in every new Python worker of Spark."""
     if isinstance(value, str):
         data = value.encode()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 import logging
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from barnabas.spark.kafka_consumer_thread import Fetched, KafkaConsumerThread
 from barnabas.spark.kafka_fetcher import KafkaFetcher, fetched_until
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.reused_worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +72,7 @@ def read_ranges(
             _consumers.release(settings, consumer)
         else:
             consumer.close()
-        _spare_garbage_collection()
+        settle()
 
 
 class _Task(NamedTuple):
@@ -184,16 +183,6 @@ def _looked_up(ask: LookUp, ranges: Iterable[OffsetRange]) -> Mapping[TopicParti
             return ask(partitions, LOOK_UP_SECONDS)
         except errors.WakeupError:
             continue  # left over from the shutdown of the thread that polled
-
-
-@functools.cache
-def _spare_garbage_collection() -> None:
-    """Leave what the worker has loaded so far out of the collection that Spark's daemon runs after every task.
-
-    It is 80,000 objects of modules that stay anyway, and looking at them takes as long as reading 100,000 records.
-    """
-    if "SPARK_REUSE_WORKER" in os.environ:
-        gc.freeze()
 
 
 def _new_consumer(options: SourceOptions) -> Consumer:

@@ -67,6 +67,6 @@ def by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, p
     topics = batch.column("topic")
     if topics.null_count:
         raise SinkSchemaError(NULL_TOPIC)
-    found = pc.unique(topics).to_pylist()
-    for topic in found:
-        yield topic, rows if len(found) == 1 else rows.filter(pc.equal(topics, topic))
+    found = pc.unique(topics)
+    for topic in found:  # a scalar of Arrow's: one of Python's would have it load pandas in every new worker
+        yield topic.as_py(), rows if len(found) == 1 else rows.filter(pc.equal(topics, topic))

@@ -13,6 +13,7 @@ from barnabas.spark import reused_worker
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(reused_worker, "_is_settled", False)
+    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
     yield
     gc.unfreeze()
 
@@ -38,3 +39,12 @@ def test_what_later_tasks_make_is_collected_as_ever() -> None:
 
     assert gc.collect() >= 1
     assert gc.get_freeze_count() <= frozen
+
+
+def test_a_process_that_is_no_worker_of_spark_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REUSE_WORKER")
+    before = gc.get_freeze_count()
+
+    reused_worker.settle()
+
+    assert gc.get_freeze_count() == before

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.append import record_size_upper_bound
 from barnabas.errors import ApiError, IllegalArgumentError, IllegalTypeError, KafkaError, RecordTooLargeError
-from barnabas.records.arrow import pyarrow
+from barnabas.records.arrow import plain_scalar, pyarrow
 from barnabas.records.table_encoder import arrow_rows, partition_column
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _by_partition(chunk: pa.RecordBatch, count: int, topic: str) -> Iterator[tup
     if "key" in names:
         chosen = partition_column(chunk.column("key"), count)
     else:
-        chosen = pa.repeat(pa.scalar(STICKY, pa.int32()), chunk.num_rows)
+        chosen = pa.repeat(plain_scalar(pa, pa.int32(), STICKY), chunk.num_rows)
     if "partition" in names:
         given = _given_partitions(chunk.column("partition"), count, topic)
         chosen = pc.coalesce(given, chosen)
@@ -174,14 +174,15 @@ def _given_partitions(column: pa.Array, count: int, topic: str) -> pa.Array:
 def _check_sizes(chunk: pa.RecordBatch, limit: int) -> None:
     import pyarrow.compute as pc
 
-    sizes = None
-    for name in ("key", "value"):
-        if name in chunk.schema.names:
-            length = pc.fill_null(pc.binary_length(_plain(chunk.column(name))), 0)
-            sizes = length if sizes is None else pc.add(sizes, length)
-    largest = (pc.max(sizes).as_py() or 0) if sizes is not None else 0
+    columns = [chunk.column(name) for name in ("key", "value") if name in chunk.schema.names]
     # Length fields of key and value take at most five bytes each.
-    if largest + record_size_upper_bound(None, None) + 10 > limit:
+    room = limit - record_size_upper_bound(None, None) - 10
+    if sum(pc.max(pc.binary_length(_plain(column))).as_py() or 0 for column in columns) <= room:
+        return
+    lengths = [pc.fill_null(pc.binary_length(_plain(column)), 0) for column in columns]
+    sizes = lengths[0] if len(lengths) == 1 else pc.add(*lengths)
+    largest = pc.max(sizes).as_py()
+    if largest > room:
         row = pc.index(sizes, pc.max(sizes)).as_py()
         raise RecordTooLargeError(
             f"Row {row} takes {largest} bytes, more than max.request.size or buffer.memory allow ({limit}); nothing of "
