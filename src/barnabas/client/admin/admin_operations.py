@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,10 @@ from barnabas.network.selectable import Selectable
 
 T = TypeVar("T")
 
+_FORKED = (
+    "This admin client was made before the process forked and belongs to the parent; make a new one in the child "
+    "(with multiprocessing: in the worker, or use the start method 'spawn')"
+)
 _numbers = itertools.count(1)
 
 
@@ -52,6 +57,7 @@ class AdminOperations:
             config, self._client_id, self._metadata, random=random, selector=self._selector(config)
         )
         self._lock = threading.Lock()
+        self._owner = os.getpid()
         self._is_closed = False
         self._client_instance_id: bytes | None = None
 
@@ -138,6 +144,8 @@ class AdminOperations:
 
     def _complete(self, steps: Steps[T]) -> T:
         """Runs steps in this thread, once no other thread does; every public operation ends here."""
+        if self._is_foreign:
+            raise IllegalStateError(_FORKED)
         with self._lock:
             return run(steps)
 
@@ -158,6 +166,11 @@ class AdminOperations:
     ) -> Results[K, None]:
         return self._complete(self._operation_in_parts(handler, key, timeout, raise_errors))
 
+    @property
+    def _is_foreign(self) -> bool:
+        # The connections are the parent's, and so is the lock, which nobody may be left to release.
+        return self._owner != os.getpid()
+
     def _ensure_open(self) -> None:
         if self._is_closed:
             raise IllegalStateError(f"{self._client_id}: the admin client is closed")
@@ -171,6 +184,8 @@ class AdminOperations:
 
     def close(self) -> None:
         """Ends the connections, after the call that another thread may be in. A second call does nothing."""
+        if self._is_foreign:
+            return
         with self._lock:
             self._is_closed = True
             self._client.close()
