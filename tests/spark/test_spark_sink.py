@@ -144,7 +144,7 @@ def test_update_mode_writes_what_changed_by_foreach_batch(
     assert (sorted(found[:2]), found[2:]) == ([(b"a", b"2"), (b"b", b"1")], [(b"b", b"2")])
 
 
-def test_a_new_worker_writes_without_loading_pandas(servers: str, new_topic: NewTopicName) -> None:
+def test_a_process_writes_rows_without_loading_pandas(servers: str, new_topic: NewTopicName) -> None:
     import pyarrow as pa
 
     first, second = new_topic(2), new_topic(2)

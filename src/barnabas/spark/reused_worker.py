@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 
-_is_settled = False
+#: In how many tasks more what is loaded is set apart: in a worker's second task too, for Spark itself loads pandas when
+#: the first task of a sink is done (its message to the driver becomes an Arrow array).
+_tasks_left = 2
 
 
 def settle() -> None:
@@ -15,7 +17,7 @@ def settle() -> None:
     class, some 90,000 objects: about 40 ms of CPU, as much as writing 200,000 rows takes. Nothing is collected here
     first: what that would find is a few hundred objects.
     """
-    global _is_settled
-    if not _is_settled and "SPARK_REUSE_WORKER" in os.environ:
+    global _tasks_left
+    if _tasks_left and "SPARK_REUSE_WORKER" in os.environ:
         gc.freeze()
-        _is_settled = True
+        _tasks_left -= 1

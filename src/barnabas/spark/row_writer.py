@@ -68,5 +68,5 @@ def by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, p
     if topics.null_count:
         raise SinkSchemaError(NULL_TOPIC)
     found = pc.unique(topics)
-    for topic in found:  # a scalar of Arrow's: one of Python's would have it load pandas in every new worker
+    for topic in found:  # one of Arrow's scalars: of a Python value it makes one by loading pandas
         yield topic.as_py(), rows if len(found) == 1 else rows.filter(pc.equal(topics, topic))
