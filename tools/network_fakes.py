@@ -127,6 +127,19 @@ class FakeSelector:
 
     def poll(self, timeout: float, now: float) -> float:
         self.polled.append(timeout)
+        self.deliver()
+        happened = self.connected or self.disconnected or self.completed_sends or self.completed_receives
+        return now if happened else now + timeout
+
+    @property
+    def has_something_to_deliver(self) -> bool:
+        """Whether `poll` would not wait."""
+        is_connecting = any(port not in self.silent for port in self._connecting.values())
+        is_sending = bool(self._sending) and not self.is_sending_stuck
+        return bool(is_connecting or is_sending or self._arriving or self._breaking)
+
+    def deliver(self) -> None:
+        """Have everything happen that is due."""
         self.connected, self.completed_sends, self.completed_receives = [], [], []
         self.disconnected, self._breaking = self._breaking, {}
         for node_id, port in list(self._connecting.items()):
@@ -142,12 +155,10 @@ class FakeSelector:
                 self._open.add(node_id)
                 self.connected.append(node_id)
         if not self.is_sending_stuck:
-            self._deliver()
+            self._finish_sends()
         self.completed_receives, self._arriving = self._arriving, []
-        happened = self.connected or self.disconnected or self.completed_sends or self.completed_receives
-        return now if happened else now + timeout
 
-    def _deliver(self) -> None:
+    def _finish_sends(self) -> None:
         sending, self._sending = self._sending, {}
         for node_id, (data, expect_response) in sending.items():
             header, message = decode_request(memoryview(data)[4:])

@@ -120,6 +120,7 @@ class ScriptedCluster(Environment):
         self.assign: Callable[[dict[str, bytes]], bytes] | None = None
         # The consumer protocol: the epoch, and what its one member shall own (everything, when None).
         self.member_epoch = 0
+        self.heartbeat_interval_ms = 5_000
         self.wanted: set[TopicPartition] | None = None
         self._told: set[TopicPartition] | None = None
         # The nodes of the cluster, and the one that the leader sends readers with a rack to; see FOLLOWER.
@@ -161,10 +162,15 @@ class ScriptedCluster(Environment):
         builder = RecordBatchBuilder(1 << 20)
         for number, value in enumerate(values):
             builder.try_append(5_000 + number, b"k", value, [])
-        base = log[-1][1] if log else self.log_start.get(TopicPartition(topic, partition), 0)
+        base = self.log_end(TopicPartition(topic, partition))
         batch = bytearray(builder.close(base_offset=base))
         batch[12:16] = epoch.to_bytes(4, "big")
         log.append((base, base + len(values), bytes(batch)))
+
+    def log_end(self, partition: TopicPartition) -> int:
+        """The offset after the last record."""
+        log = self.logs.get(partition)
+        return log[-1][1] if log else self.log_start.get(partition, 0)
 
     def at(self, delay: float, action: Callable[[], object]) -> None:
         """Do something when so many seconds have passed."""
@@ -197,13 +203,17 @@ class ScriptedCluster(Environment):
 
     def network_client(self, config: Any, metadata: Any) -> Any:
         """The first is the application's, the second the membership core's."""
-        selector = VirtualSelector(self, is_membership=self.app_selector is not None)
+        selector = self.new_selector(is_membership=self.app_selector is not None)
         selector.handlers = {key: self._handler(key, selector) for key in self._handlers}
         if self.app_selector is None:
             self.app_selector = selector
         else:
             self.group_selector = selector
         return create_network_client(config, config.client_id, metadata, random=self.random, selector=selector)
+
+    def new_selector(self, *, is_membership: bool) -> VirtualSelector:
+        """The way to this cluster of one of a consumer's cores."""
+        return VirtualSelector(self, is_membership=is_membership)
 
     def start(self, core: Any, group_id: str) -> Callable[[float], None]:
         """The membership core runs whenever the application waits."""
@@ -223,6 +233,11 @@ class ScriptedCluster(Environment):
         for _ in range(4):
             if self._core is not None and not self._core.is_done:
                 self._core.run_once(self.now)
+
+    def next_change(self) -> float:
+        """When the cluster does something by itself the next time."""
+        when = self._scheduled[0][0] if self._scheduled else float("inf")
+        return when if self._waiting_fetch is None else min(when, self._waiting_fetch[0])
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -318,7 +333,7 @@ class ScriptedCluster(Environment):
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
             member_epoch=self.member_epoch,
-            heartbeat_interval_ms=5_000,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
             assignment=assignment,
         )
 

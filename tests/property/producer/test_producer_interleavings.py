@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from unittest import mock
@@ -16,15 +15,9 @@ from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.errors import BufferExhaustedError, IllegalStateError
 from barnabas.protocol.topic_partition import TopicPartition
-from tools.line_scheduler import LineScheduler
+from tools.line_scheduler import LineScheduler, turns
 
 PARTITION = TopicPartition("t", 0)
-
-
-def turns(seed: int) -> Iterator[int]:
-    """Whose turn it is, for ever."""
-    source = random.Random(seed)
-    return iter(lambda: source.randrange(12), None)
 
 
 # Some bugs show in one order of a hundred.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
@@ -123,6 +124,57 @@ def test_callbacks_of_earlier_asynchronous_commits_run_before_commit_returns(clu
 
     assert told == [1, 2, 3]
     assert commits(cluster) == [{0: 1}, {0: 2}, {0: 3}, {0: 4}]
+
+
+def test_callbacks_run_in_the_order_of_the_commits_even_if_a_later_one_is_refused_at_once(
+    cluster: ScriptedCluster,
+) -> None:
+    consumer = member(cluster)
+    consumer.poll(1)
+    assert cluster.group_selector is not None
+    cluster.group_selector.is_sending_stuck = True
+    told: list[tuple[int, type | None]] = []
+
+    def note(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+        told.append((offsets[T0].offset, error and type(error)))
+
+    consumer.commit_async({T0: 1}, note)
+    consumer.enforce_rebalance()
+    consumer.poll(0)
+    consumer.commit_async({T0: 2}, note)
+    consumer.poll(0)
+    assert told == []
+    cluster.group_selector.is_sending_stuck = False
+    consumer.poll(1)
+
+    assert told == [(1, None), (2, RebalanceInProgressError)]
+
+
+def test_close_tells_the_callbacks_of_commits_that_were_not_answered_in_time(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster)
+    consumer.poll(1)
+    cluster.hold.add(ApiKey.OFFSET_COMMIT)
+    told: list[KafkaError | None] = []
+    consumer.commit_async({T0: 1}, lambda offsets, error: told.append(error))
+
+    with pytest.raises(KafkaTimeoutError):
+        consumer.close(0.5)
+
+    assert [type(error) for error in told] == [KafkaTimeoutError]
+
+
+def test_a_callback_that_fails_in_close_comes_out_of_it_when_everything_else_is_done(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster)
+    consumer.poll(1)
+    consumer.commit_async({T0: 1}, lambda offsets, error: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError):
+        consumer.close()
+
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
+    assert cluster.app_selector is not None
+    assert cluster.group_selector is not None
+    assert (cluster.app_selector.is_closed, cluster.group_selector.is_closed) == (True, True)
 
 
 def test_a_callback_may_commit_again(cluster: ScriptedCluster) -> None:

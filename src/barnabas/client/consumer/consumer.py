@@ -127,7 +127,8 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         """Commit without waiting and without trying again.
 
-        `callback(offsets, error or None)` runs inside a later `poll`, `commit` or `close`, in the order of the commits.
+        `callback(offsets, error or None)` runs once, inside a later `poll`, `commit` or `close`, in the order of the
+        commits; at the end of `close` with `KafkaTimeoutError` for what has not been answered by then.
         """
         with self._use:
             run(self._polling.run_commit_callbacks())

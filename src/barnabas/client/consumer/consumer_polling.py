@@ -459,6 +459,7 @@ class ConsumerPolling:
                 yield from _attempt(errors, self._finish_commits(deadline))
                 yield from _attempt(errors, self._leave_group(operation))
             yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
+            yield from _attempt(errors, self._abandon_commits())
         yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
         self._client.client.close()
@@ -476,6 +477,13 @@ class ConsumerPolling:
                 log.warning("Committing offsets while closing failed: %s", error)
         yield from self._await_async_commits(max(0.0, deadline - self._clock()))
 
+    def _abandon_commits(self) -> Steps[None]:
+        """Nobody is left to take an answer: what is not known by now never will be."""
+        coordinator = self.coordinator()
+        coordinator.take_events()
+        coordinator.commits.abandon(KafkaTimeoutError("The consumer was closed before the coordinator answered"))
+        yield from coordinator.commits.invoke_completed_callbacks()
+
     def _leave_group(self, operation: GroupMembershipOperation) -> Steps[None]:
         if self._subscriptions.has_auto_assigned_partitions:
             yield from self.coordinator().leave("the consumer is being closed", operation)
@@ -490,5 +498,5 @@ class ConsumerPolling:
 def _attempt(errors: list[BaseException], steps: Steps[object]) -> Steps[None]:
     try:
         yield from steps
-    except KafkaError as error:
+    except Exception as error:  # noqa: BLE001 - also what a callback of the application raised; it comes out at the end
         errors.append(error)

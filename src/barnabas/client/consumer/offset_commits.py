@@ -23,10 +23,28 @@ Offsets = Mapping["TopicPartition", "OffsetAndMetadata"]
 OffsetCommitCallback = Callable[[Offsets, KafkaError | None], object]
 
 
+class _AsynchronousCommit:
+    """One whose callback has not run yet."""
+
+    __slots__ = ("callback", "error", "is_answered", "offsets")
+
+    def __init__(self, offsets: Offsets, callback: OffsetCommitCallback | None) -> None:
+        self.offsets = offsets
+        self.callback = callback
+        self.is_answered = False
+        self.error: KafkaError | None = None
+
+    def answer(self, error: KafkaError | None) -> None:
+        """It is known what became of it."""
+        self.is_answered = True
+        self.error = error
+
+
 class OffsetCommits:
     """Hands commits and look-ups to the membership core and keeps their results. Belongs to the application's thread.
 
-    Callbacks of asynchronous commits wait in the order of the answers until `invoke_completed_callbacks`.
+    Callbacks of asynchronous commits run in `invoke_completed_callbacks`, in the order of the commits: one that was
+    refused at once waits for those that were asked for before it.
     """
 
     def __init__(self, membership: MembershipCore, on_commit: Callable[[Offsets], object]) -> None:
@@ -35,8 +53,8 @@ class OffsetCommits:
         # What the synchronous commits under way are to commit.
         self._synchronous: dict[int, Offsets] = {}
         self._last_id = 0
-        self._asynchronous: dict[int, tuple[Offsets, OffsetCommitCallback | None]] = {}
-        self._completed: deque[tuple[OffsetCommitCallback | None, Offsets, KafkaError | None]] = deque()
+        self._unanswered: dict[int, _AsynchronousCommit] = {}
+        self._asynchronous: deque[_AsynchronousCommit] = deque()
         self._results: dict[int, OffsetsCommitted | OffsetsFetched | None] = {}
         self._fenced: FencedInstanceIdError | None = None
 
@@ -45,12 +63,21 @@ class OffsetCommits:
     ) -> None:
         """Commit without waiting and without trying again."""
         self._last_id += 1
-        self._asynchronous[self._last_id] = (offsets, callback)
+        commit = self._unanswered[self._last_id] = _AsynchronousCommit(offsets, callback)
+        self._asynchronous.append(commit)
         self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=False))
 
     def fail_async(self, offsets: Offsets, callback: OffsetCommitCallback | None, error: KafkaError) -> None:
         """Have the callback told that the commit was not even sent."""
-        self._completed.append((callback, offsets, error))
+        commit = _AsynchronousCommit(offsets, callback)
+        commit.answer(error)
+        self._asynchronous.append(commit)
+
+    def abandon(self, error: KafkaError) -> None:
+        """Have the callbacks of commits that are not answered told this: no answer will be taken any more."""
+        for commit in self._unanswered.values():
+            commit.answer(error)
+        self._unanswered.clear()
 
     def commit(
         self, offsets: Offsets, generation: Generation | None, deadline: float, *, needs_topics: bool = False
@@ -88,34 +115,34 @@ class OffsetCommits:
             self._on_commit(committed)
         if event.id in self._results:
             self._results[event.id] = event
-        elif event.id in self._asynchronous:
-            offsets, callback = self._asynchronous.pop(event.id)
+        elif event.id in self._unanswered:
+            commit = self._unanswered.pop(event.id)
             if event.error is None:
-                self._on_commit(offsets)
-            self._completed.append((callback, offsets, _as_async_error(event.error)))
+                self._on_commit(commit.offsets)
+            commit.answer(_as_async_error(event.error))
             if isinstance(event.error, FencedInstanceIdError):
                 self._fenced = event.error
 
     @property
     def has_unanswered_async_commits(self) -> bool:
         """Whether answers to asynchronous commits are still to come."""
-        return bool(self._asynchronous)
+        return bool(self._unanswered)
 
     @property
     def has_completed(self) -> bool:
         """Whether there are callbacks to run."""
-        return bool(self._completed) or self._fenced is not None
+        return bool(self._asynchronous and self._asynchronous[0].is_answered) or self._fenced is not None
 
     def invoke_completed_callbacks(self) -> Steps[None]:
         """Run the callbacks of finished commits; raises `FencedInstanceIdError` when one of them was fenced."""
+        while self._asynchronous and self._asynchronous[0].is_answered:
+            commit = self._asynchronous.popleft()
+            if commit.callback is not None:
+                yield from call(commit.callback, commit.offsets, commit.error)
+            elif commit.error is not None:
+                log.error("Committing offsets %s failed: %s", commit.offsets, commit.error)
         if self._fenced is not None:
             raise self._fenced
-        while self._completed:
-            callback, offsets, error = self._completed.popleft()
-            if callback is not None:
-                yield from call(callback, offsets, error)
-            elif error is not None:
-                log.error("Committing offsets %s failed: %s", offsets, error)
 
 
 def _as_async_error(error: KafkaError | None) -> KafkaError | None:

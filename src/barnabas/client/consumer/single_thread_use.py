@@ -37,8 +37,7 @@ class SingleThreadUse:
         _uses.add(self)
 
     def __enter__(self) -> None:
-        if self.is_closed:
-            raise IllegalStateError(_FORKED if self.is_foreign else "This consumer is closed; make a new one")
+        self._check_open()
         thread = threading.get_ident()
         if self._owner != thread:
             if not self._lock.acquire(blocking=False):
@@ -46,9 +45,17 @@ class SingleThreadUse:
                     "Another thread is using this consumer, which is made for one thread at a time; "
                     "only wakeup() may be called from others"
                 )
+            if self.is_closed:
+                # By the thread that held the lock just now.
+                self._lock.release()
+                self._check_open()
             self._owner = thread
         self._depth += 1
         enter_client(self.client_id)
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise IllegalStateError(_FORKED if self.is_foreign else "This consumer is closed; make a new one")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
