@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas import AdminClient, NewTopic, TopicPartition
+from barnabas import AdminClient, NewTopic, Producer, TopicPartition
 from barnabas.client.admin.configs import ConfigResource, ConfigSource
 from barnabas.client.admin.new_topic import NewPartitions
 from barnabas.client.admin.offsets import OffsetSpec
@@ -18,6 +18,7 @@ from barnabas.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
     InvalidTopicError,
+    OffsetOutOfRangeError,
     TopicExistsError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -110,6 +111,7 @@ def test_what_cannot_be_created_says_why_and_the_rest_is_created(admin: AdminCli
     assert [type(error) for error in results.errors.values()] == [
         TopicExistsError,
         InvalidTopicError,
+        OffsetOutOfRangeError,
         InvalidPartitionsError,
         InvalidReplicationFactorError,
         InvalidConfigurationError,
@@ -188,6 +190,22 @@ def test_an_empty_partition_begins_and_ends_at_zero(admin: AdminClient, new_name
     offsets = admin.list_offsets({first: OffsetSpec.EARLIEST, second: OffsetSpec.LATEST})
     assert (offsets[first].offset, offsets[second].offset) == (0, 0)
     assert admin.list_offsets({first: 1_000})[first].offset == -1
+
+
+def test_records_before_an_offset_are_deleted(admin: AdminClient, bootstrap_servers: str, new_name: NewName) -> None:
+    name = new_name("topic")
+    create(admin, NewTopic(name, 3))
+    some, whole, beyond = (TopicPartition(name, number) for number in range(3))
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send(name, b"%d" % number, partition=number % 2)
+
+    results = admin.delete_records({some: 3, whole: -1, beyond: 100}, raise_errors=False)
+
+    assert dict(results) == {some: 3, whole: 5}
+    assert isinstance(results.errors[beyond], OffsetOutOfRangeError)
+    offsets = admin.list_offsets({some: OffsetSpec.EARLIEST, whole: OffsetSpec.EARLIEST})
+    assert (offsets[some].offset, offsets[whole].offset) == (3, 5)
 
 
 @pytest.mark.shows("S3.106", breaks="barnabas.client.admin.groups:ListGroupsHandler.handle_response")
