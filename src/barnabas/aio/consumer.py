@@ -120,8 +120,10 @@ class Consumer(ConsumerBase[K, V]):
     async def _records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         cursor = self._polling.cursor
         while True:
-            for record in cursor.left():
-                yield record
+            while (iterator := cursor.first()) is not None:
+                for record in iterator:
+                    yield record
+                cursor.gone_through(iterator)
             cursor.fill(await self.poll(1.0))
 
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:

@@ -25,16 +25,22 @@ class RecordCursor:
     def records(self, poll: Callable[[], ConsumerRecords]) -> Iterator[ConsumerRecord]:
         """All records, for ever: first those left by an earlier loop, then what `poll` brings."""
         while True:
-            yield from self.left()
+            while (iterator := self.first()) is not None:
+                yield from iterator
+                self.gone_through(iterator)
             self.fill(poll())
 
-    def left(self) -> Iterator[ConsumerRecord]:
-        """The records that have not been handed out."""
-        while self._waiting:
-            iterator = self._waiting[0][2]
-            yield from iterator
-            if self._waiting and self._waiting[0][2] is iterator:
-                del self._waiting[0]
+    def first(self) -> Iterator[ConsumerRecord] | None:
+        """The records of one partition that have not been handed out; None when there are none of any.
+
+        For a loop to go through without another generator around it, which each record would have to pass.
+        """
+        return self._waiting[0][2] if self._waiting else None
+
+    def gone_through(self, iterator: Iterator[ConsumerRecord]) -> None:
+        """All that `first` gave was handed out."""
+        if self._waiting and self._waiting[0][2] is iterator:
+            del self._waiting[0]
 
     def fill(self, found: ConsumerRecords) -> None:
         """Take over what `poll` returned."""
