@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -25,7 +25,13 @@ from barnabas.errors import (
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from barnabas.client.producer.send_table import TableFuture
+
+# No row is too large here.
+_MOST_BYTES = 1 << 30
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,6 +57,8 @@ class _Completion:
 
 class MockProducer(Generic[K, V]):
     """Has the methods of `Producer`, keeps the records, and succeeds at once or when the test says so.
+
+    But for prepared transactions (KIP-939), which outlive their producer: those take a broker.
 
     With `auto_complete=False` a record is pending until `complete_next()`, `error_next(error)` or `flush()`. Offsets
     count from 0 per partition. `partitions` says how many a topic has (1 where it says nothing). Setting
@@ -118,23 +126,49 @@ class MockProducer(Generic[K, V]):
             else ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         )
         with self._lock:
-            self._check_open("send()")
-            _raise(self.send_exception)
-            if self.transaction_initialized and not self.transaction_in_flight and not self.has_failed:
-                raise IllegalStateError("send() needs a transaction: call begin_transaction() first")
-            completion = self._append(record, on_delivery)
+            self._check_may_send("send()")
+            completion = self._serialize_and_append(record, on_delivery)
+        self._settle(completion)
+        return completion.future
+
+    def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
+        """As `Producer.send_table`; each row is kept as a record, whose key and value are bytes."""
+        from barnabas.client.producer.record_accumulator import RowsAppendResult
+        from barnabas.client.producer.send_table import TableFuture
+
+        future = TableFuture(table.num_rows)
+        with self._lock:
+            self._check_may_send("send_table()")
+            rows = list(_records_of(topic, table, self._partition_counts.get(topic, 1)))
+            completions = [self._append(row, None, row.key, row.value) for row in rows]
+        for row, completion in enumerate(completions, 1):
+            future.add(RowsAppendResult(completion.future.request_result, 0, 0, row))
+            self._settle(completion)
+        return future
+
+    def _check_may_send(self, operation: str) -> None:
+        self._check_open(operation)
+        _raise(self.send_exception)
+        if self.transaction_initialized and not self.transaction_in_flight and not self.has_failed:
+            raise IllegalStateError(f"{operation} needs a transaction: call begin_transaction() first")
+
+    def _settle(self, completion: _Completion) -> None:
         if self.has_failed:
             completion.complete(_fenced())
         elif self._auto_complete:
             completion.complete(None)
-        return completion.future
 
-    def _append(self, record: ProducerRecord, on_delivery: DeliveryCallback | None) -> _Completion:
+    def _serialize_and_append(self, record: ProducerRecord, on_delivery: DeliveryCallback | None) -> _Completion:
         headers = list(record.headers)
         key = _serialized(self._key_serializer, record.topic, record.key, headers, "key")
         value = _serialized(self._value_serializer, record.topic, record.value, headers, "value")
         for added in headers[len(record.headers) :]:
             record.headers.add(*added)
+        return self._append(record, on_delivery, key, value)
+
+    def _append(
+        self, record: ProducerRecord, on_delivery: DeliveryCallback | None, key: bytes | None, value: bytes | None
+    ) -> _Completion:
         record.headers.set_read_only()
         tp = TopicPartition(record.topic, self._partition(record, key))
         offset = self._next_offsets.get(tp, 0)
@@ -336,6 +370,23 @@ class MockProducer(Generic[K, V]):
             self._completions.clear()
             self._failed_in_transaction = None
             self.sent_offsets = False
+
+
+def _records_of(topic: str, table: pa.Table | pa.RecordBatch, partition_count: int) -> Iterator[ProducerRecord]:
+    """The rows as `Producer.send_table` would encode and deal them out; the sticky partition is 0."""
+    from barnabas.client.cluster import Cluster, TopicInfo
+    from barnabas.client.producer.send_table import dealt_out
+    from barnabas.records import read_batches
+    from barnabas.records.table_encoder import encode_arrow
+
+    partitions = tuple(PartitionInfo(topic, number) for number in range(partition_count))
+    cluster = Cluster(topics={topic: TopicInfo(topic, None, False, partitions)})
+    for partition, chunk in dealt_out(cluster, topic, table, _MOST_BYTES, -1):
+        for encoded in encode_arrow(chunk, now_ms=-1, max_batch_size=_MOST_BYTES):
+            for batch in read_batches(encoded):
+                for row in batch:
+                    timestamp = None if row.timestamp < 0 else row.timestamp
+                    yield ProducerRecord(topic, row.value, row.key, max(0, partition), timestamp, row.headers)
 
 
 def _serialized(serializer: Any, topic: str, data: Any, headers: Any, what: str) -> bytes | None:

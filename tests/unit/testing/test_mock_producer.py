@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
+from barnabas import Producer
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas.client.producer.partitioner import partition_for_key
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.errors import (
+    IllegalArgumentError,
     IllegalStateError,
     KafkaTimeoutError,
+    NotEnoughReplicasError,
     ProducerFencedError,
     SerializationError,
     TransactionAbortableError,
@@ -135,3 +139,39 @@ def test_errors_that_the_test_asks_for_are_raised(name: str, call: Any) -> None:
     setattr(producer, name, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         call(producer)
+
+
+def test_it_has_every_method_of_a_producer_with_the_same_parameters() -> None:
+    takes_a_broker = {"prepare_transaction", "complete_transaction"}
+    inner = {"refuse", "has_failed"}
+    for name in set(dir(Producer)) - takes_a_broker - inner:
+        if not name.startswith("_"):
+            mine = inspect.signature(getattr(MockProducer, name)).parameters
+            theirs = inspect.signature(getattr(Producer, name)).parameters
+            assert [*mine] == [parameter for parameter in theirs if parameter != "keep_prepared_txn"], name
+
+
+def test_the_rows_of_a_table_are_records() -> None:
+    pa = pytest.importorskip("pyarrow")
+    producer = MockProducer[Any, Any](auto_complete=False, value_serializer=str.encode, partitions={"t": 3})
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    table = pa.table(
+        {
+            "key": [b"a", None],
+            "value": ["one", "two"],
+            "partition": [2, 1],
+            "timestamp": [5, None],
+            "headers": pa.array([[{"key": "h", "value": b"1"}], None], pa.list_(header)),
+        }
+    )
+
+    future = producer.send_table("t", table)
+
+    assert not future.done()
+    producer.complete_next()
+    assert producer.error_next(NotEnoughReplicasError())
+    assert isinstance(future.exception(0), NotEnoughReplicasError)
+    sent = [(r.partition, r.key, r.value, r.timestamp_ms, list(r.headers)) for r in producer.history()]
+    assert sent == [(1, None, b"two", None, []), (2, b"a", b"one", 5, [("h", b"1")])]
+    with pytest.raises(IllegalArgumentError, match="no column 'value'"):
+        producer.send_table("t", pa.table({"text": ["v"]}))
