@@ -138,6 +138,50 @@ def test_repetitions_are_recognised_after_a_restart(disk: MemoryFileSystem, clea
     assert send(log, 60).first_offset == 62
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolls", [True, False])
+def test_all_batches_that_may_be_under_way_are_recognised_after_a_restart(
+    disk: MemoryFileSystem, clean: bool, rolls: bool
+) -> None:
+    manager = started(disk)
+    log = manager.create_log(NAME)
+    first = []
+    for at in range(9):
+        first.append(send(log, 2 * at))
+        send(log, 2 * at, producer=8)
+        if rolls and at == 6:
+            log.roll()
+    manager.close() if clean else None
+    disk.crash()
+
+    log = next(iter(started(disk)))
+    again = [send(log, 2 * at) for at in (6, 4, 5, 8, 7)]
+
+    assert [info.first_offset for info in again] == [first[at].first_offset for at in (6, 4, 5, 8, 7)]
+    assert all(info.duplicate for info in again)
+    with pytest.raises(OutOfOrderSequenceError):
+        send(log, 2, count=1)
+    assert send(log, 18).first_offset == 36
+    assert send(log, 10).duplicate
+
+
+def test_batches_of_another_epoch_are_not_taken_for_repeated_after_a_restart(disk: MemoryFileSystem) -> None:
+    manager = started(disk)
+    log = manager.create_log(NAME)
+    send(log, 0)
+    send(log, 2)
+    send(log, 0, epoch=1)
+    send(log, 2, epoch=1)
+    manager.close()
+    disk.crash()
+
+    log = next(iter(started(disk)))
+
+    assert send(log, 0, epoch=1).first_offset == 4
+    with pytest.raises(InvalidProducerEpochError):
+        send(log, 0)
+
+
 def test_a_damaged_snapshot_costs_nothing_but_reading(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     log = manager.create_log(NAME)

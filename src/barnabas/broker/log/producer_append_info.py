@@ -57,12 +57,16 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerStateEntry:
-    """A producer's epoch, its last five batches, and its open transaction's first offset (-1: none)."""
+    """A producer's epoch, its last five batches, and its open transaction's first offset (-1: none).
+
+    `lacks_batches` says that the log may hold more of the last five than are remembered: the entry is from a snapshot.
+    """
 
     __slots__ = (
         "batches",
         "coordinator_epoch",
         "current_txn_first_offset",
+        "lacks_batches",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -83,6 +87,7 @@ class ProducerStateEntry:
         self.last_timestamp = last_timestamp
         self.current_txn_first_offset = current_txn_first_offset
         self.batches: list[BatchMetadata] = [] if batches is None else batches
+        self.lacks_batches = False
 
     @property
     def last_sequence(self) -> int:
@@ -110,6 +115,7 @@ class ProducerStateEntry:
     def _update_epoch(self, producer_epoch: int) -> None:
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
+            self.lacks_batches = False
             self.producer_epoch = producer_epoch
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
@@ -135,6 +141,20 @@ class ProducerStateEntry:
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
                     return batch
         return None
+
+    def may_lack(self, producer_epoch: int, first_sequence: int) -> bool:
+        """Whether a batch with this epoch and sequence number may be one of the last five, and not remembered."""
+        return (
+            self.lacks_batches
+            and producer_epoch == self.producer_epoch
+            and 0 < len(self.batches) < NUM_BATCHES_TO_RETAIN
+            and decrement_sequence(self.batches[0].first_sequence, first_sequence) <= MAX_SEQUENCE // 2
+        )
+
+    def remember(self, earlier: list[BatchMetadata]) -> None:
+        """Take in those batches before the remembered ones that the log has."""
+        self.batches[:0] = earlier
+        self.lacks_batches = False
 
 
 class CompletedTxn(NamedTuple):

@@ -79,7 +79,9 @@ def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
     for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first_offset = fields
         batches = [BatchMetadata(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else []
-        entries.append(ProducerStateEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first_offset, batches))
+        entry = ProducerStateEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first_offset, batches)
+        entry.lacks_batches = True
+        entries.append(entry)
     return entries
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.append_origin import CLIENT
+from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED, FetchDataInfo
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
     from barnabas.broker.log.local_log import LocalLog
     from barnabas.broker.log.log_config import LogConfig
+    from barnabas.broker.log.producer_append_info import ProducerStateEntry
     from barnabas.broker.log.producer_state_manager import ProducerStateManager
     from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.records.batch_header import BatchHeader
 
 
 class UnifiedLog:
@@ -197,7 +200,7 @@ class UnifiedLog:
             if producer_id >= 0:
                 entry = self.producer_state.producers.get(producer_id)
                 if entry is not None and origin == CLIENT:
-                    repeated = entry.find_duplicate(header.producer_epoch, header.base_sequence, header.last_sequence)
+                    repeated = self._find_duplicate(entry, header)
                     if repeated is not None:
                         return {}, [], repeated
                 info = producers.get(producer_id)
@@ -208,6 +211,17 @@ class UnifiedLog:
                     completed.append(transaction)
             offset += header.last_offset_delta + 1
         return producers, completed, None
+
+    def _find_duplicate(self, entry: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
+        numbers = header.producer_epoch, header.base_sequence, header.last_sequence
+        found = entry.find_duplicate(*numbers)
+        if found is None and entry.may_lack(header.producer_epoch, header.base_sequence):
+            try:
+                entry.remember(earlier_batches(self.local_log.segments, entry))
+            except OSError as error:
+                raise self.storage_failure("looking for a repeated batch", error, offline=False) from error
+            found = entry.find_duplicate(*numbers)
+        return found
 
     def _duplicate_info(self, batch: BatchMetadata) -> LogAppendInfo:
         append_time = batch.timestamp if self.config.message_timestamp_type else -1

@@ -122,7 +122,9 @@ class AdminActor(Actor):
     def _look_at_commits(self, admin: Any) -> None:
         group = self.random.choice(list(self._groups))
         at_least = self.ledger.committed_of(group, self._groups[group])
-        found = admin.list_consumer_group_offsets(group, self._groups[group], timeout=_PATIENCE)
+        # Offsets of a transaction whose commit is acknowledged are there when its marker is: that is waited for.
+        partitions = self._groups[group]
+        found = admin.list_consumer_group_offsets(group, partitions, require_stable=True, timeout=_PATIENCE)
         for partition, offset in at_least.items():
             entry = found.get(partition)
             self.ledger.commit_observed(group, partition, entry.offset if entry is not None else 0, offset)

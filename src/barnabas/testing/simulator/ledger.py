@@ -213,14 +213,17 @@ class Ledger:
             )
 
     def committed_of(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What anybody who asks from now on must see committed, at least."""
-        return {partition: self.committed.get((group, partition), 0) for partition in partitions}
+        """What anybody who asks from now on must see committed, at least: what was acknowledged, or seen before."""
+        keys = {partition: (group, partition) for partition in partitions}
+        return {at: max(self.committed.get(key, 0), self.observed.get(key, 0)) for at, key in keys.items()}
 
     def commit_observed(self, group: str, partition: TopicPartition, offset: int, at_least: int) -> None:
-        """Somebody asked what is committed: not less than was acknowledged before, or seen before."""
+        """Somebody asked what is committed: not less than what `committed_of` said before that.
+
+        What others saw meanwhile says nothing of it: an answer may be long on its way.
+        """
         self.world.counts["committed offsets looked up"] += 1
         key = group, partition
-        least = max(at_least, self.observed.get(key, -1))
-        if offset < least and not self.loses_unflushed:
-            self.world.violate(f"group {group} has committed {offset} of {partition}, after {least}")
-        self.observed[key] = max(offset, self.observed.get(key, -1))
+        if offset < at_least and not self.loses_unflushed:
+            self.world.violate(f"group {group} has committed {offset} of {partition}, after {at_least}")
+        self.observed[key] = max(offset, self.observed.get(key, 0))
