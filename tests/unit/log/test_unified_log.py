@@ -273,6 +273,27 @@ def test_segments_that_recovery_deletes_do_not_come_back_when_the_power_is_lost(
     assert values_after_power_loss(disk) == [b"v", b"v", b"next", b"next", b"next"]
 
 
+def test_a_gap_that_no_record_follows_is_no_part_of_the_log(disk: MemoryFileSystem) -> None:
+    log = new_log(disk)
+    for _ in range(3):
+        log.append(batch(), now_ms=NOW)
+    log.roll()
+    first = log.local_log.segments.first.records.path
+    disk.replace("/data/recovery-point-offset-checkpoint", b"0\n0\n", sync=True)
+    disk.crash()
+    # The power has taken the last batch, and what was written behind it; the file that it was written to is there.
+    disk.open(first).truncate(2 * len(batch()))
+
+    manager = LogManager("/data", disk)
+    manager.start()
+    (recovered,) = manager
+
+    assert (recovered.log_end_offset, recovered.high_watermark) == (2, 2)
+    recovered.append(batch(value=b"next"), now_ms=NOW)
+    records = [record for found in read_batches(recovered.read(2, 1 << 20).records) for record in found]
+    assert [(record.offset, record.value) for record in records] == [(2, b"next")]
+
+
 def test_a_failed_flush_puts_the_log_offline(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     log.append(batch(), now_ms=NOW)

@@ -249,9 +249,14 @@ class LogLoader:
                 _logger().error("%s: the offsets %d to %d are missing", self._directory, end, segment.base_offset - 1)
             cut = yield from self._recover_segment(segment)
             end = self._producers.map_end_offset
-            if cut and at + 1 < len(unflushed):
+            if cut:
                 self._delete_later_segments(unflushed[at + 1 :])
                 break
+        if not self._config.compact:
+            # Nobody could read up to the end of a log that ends with a gap.
+            self._delete_later_segments(
+                [segment for segment in self._segments if not segment.size and segment.base_offset > end]
+            )
 
     def _recover_segment(self, segment: LogSegment) -> Steps[bool]:
         segment.reset_indexes()
@@ -310,6 +315,8 @@ class LogLoader:
         segment.records.file.sync()
 
     def _delete_later_segments(self, segments: list[LogSegment]) -> None:
+        if not segments:
+            return
         size = sum(segment.size for segment in segments)
         _logger().error(
             "%s: deleting the %d segments (%d bytes) from offset %d on, for they follow the damaged one",
