@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, assert_type
 
-from barnabas import Consumer, ConsumerRecord, Producer
+from barnabas import Consumer, ConsumerRecord, Producer, aio
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.serializers import LongDeserializer, StringDeserializer, StringSerializer
 
@@ -26,7 +26,8 @@ def from_bytes(data: bytes) -> Order:
 def produce() -> None:
     producer = Producer(bootstrap_servers="b", key_serializer=StringSerializer, value_serializer=to_bytes)
     assert_type(producer, Producer[str, Order])
-    producer.send("orders", Order(1, 2.0), "key")
+    metadata = producer.send("orders", Order(1, 2.0), "key").result()
+    assert_type((metadata.topic, metadata.offset, metadata.timestamp), tuple[str, int, int])
     producer.send("orders", None, None)
     producer.send("orders", 3, "key")  # type: ignore[arg-type]  # a value of the wrong type
     producer.send("orders", Order(1, 2.0), b"key")  # type: ignore[arg-type]  # a key of the wrong type
@@ -56,3 +57,24 @@ def consume() -> None:
         record = other.poll().records("x")[0]
         price = record.value.price  # type: ignore[union-attr]  # it may be null
         assert_type(price, Any | float)
+
+
+async def produce_in_a_loop() -> None:
+    async with aio.Producer(key_serializer=StringSerializer, value_serializer=to_bytes) as producer:
+        assert_type(producer, aio.Producer[str, Order])
+        future = await producer.send("orders", Order(1, 2.0), "key")
+        metadata = await future
+        assert_type((metadata.topic, metadata.offset, metadata.timestamp), tuple[str, int, int])
+        await producer.send("orders", 3, "key")  # type: ignore[arg-type]  # a value of the wrong type
+    said: aio.Producer[str, Order] = aio.Producer({"key.serializer": "StringSerializer"}, value_serializer=to_bytes)
+    await said.close()
+
+
+async def consume_in_a_loop() -> None:
+    async with aio.Consumer("x", key_deserializer=StringDeserializer, value_deserializer=from_bytes) as consumer:
+        assert_type(consumer, aio.Consumer[str, Order])
+        async for record in consumer:
+            assert_type(record.key, str | None)
+            assert_type(record.value, Order | None)
+            price_of(record)
+        assert_type(await consumer.poll(1.0), ConsumerRecords[str, Order])

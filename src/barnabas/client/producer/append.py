@@ -9,7 +9,7 @@ the classes here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from operator import index
 from time import time
 from types import MethodType
@@ -137,10 +137,11 @@ class RecordMetadata:
     sizes are in bytes, -1 for null.
     """
 
-    topic: Any = cython.declare(object, visibility="readonly")
+    # Types in comments are for type checkers, who do not know what is declared; the compiler would check annotations.
+    topic = cython.declare(object, visibility="readonly")  # type: str  # type: ignore[assignment]  # see above
     partition = cython.declare(cython.int, visibility="readonly")
     offset = cython.declare(cython.longlong, visibility="readonly")
-    timestamp: Any = cython.declare(object, visibility="readonly")
+    timestamp = cython.declare(object, visibility="readonly")  # type: int  # type: ignore[assignment]  # see above
     serialized_key_size = cython.declare(cython.int, visibility="readonly")
     serialized_value_size = cython.declare(cython.int, visibility="readonly")
 
@@ -242,7 +243,7 @@ class FutureRecordMetadata:
             topic_partition.topic, topic_partition.partition, offset, timestamp, self._key_size, self._value_size
         )
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
         from barnabas.client.producer.record_metadata import wait_in_loop
 
         return wait_in_loop(self).__await__()
