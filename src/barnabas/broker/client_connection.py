@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Responses are gathered up to this size while there are more requests to work on.
 OUTPUT_SIZE = 64 * 1024
 
+#: Among the buffers of a Fetch response there may be a `FileRegion`, where the log is in files of the system.
 Buffers = Sequence[bytes | bytearray | memoryview]
 
 

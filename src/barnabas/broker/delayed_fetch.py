@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED
+from barnabas.broker.log.fetch_data_info import READ_COMMITTED, FetchDataInfo
 from barnabas.broker.partition import LEADER_EPOCH, Partition
 from barnabas.broker.purgatory import DelayedOperation
 
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from barnabas.broker.fetch_session import FetchTarget
+    from barnabas.broker.log.filesystem import FileRegion
     from barnabas.broker.log.transaction_index import AbortedTxn
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.protocol.messages.fetch_response import FetchResponse
 
 NO_RECORDS = b""
+_NOTHING = FetchDataInfo(NO_RECORDS, 0, None)
 _NO_OFFSET = -1
 
 
@@ -31,25 +33,34 @@ class FetchLimits(NamedTuple):
 
 
 class PartitionRead(NamedTuple):
-    """What was found in one partition; `diverging` is (epoch, end offset) where the reader's history is not ours."""
+    """What was found in one partition; `diverging` is (epoch, end offset) where the reader's history is not ours.
+
+    `records` are whole batches; `available` counts a cut one, too.
+    """
 
     target: FetchTarget
     error_code: int
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: bytes | bytearray | memoryview
+    records: bytes | FileRegion
+    available: int
     aborted: list[AbortedTxn] | None
     diverging: tuple[int, int] | None
 
 
 class Fetched:
-    """One round of reading: the partitions in order, how many bytes came, and whether an answer is due at once."""
+    """One round of reading: the partitions in order, how many bytes came, and whether an answer is due at once.
 
-    __slots__ = ("reads", "size", "urgent")
+    `available` counts the bytes of cut batches, too: they are not sent, and yet a client that wants so many at least
+    does not wait for more.
+    """
+
+    __slots__ = ("available", "reads", "size", "urgent")
 
     def __init__(self) -> None:
         self.reads: list[PartitionRead] = []
+        self.available = 0
         self.size = 0
         self.urgent = False
 
@@ -66,9 +77,10 @@ def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limi
         try:
             read = _read(manager, target, left, limits.isolation, min_one_message=fetched.size == 0)
         except errors.KafkaError as problem:
-            read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, None, None)
+            read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, 0, None, None)
         size = len(read.records)
         fetched.size += size
+        fetched.available += read.available
         left = max(0, left - size)
         fetched.urgent |= read.error_code != 0 or read.diverging is not None
         fetched.reads.append(read)
@@ -87,17 +99,21 @@ def _read(
     diverging = None
     if target.last_fetched_epoch >= 0:
         diverging = _divergence(partition, target)
-    records: bytes | bytearray | memoryview = NO_RECORDS
-    aborted = None
+    found = _NOTHING
     # At the end of the log there is nothing to read, which is what most polls of most partitions find.
     if target.offset != log.log_end_offset and diverging is None:
         limit = min(left, target.max_bytes)
-        info = log.read(target.offset, limit, min_one_message=min_one_message, isolation=isolation)
-        # Half a batch is of no use to a client that knows KIP-74, and all that are served do.
-        records = NO_RECORDS if info.first_entry_incomplete else info.records
-        aborted = info.aborted_transactions
+        found = log.read(target.offset, limit, min_one_message=min_one_message, isolation=isolation, to_send=True)
     return PartitionRead(
-        target, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, records, aborted, diverging
+        target,
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        found.records,
+        found.available,
+        found.aborted_transactions,
+        diverging,
     )
 
 

@@ -101,7 +101,9 @@ class ReplicaManager:
         log = self._logs.get_log(topic_partition)
         if log is None:
             return b""
-        return log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True).records
+        found = log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True).records
+        assert isinstance(found, bytes), "a region comes only to who wants to send it"
+        return found
 
     def end_offset(self, topic_partition: TopicPartition) -> int:
         """The offset that the next record gets; 0 without such a partition."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.connection_quotas import ConnectionQuotas
+from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 
@@ -119,7 +120,7 @@ class BrokerServer:
 class _ConnectionProtocol(asyncio.BufferedProtocol):
     """One accepted socket: the kernel writes straight into the connection's request buffer."""
 
-    __slots__ = ("_connection", "_host", "_listener", "_server", "_transport", "_write")
+    __slots__ = ("_connection", "_descriptor", "_host", "_listener", "_server", "_transport", "_write")
 
     _transport: asyncio.Transport
     _write: Callable[[bytes | bytearray | memoryview], None]
@@ -127,6 +128,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def __init__(self, server: BrokerServer, listener: str):
         self._server = server
         self._listener = listener
+        self._descriptor = -1
         self._host = ""
         self._connection: ClientConnection | None = None
 
@@ -136,6 +138,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._write = transport.write
         # asyncio does so only for sockets that were made with the protocol's number, which these are not.
         sock = transport.get_extra_info("socket")
+        self._descriptor = sock.fileno()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A client that vanished while its request was parked is found out by the system.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -195,7 +198,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             self._server.after_work()
 
     def write(self, buffers: Buffers) -> None:
-        """Send buffers: small neighbours together, large ones without a copy."""
+        """Send buffers: small neighbours together, large ones without a copy, regions of files without reading them."""
         if len(buffers) == 1:
             self._write(buffers[0])
             return
@@ -207,9 +210,32 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             if small:
                 self._write(b"".join(small))
                 small = []
-            self._write(buffer)
+            if not isinstance(buffer, FileRegion):
+                self._write(buffer)
+            elif not self._send(buffer):
+                return
         if small:
             self._write(b"".join(small))
+
+    def _send(self, region: FileRegion) -> bool:
+        """Let the system take what the socket has room for from the file; the rest is read, and waits as bytes do.
+
+        So nothing refers to the file when this returns. False if that fails, which ends the connection: the client has
+        a part of the response already.
+        """
+        transport = self._transport
+        try:
+            sent = 0
+            if not transport.get_write_buffer_size() and not transport.is_closing():
+                sent = region.send(self._descriptor)
+            if sent < len(region):
+                self._write(region.read(sent))
+        except OSError as problem:
+            if not isinstance(problem, ConnectionError):
+                self._server.core.warn(f"cannot send {region!r} to {self._host}: {problem}")
+            transport.abort()
+            return False
+        return True
 
     def close(self) -> None:
         """End the connection when what was written is out."""

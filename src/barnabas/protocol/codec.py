@@ -21,6 +21,7 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
+from barnabas.protocol.stored_records import StoredRecords
 
 if not cython.compiled:
     from barnabas._cython import warn_of_slowness
@@ -614,6 +615,9 @@ class Encoder:
                 raise FieldError(reason, error=IllegalArgumentError)
             self._write_length(field, len(encoded))
             return self._write_octets(encoded)
+        if field.kind == RECORDS and self.parts is not None and isinstance(value, StoredRecords):
+            self._write_length(field, len(value))
+            return self._ship(value)
         data = value if type(value) is bytes else memoryview(value).cast("B")
         self._write_length(field, len(data))
         if field.kind == RECORDS and self.parts is not None and len(data) >= SHIP_SEPARATELY:

@@ -97,7 +97,7 @@ def test_nothing_at_or_beyond_the_bound_is_read(appends: int, bound: int, max_by
     assert seen == list(range(min(appends, bound)))
 
 
-def test_a_batch_larger_than_allowed_is_cut_unless_one_message_must_come() -> None:
+def test_a_batch_larger_than_allowed_is_left_unless_one_message_must_come() -> None:
     manager = LogManager("/data", MemoryFileSystem(Random(0)))
     manager.start()
     log = manager.create_log(TopicPartition("t", 0))
@@ -105,8 +105,8 @@ def test_a_batch_larger_than_allowed_is_cut_unless_one_message_must_come() -> No
     builder.try_append(NOW, None, bytes(1000), [])
     log.append(builder.close(), now_ms=NOW)
 
-    cut = log.read(0, 100, min_one_message=False)
+    left = log.read(0, 100, min_one_message=False)
     whole = log.read(0, 100, min_one_message=True)
 
-    assert (len(cut.records), cut.first_entry_incomplete) == (100, True)
-    assert (len(whole.records), whole.first_entry_incomplete) == (log.size, False)
+    assert (left.records, left.available) == (b"", 0)
+    assert (len(whole.records), whole.available) == (log.size, log.size)

@@ -54,6 +54,17 @@ class TestReading:
         request = fetch("t", 0, partition_max_bytes=10, max_bytes=10)
         assert values(only(client.request(request, 12))) == [b"a" * 5000]
 
+    def test_a_batch_that_is_cut_by_the_limit_is_not_sent_but_counts_for_the_least_that_is_wanted(
+        self, client: CoreClient
+    ) -> None:
+        for value in (b"a", b"b"):
+            append(client, value * 600)
+        limits = {"partition_max_bytes": 1000, "max_wait_ms": 10_000}
+        partition = only(client.request(fetch("t", min_bytes=900, **limits), 12))
+        assert values(partition) == [b"a" * 600]
+        assert len(partition.records) < 900
+        assert client.request(fetch("t", min_bytes=1001, **limits), 12) is None
+
     def test_after_the_first_partition_with_records_the_limits_hold(self, client: CoreClient) -> None:
         for partition in range(3):
             append(client, b"x" * 1000, partition=partition)

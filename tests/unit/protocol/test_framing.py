@@ -24,10 +24,32 @@ from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, Fe
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.stored_records import StoredRecords
 
 
 def joined(parts: list[bytes | bytearray | memoryview]) -> bytes:
     return b"".join(parts)
+
+
+class Elsewhere(StoredRecords):
+    """Records in a file that is not read."""
+
+    def __len__(self) -> int:
+        return 70_000
+
+
+def test_records_that_are_not_in_memory_are_a_part_of_their_own_and_count_in_the_size() -> None:
+    def response(records: object) -> FetchResponse:
+        data = PartitionData(partition_index=1, high_watermark=5, records=records)  # type: ignore[arg-type]  # stored
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+
+    stored = Elsewhere()
+    for version in (11, 12):
+        parts = encode_response(response(stored), version, 7)
+        places = [index for index, part in enumerate(parts) if part is stored]
+        assert len(places) == 1
+        parts[places[0]] = bytes(70_000)
+        assert joined(parts) == joined(encode_response(response(bytes(70_000)), version, 7))
 
 
 class TestRequests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
@@ -80,10 +80,10 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         return read_targets(broker.replica_manager, asked, limits, room)
 
     fetched = read()
-    if fetched.size >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
+    if fetched.available >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
         return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000
-    return DelayedFetch(asked, limits, fetched.size, deadline, read, finish)
+    return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
 
 
 def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched, now: float) -> bool:
@@ -206,7 +206,8 @@ def _partition_data(read: PartitionRead) -> PartitionData:
             if read.aborted is None
             else [AbortedTransaction(producer_id=t.producer_id, first_offset=t.first_offset) for t in read.aborted]
         ),
-        records=read.records,
+        # The codec takes `StoredRecords`, too, which a client never has.
+        records=cast("bytes", read.records),
     )
     if read.diverging is not None:
         data.diverging_epoch = EpochEndOffset(epoch=read.diverging[0], end_offset=read.diverging[1])

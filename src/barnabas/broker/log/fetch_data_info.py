@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.log.transaction_index import AbortedTxn
 
 READ_UNCOMMITTED = 0
@@ -13,12 +14,13 @@ READ_COMMITTED = 1
 
 
 class FetchDataInfo(NamedTuple):
-    """Bytes of the log from the batch on that holds the offset asked for.
+    """Whole batches of the log, from the one on that holds the offset asked for; none if that is larger than allowed.
 
-    The last batch may be cut. `first_entry_incomplete` says that even the first is, for it is larger than was allowed.
-    `aborted_transactions` is None unless the read was for committed records only.
+    `available` is how many bytes there were within the limits, those of a cut batch behind whole ones included: by them
+    a Fetch tells whether it has enough. `aborted_transactions` is None unless the read was for committed records only.
+    A `FileRegion` comes only to who has asked for bytes to be sent.
     """
 
-    records: bytes
-    first_entry_incomplete: bool
+    records: bytes | FileRegion
+    available: int
     aborted_transactions: list[AbortedTxn] | None

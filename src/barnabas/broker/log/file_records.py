@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from barnabas.broker.log.filesystem import Buffer, File, FileSystem
+from barnabas.broker.log.filesystem import Buffer, File, FileRegion, FileSystem
 from barnabas.errors import CorruptRecordError
 from barnabas.records.batch_header import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 
 SCAN_CHUNK = 4 << 20
 FIND_CHUNK = 64 << 10
+HEADS_CHUNK = 4 << 10
 
 _BASE_OFFSET_LENGTH = Struct(">qI")
 _LAST_OFFSET_DELTA = Struct(">I")
@@ -59,6 +60,11 @@ class FileRecords:
         """Up to `size` bytes from a position."""
         return self.file.pread(min(size, self.size - position), position) if position < self.size and size > 0 else b""
 
+    def region(self, size: int, position: int) -> bytes | FileRegion:
+        """As `read`, to be sent to a socket at once: much is not read yet."""
+        left = self.size - position
+        return self.file.region(min(size, left), position) if left > 0 and size > 0 else b""
+
     def batch_size(self, data: bytes, position: int) -> int:
         """The size of the batch at a position, from which `data` was read, perhaps not all of it."""
         prefix = data if len(data) >= LOG_OVERHEAD else self.file.pread(LOG_OVERHEAD, position)
@@ -100,6 +106,19 @@ class FileRecords:
                 raise CorruptSegmentError(self, position, f"{len(chunk)} bytes are no batch")
             position += start
         return -1
+
+    def end_of_batches(self, position: int, end: int) -> tuple[int, int]:
+        """Where, of the batches from `position` on, the last ends that is whole before `end`; and the offset there."""
+        next_offset = -1
+        while True:
+            chunk = self.read(HEADS_CHUNK, position)
+            start = 0
+            while (head := _head_of(chunk, start)) is not None and position + start + head[1] <= end:
+                next_offset = head[0] + 1
+                start += head[1]
+            if start == 0:
+                return position, next_offset if next_offset >= 0 else int.from_bytes(chunk[:8], "big")
+            position += start
 
     def batches(self, position: int, *, check: bool) -> Iterator[tuple[BatchHeader, bytes]]:
         """The batches from a position to the end: header, and the piece of the file to which its position refers.

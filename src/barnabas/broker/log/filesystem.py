@@ -11,6 +11,8 @@ import os
 from collections import deque
 from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+from barnabas.protocol.stored_records import StoredRecords
+
 if TYPE_CHECKING:
     from queue import SimpleQueue
 
@@ -18,6 +20,8 @@ Buffer = bytes | bytearray | memoryview
 
 DIRECTORY_MODE = 0o755
 FILE_MODE = 0o644
+#: From this size on a file's bytes go to a socket without being read; below, a call more would cost more than it saves.
+WORTH_SENDING = 64 * 1024
 
 
 class DirectoryEntry(NamedTuple):
@@ -39,6 +43,9 @@ class File(Protocol):
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
+
+    def region(self, size: int, position: int) -> bytes | FileRegion:
+        """As `pread`, for who sends the bytes to a socket at once: of a large file, they need not be read for that."""
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of `data` at `position` with one system call, or with more only where the first came back short."""
@@ -122,6 +129,43 @@ class FileSystem(Protocol):
         """Take the lock file `path`; `DirectoryLockedError` when another holds it."""
 
 
+class FileRegion(StoredRecords):
+    """A part of an open file, from `position` on. It is to be sent at once: later the file may be gone."""
+
+    __slots__ = ("_file", "_position", "_size")
+
+    def __init__(self, file: OsFile, position: int, size: int) -> None:
+        self._file = file
+        self._position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"FileRegion({self._file.path}, {self._size} bytes from {self._position} on)"
+
+    def send(self, socket: int) -> int:
+        """Give the descriptor of a socket as much as it has room for, without reading it; how much that was."""
+        sent = 0
+        try:
+            while sent < self._size:
+                count = os.sendfile(socket, self._file.descriptor(), self._position + sent, self._size - sent)
+                if count == 0:
+                    break
+                sent += count
+        except BlockingIOError:
+            pass
+        return sent
+
+    def read(self, start: int = 0) -> bytes:
+        """The bytes from `start` on, all of them; `OSError` if the file has become shorter."""
+        data = self._file.pread(self._size - start, self._position + start)
+        if len(data) < self._size - start:
+            raise OSError(f"{self._file.path} has become shorter than {self._position + self._size} bytes")
+        return data
+
+
 class OsFile:
     """A file of the operating system that may be closed under it and opens again when it is used."""
 
@@ -151,6 +195,10 @@ class OsFile:
     def pread(self, size: int, position: int) -> bytes:
         """See `File`."""
         return os.pread(self.descriptor(), size, position)
+
+    def region(self, size: int, position: int) -> bytes | FileRegion:
+        """See `File`."""
+        return FileRegion(self, position, size) if size >= WORTH_SENDING else self.pread(size, position)
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """See `File`."""

@@ -48,7 +48,14 @@ class LocalLog:
         self.log_end_offset = batches[-1].last_offset + 1
 
     def read(
-        self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool, include_aborted: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        max_offset: int,
+        *,
+        min_one_message: bool,
+        include_aborted: bool,
+        to_send: bool = False,
     ) -> FetchDataInfo:
         """Bytes of batches from the one with `offset` on and below `max_offset`; `OffsetOutOfRangeError`."""
         segment = self.segments.floor(offset)
@@ -57,18 +64,17 @@ class LocalLog:
                 f"offset {offset} of {self.directory} was asked for; it holds offsets up to {self.log_end_offset}"
             )
         while segment is not None and offset < max_offset:
-            found = segment.read(
-                offset, max_bytes, self._max_position(segment, max_offset), min_one_message=min_one_message
-            )
+            end = self._max_position(segment, max_offset)
+            found = segment.read(offset, max_bytes, end, min_one_message=min_one_message, to_send=to_send)
             if found is not None:
                 if segment is not self.segments.active:
                     self.segments.used(segment)
                 aborted = None
                 if include_aborted:
                     aborted = self._aborted_for(segment, offset, found.position + len(found.data))
-                return FetchDataInfo(found.data, found.first_entry_incomplete, aborted)
+                return FetchDataInfo(found.data, found.available, aborted)
             segment = self.segments.higher(segment.base_offset)
-        return FetchDataInfo(b"", False, [] if include_aborted else None)
+        return FetchDataInfo(b"", 0, [] if include_aborted else None)
 
     def _max_position(self, segment: LogSegment, max_offset: int) -> int:
         if max_offset >= self.log_end_offset:

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from barnabas.broker.log.abstract_index import CorruptIndexError
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
-from barnabas.broker.log.filesystem import Buffer, File, FileSystem
+from barnabas.broker.log.filesystem import Buffer, File, FileRegion, FileSystem
 from barnabas.broker.log.log_file_utils import (
     CLEANED_FILE_SUFFIX,
     INDEX_FILE_SUFFIX,
@@ -20,7 +20,7 @@ from barnabas.broker.log.log_file_utils import (
 from barnabas.broker.log.offset_index import OffsetIndex
 from barnabas.broker.log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
 from barnabas.broker.log.transaction_index import TransactionIndex
-from barnabas.records.batch_header import BatchHeader, read_header
+from barnabas.records.batch_header import BatchHeader
 
 if TYPE_CHECKING:
     import logging
@@ -46,11 +46,11 @@ class AppendedBatch(NamedTuple):
 
 
 class SegmentRead(NamedTuple):
-    """What a read found: the position of the first batch, and the bytes from there on."""
+    """What a read found: the position of the first batch, whole batches from there on, `available` as FetchDataInfo."""
 
     position: int
-    data: bytes
-    first_entry_incomplete: bool
+    data: bytes | FileRegion
+    available: int
 
 
 class TimestampAndOffset(NamedTuple):
@@ -258,28 +258,31 @@ class LogSegment:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_size: int, max_position: int, *, min_one_message: bool) -> SegmentRead | None:
-        """Bytes from the batch with `offset` on, up to `max_size` and not beyond `max_position`.
+    def read(
+        self, offset: int, max_size: int, max_position: int, *, min_one_message: bool, to_send: bool = False
+    ) -> SegmentRead | None:
+        """Whole batches from the one with `offset` on, up to `max_size` bytes and not beyond `max_position`.
 
-        The last batch may come cut; the first comes whole if `min_one_message`. None when all batches end before
-        `offset`.
+        Where not even the first fits it comes nevertheless with `min_one_message`, else nothing does. None when all
+        batches end before `offset`. With `to_send` much comes as a region of the file.
         """
         position = self._positions.get(offset, -1)
         if position < 0:
             position = self.locate(offset)
         if position < 0 or position >= self.size:
             return None
-        limit = max_position - position
-        data = self.records.read(min(max_size, limit), position)
-        first = self.records.batch_size(data, position)
-        if len(data) < first:
-            if min_one_message and limit >= first:
-                data = self.records.read(first, position)
-            else:
-                return SegmentRead(position, data, True)
-        if position + len(data) < self.size:
-            self._remember_end(data, position)
-        return SegmentRead(position, data, False)
+        available = max_position - position
+        size = whole = min(max_size, available)
+        if size <= 0 and not min_one_message:
+            return SegmentRead(position, b"", 0)
+        if position + size < self.size:
+            whole = self._size_of_whole_batches(position, size)
+            if whole == 0:
+                whole = self.records.batch_size(b"", position)
+                if not min_one_message or available < whole:
+                    return SegmentRead(position, b"", 0)
+        take = self.records.region if to_send else self.records.read
+        return SegmentRead(position, take(whole, position), max(size, whole))
 
     def _remember_position(self, offset: int, position: int) -> None:
         # A consumer asks next for what follows its last batch (`read` notes that), or for what was appended since
@@ -289,15 +292,12 @@ class LogSegment:
             del positions[next(iter(positions))]
         positions[offset] = position
 
-    def _remember_end(self, data: bytes, position: int) -> None:
-        entry = self.offset_index.last_before(position + len(data))
-        start = max(entry.position - position, 0)
-        next_offset = -1
-        while (header := read_header(data, start)) is not None:
-            start += header.size_in_bytes
-            next_offset = header.next_offset
-        if next_offset >= 0:
-            self._remember_position(next_offset, position + start)
+    def _size_of_whole_batches(self, position: int, size: int) -> int:
+        """How much of the `size` bytes from the batch at `position` on belongs to batches that end within them."""
+        entry = self.offset_index.last_before(position + size)
+        end, next_offset = self.records.end_of_batches(max(entry.position, position), position + size)
+        self._remember_position(next_offset, end)
+        return end - position
 
     def locate(self, offset: int) -> int:
         """The position of the first batch that ends at or beyond the offset, -1 when there is none."""

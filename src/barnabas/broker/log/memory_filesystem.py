@@ -73,6 +73,10 @@ class MemoryFile:
         self._filesystem.check("read", self.path)
         return bytes(self._inode().data[position : position + size])
 
+    def region(self, size: int, position: int) -> bytes:
+        """See `File`."""
+        return self.pread(size, position)
+
     def pwrite(self, data: Buffer, position: int) -> None:
         """See `File`."""
         inode = self._inode()

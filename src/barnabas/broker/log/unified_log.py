@@ -292,13 +292,14 @@ class UnifiedLog:
         min_one_message: bool = True,
         isolation: int = READ_UNCOMMITTED,
         max_offset: int | None = None,
+        to_send: bool = False,
     ) -> FetchDataInfo:
-        """Bytes of the batches from the one with `offset` on.
+        """Whole batches from the one with `offset` on.
 
         They end at the high watermark (for `READ_COMMITTED` at the last stable offset, and never beyond `max_offset`)
-        or after `max_bytes`, perhaps within a batch; but the first batch comes whole if `min_one_message`. Nothing
-        is returned at the end of what may be seen. Raises `OffsetOutOfRangeError` for an offset before the log's start
-        or behind its end, and `KafkaStorageError`.
+        and within `max_bytes`; but the first batch comes in any case if `min_one_message`. Much comes as a region of a
+        file if it is `to_send` to a socket, at once. Nothing is returned at the end of what may be seen. Raises
+        `OffsetOutOfRangeError` for an offset before the log's start or behind its end, and `KafkaStorageError`.
         """
         self.check_online()
         if offset < self.log_start_offset:
@@ -311,7 +312,12 @@ class UnifiedLog:
             bound = min(bound, max_offset)
         try:
             return self.local_log.read(
-                offset, max_bytes, bound, min_one_message=min_one_message, include_aborted=committed
+                offset,
+                max_bytes,
+                bound,
+                min_one_message=min_one_message,
+                include_aborted=committed,
+                to_send=to_send,
             )
         except OSError as error:
             raise self.storage_failure(f"reading from offset {offset}", error, offline=False) from error
