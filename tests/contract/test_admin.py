@@ -111,7 +111,6 @@ def test_what_cannot_be_created_says_why_and_the_rest_is_created(admin: AdminCli
     assert [type(error) for error in results.errors.values()] == [
         TopicExistsError,
         InvalidTopicError,
-        OffsetOutOfRangeError,
         InvalidPartitionsError,
         InvalidReplicationFactorError,
         InvalidConfigurationError,
