@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from barnabas import AdminClient, Producer
 from barnabas.errors import KafkaTimeoutError
+from barnabas.protocol.messages.fetch_response import FetchResponse
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark import fetch_loop
 from barnabas.spark.errors import DataLossError
@@ -19,6 +21,7 @@ from barnabas.spark.ranges import OffsetRange
 
 NewTopicName = Callable[[int], str]
 COUNT = 100
+SMALL_FETCHES = {"kafka.max.partition.fetch.bytes": "20000"}
 
 
 @pytest.fixture
@@ -55,9 +58,24 @@ def test_data_fetched_beyond_a_range_is_kept_unless_the_option_says_no(
 
 
 def test_a_tasks_memory_is_bounded_by_a_fetch_not_by_its_range(servers: str, topic: str) -> None:
-    batches = read(servers, topic, 0, COUNT, **{"kafka.max.partition.fetch.bytes": "20000"})
+    batches = read(servers, topic, 0, COUNT, **SMALL_FETCHES)
 
     assert max(batch.num_rows for batch in batches) < COUNT / 2
+
+
+def test_what_was_decoded_is_let_go_of_without_a_garbage_collection(servers: str, topic: str) -> None:
+    read_before = offsets(read(servers, topic, 0, 1, fetchedDataCache="false"))
+    gc.collect()
+    gc.disable()  # a task makes few objects, so that a collection of all is rare
+    try:
+        batches = [1 for _ in read(servers, topic, 0, COUNT, fetchedDataCache="false", **SMALL_FETCHES)]
+        held = sum(isinstance(found, FetchResponse) for found in gc.get_objects())
+    finally:
+        gc.enable()
+
+    assert read_before == [0]
+    assert len(batches) >= 5
+    assert held <= 3
 
 
 def test_of_several_ranges_the_lost_one_is_passed_over_and_the_others_are_whole(

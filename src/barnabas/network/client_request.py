@@ -126,9 +126,14 @@ class ClientResponse:
         return self.received_at - self.request.created_at
 
     def on_complete(self) -> None:
-        """Runs the request's callback, if it has one."""
-        if self.request.callback is not None:
-            self.request.callback(self)
+        """Runs the request's callback, if it has one, for the only time.
+
+        The request lets go of it: whoever is called mostly keeps the response, which keeps the request, and megabytes
+        of records would wait in that circle for a garbage collection.
+        """
+        callback, self.request.callback = self.request.callback, None
+        if callback is not None:
+            callback(self)
 
     def __repr__(self) -> str:
         outcome = self.error if self.error is not None else type(self.message).__name__

@@ -278,6 +278,17 @@ def test_poll_completes_sends_then_receives_and_runs_callbacks_last(world: Any) 
     assert [type(response.message) for response in responses] == [type(None), HeartbeatResponse]
 
 
+def test_a_request_that_is_answered_lets_go_of_its_callback(world: Any) -> None:
+    world.make_ready()
+    seen: list[Any] = []
+    world.send(HEARTBEAT, callback=seen.append)
+
+    world.selector.respond(1, HeartbeatResponse())
+    world.poll()
+
+    assert seen[0].request.callback is None
+
+
 def test_a_callback_that_fails_stops_neither_poll_nor_the_other_callbacks(
     world: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
