@@ -1,11 +1,11 @@
 """Spark: rows/s and CPU per row read to `noop`, barnabas and the built-in connector in turn on the same broker.
 
-`./run bench spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES]`
+`./run bench spark_read [--records N] [--rounds N] [--size BYTES] [--compression NAME] [--columns NAMES] [--floor]`
 `--json` parses the values and aggregates by one of their fields instead. `--no-cache` never uses data fetched ahead.
 `--apache` reads from Apache Kafka 4.3.1 instead of barnabas' broker (each a process of its own). One Spark, two cores,
-6 partitions; CPU is that of the JVM and the Python workers. Every figure is the median of the rounds; ratios compare
-the medians; the Python workers' peak memory is that of the largest. `--streaming` runs availableNow queries instead of
-batch ones.
+6 partitions; CPU is that of the JVM, the Python workers and the broker. Every figure is the median of the rounds;
+ratios compare the medians; the Python workers' peak memory is that of the largest. `--streaming` runs availableNow
+queries instead of batch ones. `--floor` adds a source in Python that reads nothing: it yields batches made beforehand.
 """
 
 from __future__ import annotations
@@ -156,11 +156,87 @@ def available_now(spark: Any, format_name: str, options: dict[str, str], work: C
     shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def measure(run: Callable[[], None], jvm: int) -> tuple[float, float]:
-    """Seconds passed and seconds of CPU."""
-    used, started = cpu_seconds(jvm), time.perf_counter()
+def prepared_source(records: int, size: int) -> Any:
+    """A data source in Python with the columns of ours, whose tasks yield an Arrow batch that they are given, again."""
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+    from barnabas.records.arrow import arrow_schema
+    from barnabas.spark.schema import COLUMNS, ddl
+
+    count = 30_000  # about what a fetch brings
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, arrow_schema()) as writer:
+        columns = [[b"%08d" % number for number in range(count)], [_value(7, size)] * count, ["rows"] * count,
+                   [0] * count, list(range(count)), [0] * count, [0] * count]  # fmt: skip
+        writer.write_batch(pa.record_batch(columns, schema=arrow_schema()))
+    prepared, ends, schema = stream.getvalue().to_pybytes(), records // PARTITIONS, ddl(COLUMNS)
+
+    def read(_: InputPartition) -> Any:
+        import pyarrow.ipc
+
+        batch = pyarrow.ipc.open_stream(prepared).read_next_batch()
+        for start in range(0, ends, count):
+            yield batch.slice(0, min(count, ends - start))
+
+    def partitions(*_: Any) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(PARTITIONS)]
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return partitions()
+
+        def read(self, partition: InputPartition) -> Any:
+            return read(partition)
+
+    class StreamReader(DataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+            return {"rows": 0}
+
+        def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802 - Spark's name
+            return {"rows": records}
+
+        def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+            return partitions()
+
+        def read(self, partition: InputPartition) -> Any:
+            return read(partition)
+
+    class Floor(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "floor"
+
+        def schema(self) -> str:
+            return schema
+
+        def reader(self, schema: Any) -> Reader:
+            return Reader()
+
+        def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802 - Spark's name
+            return StreamReader()
+
+    return Floor
+
+
+def cpu_of_each(jvm: int, broker: int) -> list[float]:
+    """Seconds of CPU that the JVM, its Python workers and the broker have used."""
+    java, server = process_seconds(jvm), process_seconds(broker)
+    return [java, cpu_seconds(jvm) - java, server]
+
+
+def shares(used: list[float], rows: int) -> str:
+    """The CPU of each process for one row."""
+    each = zip(("JVM", "Python", "broker"), used, strict=True)
+    return "us CPU/row: " + ", ".join(f"{process} {cpu / rows * 1e6:4.2f}" for process, cpu in each)
+
+
+def measure(run: Callable[[], None], jvm: int, broker: int) -> list[float]:
+    """Seconds passed, and seconds of CPU of each process."""
+    before = [time.perf_counter(), *cpu_of_each(jvm, broker)]
     run()
-    return time.perf_counter() - started, cpu_seconds(jvm) - used
+    after = [time.perf_counter(), *cpu_of_each(jvm, broker)]
+    return [end - start for start, end in zip(before, after, strict=True)]
 
 
 def main() -> None:
@@ -175,6 +251,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-cache", action="store_true")
     parser.add_argument("--apache", action="store_true")
+    parser.add_argument("--floor", action="store_true")
     parser.add_argument("--only", default="", help="only formats whose name begins so; no ratios")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -188,27 +265,37 @@ def main() -> None:
         formats = {"kafka": ("kafka", options), "barnabas": ("barnabas", ours)}
         if arguments.columns:
             formats[f"barnabas columns={arguments.columns}"] = ("barnabas", {**ours, "columns": arguments.columns})
+        if arguments.floor:
+            spark.dataSource.register(prepared_source(arguments.records, arguments.size))
+            formats["floor"] = ("floor", {})
         formats = {name: found for name, found in formats.items() if name.startswith(arguments.only)}
-        compare(spark, formats, arguments)
+        compare(spark, broker.pid, formats, arguments)
 
 
-def compare(spark: Any, formats: dict[str, tuple[str, dict[str, str]]], arguments: argparse.Namespace) -> None:
+def compare(
+    spark: Any, broker: int, formats: dict[str, tuple[str, dict[str, str]]], arguments: argparse.Namespace
+) -> None:
     """Warm up, alternate, print."""
     read = available_now if arguments.streaming else batch
     work = parsed_and_aggregated if arguments.json else as_it_is
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in formats}
+    found: dict[str, list[list[float]]] = {name: [] for name in formats}
     for number in range(arguments.rounds + 1):
         for name, (format_name, options) in formats.items():
-            result = measure(lambda: read(spark, format_name, options, work), jvm)  # noqa: B023 - called at once
+            result = measure(lambda: read(spark, format_name, options, work), jvm, broker)  # noqa: B023 - called at once
             if number:
                 found[name].append(result)
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
     base = medians.get("kafka")
-    for name, (seconds, used) in medians.items():
-        rate, each = arguments.records / seconds, used / arguments.records * 1e6
-        ratio = "" if base is None else f"  {base[0] / seconds:5.2f} x the rows/s, {used / base[1]:4.2f} x the CPU"
-        print(f"{name:40} {rate:12,.0f} rows/s {each:6.2f} us CPU/row{ratio}")
+    for name, (seconds, *used) in medians.items():
+        rate = arguments.records / seconds
+        spark_cpu = sum(used[:2])
+        ratio = (
+            ""
+            if base is None
+            else f"{base[0] / seconds:5.2f} x the rows/s, {spark_cpu / sum(base[1:3]):4.2f} x the CPU"
+        )
+        print(f"{name:24} {rate:12,.0f} rows/s  {ratio}; {shares(used, arguments.records)}")
     print(f"peak memory of a Python worker: {peak_memory(jvm) >> 20} MB")
 
 

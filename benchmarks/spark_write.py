@@ -19,7 +19,7 @@ from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic
 from benchmarks import _options
-from benchmarks.spark_read import PARTITIONS, cpu_seconds, process_seconds, session
+from benchmarks.spark_read import PARTITIONS, cpu_of_each, session, shares
 from tools.apache_kafka import ApacheKafka
 
 TASKS = 4
@@ -79,12 +79,6 @@ def main() -> None:
         compare(spark, broker, arguments)
 
 
-def cpu_of_each(jvm: int, broker: int) -> list[float]:
-    """Seconds of CPU that the JVM, its Python workers and the broker have used."""
-    java, server = process_seconds(jvm), process_seconds(broker)
-    return [java, cpu_seconds(jvm) - java, server]
-
-
 def compare(spark: Any, broker: Any, arguments: argparse.Namespace) -> None:
     """Warm up, alternate, print."""
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
@@ -108,12 +102,8 @@ def compare(spark: Any, broker: Any, arguments: argparse.Namespace) -> None:
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
     base = medians["kafka"]
     for name, (seconds, *used) in medians.items():
-        each = ", ".join(
-            f"{process} {cpu / arguments.rows * 1e6:4.2f}"
-            for process, cpu in zip(("JVM", "Python", "broker"), used, strict=True)
-        )
         ratio = f"{base[0] / seconds:5.2f} x the rows/s, {sum(used) / sum(base[1:]):4.2f} x the CPU"
-        print(f"{name:10} {arguments.rows / seconds:12,.0f} rows/s  {ratio}; us CPU/row: {each}")
+        print(f"{name:10} {arguments.rows / seconds:12,.0f} rows/s  {ratio}; {shares(used, arguments.rows)}")
 
 
 if __name__ == "__main__":
