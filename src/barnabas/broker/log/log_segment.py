@@ -195,14 +195,13 @@ class LogSegment:
         """Whether a new segment must begin before `size` bytes up to `last_offset` are appended."""
         if self.created_ms is None:
             self.created_ms = now_ms
+        present, index = self.records.size, self.offset_index
         return (
-            self.size > config.segment_bytes - size
-            or (
-                self.size > 0 and self._time_waited(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms
-            )
-            or self.offset_index.is_full
+            present > config.segment_bytes - size
+            or (present > 0 and self._time_waited(now_ms, max_timestamp) > config.max_segment_ms - self.roll_jitter_ms)
+            or index.is_full
             or self.time_index.is_full
-            or not self.offset_index.can_append(last_offset)
+            or not index.can_append(last_offset)
         )
 
     def _time_waited(self, now_ms: int, max_timestamp: int) -> int:
@@ -235,11 +234,12 @@ class LogSegment:
             position += batch.size
 
     def _index(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
-        if max_timestamp > self.max_timestamp.timestamp:
-            self._max_timestamp = TimestampOffset(max_timestamp, last_offset)
+        largest = self.max_timestamp
+        if max_timestamp > largest.timestamp:
+            largest = self._max_timestamp = TimestampOffset(max_timestamp, last_offset)
         if self._bytes_since_last_index_entry > self.index_interval_bytes:
             self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(*self.max_timestamp)
+            self.time_index.maybe_append(*largest)
             self._bytes_since_last_index_entry = 0
         self._bytes_since_last_index_entry += size
 

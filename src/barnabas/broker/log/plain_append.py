@@ -68,7 +68,7 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
         now_ms + config.message_timestamp_after_max_ms,
     ):
         return _NOT_PLAIN
-    first_offset = log.log_end_offset
+    first_offset = log.local_log.log_end_offset
     last_offset = first_offset + delta
     _STAMP.pack_into(data, 0, first_offset, length, _LEADER_EPOCH)
     if not _write(log, data, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
@@ -119,7 +119,7 @@ def _write(log: UnifiedLog, buffer: memoryview, first_offset: int, batch: Append
     local = log.local_log
     segment = local.segments.active
     try:
-        if log.latest_epoch != _LEADER_EPOCH or segment.should_roll(
+        if log.leader_epochs.latest_epoch != _LEADER_EPOCH or segment.should_roll(
             log.config, batch.size, batch.max_timestamp, batch.last_offset, now_ms
         ):
             return False

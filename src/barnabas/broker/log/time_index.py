@@ -62,6 +62,8 @@ class TimeIndex(AbstractIndex):
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if its timestamp is larger than that of the last; offsets must not fall."""
+        if self._timestamps and timestamp <= self._timestamps[-1]:
+            return
         last = self.last_entry
         if timestamp <= last.timestamp:
             return
