@@ -315,6 +315,9 @@ class SimulatedDisk(MemoryFileSystem):
         self.errors = 0.0
         #: The directory of a log to which nothing can be written.
         self.bad_directory = ""
+        #: After how many changes the process dies from the next one on that begins a segment: what the segment before
+        #: holds may not have been flushed by then.
+        self.die_after_roll: int | None = None
         self.stall = 0.0
         self.fail = self._before
 
@@ -327,6 +330,8 @@ class SimulatedDisk(MemoryFileSystem):
         if self.slowness and operation in ("write", "sync", "read"):
             self.stall += self.random.random() * self.slowness
             self._world.counts["slow operations of the disk"] += 1
+        if operation == "create" and path.endswith(".log") and self.die_after_roll is not None:
+            self.die_after, self.die_after_roll = self.die_after_roll, None
         if operation == "write" and path.endswith(".log") and self._is_bad(path):
             self._world.counts["failed writes"] += 1
             return OSError(errno.EIO, "Input/output error", path)

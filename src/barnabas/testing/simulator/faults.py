@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from barnabas.testing.simulator.membership import GroupMember
@@ -34,7 +34,6 @@ class Faults:
         self._random = scenario.world.stream("faults")
         self.duration = self._random.uniform(8, 25)
         self.is_over = False
-        random = self._random
         kinds: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "block": self._block,
@@ -55,12 +54,20 @@ class Faults:
             "kill client": self._kill_client,
             "bad network": self._bad_network,
         }
-        chosen = random.choice(THEMES) if random.random() < 0.3 else [name for name in kinds if random.random() < 0.35]
-        self.kinds = {name: kinds[name] for name in chosen}
+        self.kinds = {name: kinds[name] for name in self._choose(list(kinds))}
         #: Whether the power fails while there are acknowledged records that are not on the disk.
         self.loses_unflushed = "power" in self.kinds and not scenario.flushes
         if self.loses_unflushed:
             scenario.ledger.loses_unflushed = True
+
+    def _choose(self, kinds: list[str]) -> Collection[str]:
+        random = self._random
+        if random.random() < 0.3:
+            return random.choice(THEMES)
+        if not self._scenario.flushes and random.random() < 0.2:
+            # Where not every record is flushed most is to be learned from what a process or a machine leaves behind.
+            return THEMES[0]
+        return [name for name in kinds if random.random() < 0.35]
 
     def begin(self) -> None:
         """Let the first one come."""
@@ -88,7 +95,7 @@ class Faults:
         broker = scenario.broker
         broker.disk.slowness = broker.disk.errors = 0.0
         broker.disk.bad_directory = ""
-        broker.disk.capacity = broker.disk.die_after = None
+        broker.disk.capacity = broker.disk.die_after = broker.disk.die_after_roll = None
         broker.process.clock_offset_ms = 0
         for actor in (actor for application in scenario.applications for actor in application.lives):
             actor.process.clock_offset_ms = 0
@@ -156,11 +163,17 @@ class Faults:
 
     def _die(self) -> None:
         broker = self._scenario.broker
-        if broker.node is not None and broker.disk.die_after is None:
-            broker.disk.die_after = self._random.randint(0, 30)
-            broker.dies_by_power = "power" in self.kinds and self._random.random() < 0.5
-            how = "lose its power" if broker.dies_by_power else "die"
-            self._noted(f"the broker will {how} after {broker.disk.die_after} changes of the disk")
+        disk = broker.disk
+        if broker.node is None or disk.die_after is not None or disk.die_after_roll is not None:
+            return
+        broker.dies_by_power = "power" in self.kinds and self._random.random() < 0.5
+        how = "lose its power" if broker.dies_by_power else "die"
+        if self._random.random() < 0.5:
+            disk.die_after_roll = self._random.randint(0, 8)
+            self._noted(f"the broker will {how} {disk.die_after_roll} changes of the disk after the next new segment")
+        else:
+            disk.die_after = self._random.randint(0, 30)
+            self._noted(f"the broker will {how} after {disk.die_after} changes of the disk")
 
     def _lose_power(self) -> None:
         broker = self._scenario.broker

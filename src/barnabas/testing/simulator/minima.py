@@ -18,7 +18,7 @@ PER_HUNDRED_SEEDS = {
     "clock jumps": 10,
     "commits": 2000,
     "committed offsets looked up": 2000,
-    "connections cut": 150,
+    "connections cut": 100,
     "connections half open": 20,
     "crashes in the middle of a change of the disk": 15,
     "crashes": 30,

@@ -64,6 +64,8 @@ class Scenario:
             "log.segment.bytes": 1 << 20,
             "log.index.interval.bytes": random.choice((0, 100, 4096)),
             "log.retention.ms": -1,
+            # Recovery begins at the recovery points that were written last; with the default there are mostly none.
+            "log.flush.offset.checkpoint.interval.ms": random.choice((500, 2000, 60_000)),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
         }
         if self.flushes:
