@@ -76,7 +76,14 @@ def session(folder: Path) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     barnabas.spark.register(spark)
+    _quieten(spark.sparkContext._accumulatorServer)
     return spark
+
+
+def _quieten(server: Any) -> None:
+    """PySpark takes it for an error when the JVM closes its connection at the end of a query with a sink in Python."""
+    tell = server.handle_error
+    server.handle_error = lambda *about: None if isinstance(sys.exc_info()[1], EOFError) else tell(*about)
 
 
 def _stat(process: int | str) -> list[int]:
