@@ -115,15 +115,15 @@ def check_reachable(
     `settings` of a client (its `section` of them) say how to connect, by TLS and SASL for instance. Raises
     UnreachableError with what became of each, AuthenticationError when one does not let this client in.
     """
-    from barnabas.client.bootstrap import parse_bootstrap_servers
+    from barnabas.client.bootstrap import bootstrap_nodes
     from barnabas.client.client_utils import channel_builder
     from barnabas.config.client_config import ClientConfig
     from barnabas.network.selector import Selector
     from barnabas.protocol.framing import encode_request
     from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
-    nodes = {node.id: node for node in parse_bootstrap_servers(servers.split(","))}
     config = ClientConfig(section, {**(settings or {}), _SERVERS: servers})
+    nodes = {node.id: node for node in bootstrap_nodes(config)}
     selector = Selector(channel_builder=channel_builder(config, "barnabas-cli"))
     connected: set[int] = set()
     asked: set[int] = set()

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 from barnabas.network.node import Node
+from barnabas.network.resolver import canonical_names
+
+
+def bootstrap_nodes(config: ClientConfig, names_of: Callable[[str], list[str]] = canonical_names) -> list[Node]:
+    """The servers that a client starts from, as its `bootstrap.servers` and `client.dns.lookup` say.
+
+    With `resolve_canonical_bootstrap_servers_only` the canonical names of all addresses of each server take its place,
+    for which this waits for the name server; other servers than these first ones keep the names that brokers tell.
+
+    Raises:
+        ConfigError: one cannot be read, or there is none, or its canonical names are asked for and it is not known.
+    """
+    try:
+        nodes = parse_bootstrap_servers(config.get_list("bootstrap.servers"))
+    except ConfigError as error:
+        config.raise_without_resolved(error)
+    if config["client.dns.lookup"] != "resolve_canonical_bootstrap_servers_only":
+        return nodes
+    places = dict.fromkeys((name, node.port) for node in nodes for name in _names(node, names_of))
+    return [Node(-1 - number, name, port) for number, (name, port) in enumerate(places)]
+
+
+def _names(node: Node, names_of: Callable[[str], list[str]]) -> list[str]:
+    try:
+        return names_of(node.host)
+    except OSError as problem:
+        raise ConfigError(
+            f"bootstrap.servers: the host {node.host!r} is not known ({problem}), so it has no canonical name, which "
+            "client.dns.lookup=resolve_canonical_bootstrap_servers_only asks for"
+        ) from problem
 
 
 def parse_bootstrap_servers(servers: Iterable[str]) -> list[Node]:

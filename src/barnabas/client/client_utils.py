@@ -5,10 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from barnabas.client.bootstrap import parse_bootstrap_servers
+from barnabas.client.bootstrap import bootstrap_nodes
 from barnabas.client.metadata import Metadata
 from barnabas.client.metadata_updater import DefaultMetadataUpdater
 from barnabas.config.client_config import ClientConfig
+from barnabas.errors import ConfigError
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.selectable import Selectable
@@ -46,7 +47,10 @@ def channel_builder(config: ClientConfig, client_id: str) -> ChannelBuilder | No
         return None
     from barnabas.network.security.channel_builder import create_channel_builder
 
-    return create_channel_builder(config, client_id)
+    try:
+        return create_channel_builder(config, client_id)
+    except ConfigError as error:
+        config.raise_without_resolved(error)
 
 
 def create_network_client(
@@ -66,7 +70,7 @@ def create_network_client(
         ConfigError: `bootstrap.servers` cannot be read; the settings for TLS or SASL are wrong.
     """
     if not metadata.fetch().nodes:
-        metadata.bootstrap(parse_bootstrap_servers(config.get_list("bootstrap.servers")))
+        metadata.bootstrap(bootstrap_nodes(config))
     if selector is None:
         selector = create_selector(config, client_id)
     request_timeout = config.get_seconds("request.timeout.ms")

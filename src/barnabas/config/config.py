@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from barnabas.config.definitions import ConfigDef, canonical_name, definitions
 from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, subject_of
+from barnabas.config.values import Resolved
 from barnabas.errors import ConfigError
 
 _warned: set[str] = set()
@@ -23,7 +24,7 @@ class Config:
             a name given twice, or a setting that is not supported with another value than its default.
     """
 
-    __slots__ = ("_definitions", "_given", "_values", "section")
+    __slots__ = ("_definitions", "_given", "_resolved", "_values", "section")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Config:
         self.section = section
         self._definitions: ConfigDef = definitions(section)
         self._given: dict[str, Any] = {}
+        self._resolved: dict[str, Resolved] = {}
         self._values: dict[str, Any] = {}
         for source in (properties, keywords):
             for name, value in (source or {}).items():
@@ -60,6 +62,8 @@ class Config:
                 + ("remove it" if key.default in (None, "", []) else f"only its default is: {key.default!r}")
             )
         self._given[key.name] = self._values[key.name] = parsed
+        if isinstance(value, Resolved) and not key.is_secret:
+            self._resolved[key.name] = value
 
     def __getitem__(self, name: str) -> Any:
         """The value of a setting, parsed; its default when it was not given.
@@ -104,7 +108,25 @@ class Config:
         return self.get_int(name) / 1000
 
     def _complain(self, name: str, wanted: str) -> NoReturn:
-        raise ConfigError(f"{name} is {self[name]!r} where {wanted} is needed")
+        raise ConfigError(f"{name} is {self.shown(name)} where {wanted} is needed")
+
+    def shown(self, name: str) -> str:
+        """The value of a setting for messages: without secrets, and with variables instead of what they stand for."""
+        return repr(self._resolved.get(self._definitions.key(name).name, self[name]))
+
+    def raise_without_resolved(self, error: ConfigError) -> NoReturn:
+        """Raises the error; or, if its text holds what a config provider gave, one that names the setting instead."""
+        message = str(error).casefold()
+        for name, resolved in self._resolved.items():
+            values = resolved.value if isinstance(resolved.value, list) else resolved.value.split(",")
+            # A value that is so short stands in many a text by chance.
+            found = any(len(str(value).strip()) > 3 and str(value).strip().casefold() in message for value in values)
+            if found or f"{name}=" in message or f"{name}:" in message:
+                raise ConfigError(
+                    f"{name}={resolved!r} cannot be used, or not with other settings, once its variables are replaced; "
+                    "what they stand for is not shown"
+                ) from None
+        raise error
 
     def is_given(self, name: str) -> bool:
         """Whether the user set this one."""
@@ -129,7 +151,7 @@ class Config:
         return iter(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.section}, {self._given})"
+        return f"{type(self).__name__}({self.section}, { {**self._given, **self._resolved} })"
 
 
 def _warn_once(name: str) -> None:

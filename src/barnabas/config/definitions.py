@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from barnabas.config.validators import Check, check_for
-from barnabas.config.values import PARSERS
+from barnabas.config.values import PARSERS, Resolved
 from barnabas.errors import ConfigError
 
 SECTIONS = ("producer", "consumer", "admin", "topic", "broker")
@@ -85,13 +85,13 @@ class ConfigKey:
         return self.type == "password"
 
     def parse(self, value: Any) -> Any:
-        """The value of the setting's type.
+        """The value of the setting's type; what a `Resolved` holds is not shown when it is wrong.
 
         Raises:
             ConfigError: it does not parse, or is not allowed; the message says what is.
         """
         try:
-            parsed = PARSERS[self.type](value)
+            parsed = PARSERS[self.type](value.value if isinstance(value, Resolved) else value)
             if self.valid:
                 if self._check is None:
                     self._check = check_for(self.valid)

@@ -14,7 +14,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 _CLIENT = """
-    bootstrap.servers client.id connections.max.idle.ms metadata.max.age.ms
+    bootstrap.servers client.dns.lookup client.id config.providers connections.max.idle.ms metadata.max.age.ms
     metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes reconnect.backoff.max.ms
     reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms

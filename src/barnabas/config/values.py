@@ -30,6 +30,19 @@ class Password:
         return hash(self.value)
 
 
+class Resolved:
+    """A value that config providers helped to make: `.value`; `repr` shows the `.text` with variables it came from."""
+
+    __slots__ = ("text", "value")
+
+    def __init__(self, value: Any, text: Any) -> None:
+        self.value = value
+        self.text = text
+
+    def __repr__(self) -> str:
+        return repr(self.text)
+
+
 def _parse_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value

@@ -61,6 +61,34 @@ class ThreadedResolver:
             done(result)
 
 
+def canonical_names(
+    host: str,
+    look_up: Callable[[str], list[Address]] = lambda host: _look_up(host, 0, 0),
+    name_of: Callable[[tuple[Any, ...]], str] = lambda sockaddr: socket.getnameinfo(sockaddr, socket.NI_NAMEREQD)[0],
+) -> list[str]:
+    """The full name of each address of a host, each name once; waits for the name server.
+
+    As in Java's getCanonicalHostName, an address that has no name, or whose name does not lead back to it, is given as
+    it is: else whoever answers for the address could send a client to a name of their choice.
+
+    Raises:
+        OSError: the host is not known.
+    """
+    try:
+        addresses = [sockaddr for _, sockaddr in look_up(host)]
+    except UnicodeError as error:
+        raise OSError(f"{host!r} is not a host name: {error}") from None
+    names: dict[str, None] = {}
+    for sockaddr in addresses:
+        try:
+            name = name_of(sockaddr)
+            is_its_own = any(found[0] == sockaddr[0] for _, found in look_up(name))
+        except (OSError, UnicodeError):
+            is_its_own = False
+        names[name if is_its_own else str(sockaddr[0])] = None
+    return list(names)
+
+
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, sockaddr) for family, _, _, _, sockaddr in found]

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.client.bootstrap import bootstrap_nodes
+from barnabas.client.client_utils import channel_builder
 from barnabas.config.client_config import ClientConfig
 from barnabas.config.definitions import ConfigKey, definitions
 from barnabas.errors import ConfigError
@@ -14,6 +16,7 @@ from barnabas.network.security.channel_builder import create_channel_builder
 CLIENTS = ("producer", "consumer", "admin")
 SECRETS = [key for key in definitions("producer").keys.values() if key.is_secret]
 MARK = "sEcReT"
+PROVIDED = "hUnTeR2"
 VALUES = st.one_of(
     st.just(MARK),
     st.text(max_size=20).map(lambda text: f"{MARK}{text}"),
@@ -66,6 +69,43 @@ def test_no_repr_and_no_error_shows_a_secret(
         shown += [] if error.__suppress_context__ else [str(error.__context__)]
     assert shown
     assert not [text for text in shown if MARK in text]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from(CLIENTS),
+    st.sampled_from([name for name in definitions("admin").keys if name != "config.providers"]),
+    st.one_of(
+        st.just(PROVIDED),
+        st.text(max_size=20).map(lambda text: f"{PROVIDED}{text}"),
+        st.just(f"{PROVIDED},{PROVIDED}:1"),
+    ),
+    st.sampled_from(["PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"]),
+    st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"]),
+)
+def test_no_repr_and_no_error_shows_what_a_config_provider_gave(
+    section: str, name: str, secret: str, protocol: str, mechanism: str
+) -> None:
+    given_settings = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": protocol,
+        "sasl.mechanism": mechanism,
+        "sasl.username": "u",
+        "config.providers": "vault",
+        "config.providers.vault.class": lambda path, keys: dict.fromkeys(keys, secret),
+        name: "${vault:key}",
+    }
+    shown = []
+    try:
+        config = ClientConfig(section, given_settings)
+        shown = [repr(config), str(config)]
+        bootstrap_nodes(config, lambda host: [host])
+        channel_builder(config, "me")
+    except ConfigError as error:
+        shown += [str(error), repr(error), str(error.__cause__)]
+        shown += [] if error.__suppress_context__ else [str(error.__context__)]
+    assert shown
+    assert not [text for text in shown if PROVIDED.lower() in text.lower()]
 
 
 @pytest.mark.parametrize("key", SECRETS, ids=lambda key: key.name)

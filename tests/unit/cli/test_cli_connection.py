@@ -71,6 +71,17 @@ def test_a_wrong_setting_is_said_before_the_broker_is_asked(capsys: pytest.Captu
         assert "'linger.sm' is not a setting" in capsys.readouterr().err
 
 
+def test_the_servers_may_be_a_variable_of_a_config_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_SERVER", "127.0.0.1")
+    settings = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 \("):
+        check_reachable("${env:APP_SERVER}:1", timeout=20.0, settings=settings)
+
+
 def test_something_that_listens_and_is_no_broker_is_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

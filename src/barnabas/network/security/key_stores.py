@@ -82,8 +82,9 @@ def _read(config: Config, store: str, location: str) -> tuple[str, str | None]:
     try:
         with open(location, "rb") as file:
             data = file.read()
-    except OSError as error:
-        raise ConfigError(f"ssl.{store}.location={location!r} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"ssl.{store}.location={location!r} cannot be read: {why}") from None
     password = _secret(config, f"ssl.{store}.password")
     if data.startswith(_JKS_MAGICS):
         raise ConfigError(_how_to_convert(store, location))

@@ -138,6 +138,7 @@ Producer(bootstrap_servers="a:1", security_protocol="SSL", ssl_keystore_location
     ("settings", "problem"),
     [
         ({"ssl_keystore_location": "/nowhere.pem"}, "cannot be read: No such file"),
+        ({"ssl_keystore_location": "/now\0here.pem"}, "cannot be read: embedded null"),
         ({"ssl_keystore_key": "x"}, "belong together"),
         ({"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "y"}, "contains no private key in PEM"),
         (
