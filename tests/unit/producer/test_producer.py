@@ -747,9 +747,10 @@ def test_tables_and_records_fill_the_same_batches_in_the_order_of_sending(broker
         second = producer.send_table("one", table(b"3", b"4", b"5"))
         # Beside records with callbacks there is an entry for each one, which rows do not have.
         producer.send("one", b"6", on_delivery=lambda metadata, error: told.append((metadata.offset, error)))
-        last = producer.send_table("one", table(b"7"))
         assert not first.done()
         assert not second.done()
+        # It begins a batch, so that the one before leaves at once.
+        last = producer.send_table("one", table(b"7"))
         producer.flush(10)
         assert [future.result(0) for future in (first, second, last)] == [2, 3, 1]
         assert third.result(0).offset == 2
