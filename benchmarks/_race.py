@@ -8,7 +8,7 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -129,21 +129,27 @@ class Figures:
         """Note one measurement."""
         self._values.setdefault(label, {OURS: [], THEIRS: []})[peer.name].append(value)
 
-    def report(self, targets: dict[str, tuple[str, float]]) -> None:
+    def report(self, targets: Mapping[str, tuple[str, float | None]]) -> None:
         """Print medians and the median of the ratios pair by pair, ours to theirs.
 
-        `targets` gives for a label the unit and the largest ratio that meets the target; where more is better, the
-        unit ends with "/s" and the ratio is the smallest.
+        `targets` gives for a label the unit and the largest ratio that meets the target, None where there is none;
+        where more is better, the unit ends with "/s" and the ratio is the smallest.
         """
         for label, (unit, wanted) in targets.items():
             ours, theirs = self._values[label][OURS], self._values[label][THEIRS]
             ratio = statistics.median(a / b if b else float("nan") for a, b in zip(ours, theirs, strict=True))
-            met = ratio >= wanted if unit.endswith("/s") else ratio <= wanted
             print(
                 f"{label:<58} {statistics.median(ours):>12,.3f} : {statistics.median(theirs):>12,.3f} {unit:<9} "
-                f"{ratio:7.3f} x   target {wanted:.3g} {'met' if met else 'MISSED'} ({len(ours)} pairs)",
+                f"{ratio:7.3f} x   {_verdict(ratio, unit, wanted)} ({len(ours)} pairs)",
                 flush=True,
             )
+
+
+def _verdict(ratio: float, unit: str, wanted: float | None) -> str:
+    if wanted is None:
+        return "no target"
+    met = ratio >= wanted if unit.endswith("/s") else ratio <= wanted
+    return f"target {wanted:.3g} {'met' if met else 'MISSED'}"
 
 
 def in_turns(peers: list[Peer], rounds: int) -> Iterator[Peer]:

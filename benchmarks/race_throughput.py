@@ -64,7 +64,7 @@ def main() -> None:
             measure(Figures(), peer, given.records)  # Java compiles what it runs often
         for peer in in_turns(peers, given.rounds):
             measure(figures, peer, given.records)
-    targets = {}
+    targets: dict[str, tuple[str, float | None]] = {}
     for label in (
         "produce, franz-go",
         "produce, ProducerPerformance",
@@ -72,7 +72,7 @@ def main() -> None:
         "consume, ConsumerPerformance",
     ):
         targets[label] = ("records/s", 1.0)
-        targets[f"{label}: broker CPU per record"] = ("µs", 0.5)
+        targets[f"{label}: broker CPU per record"] = ("µs", 0.5 if label.startswith("produce") else None)
     figures.report(targets)
 
 
