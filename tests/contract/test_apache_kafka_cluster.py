@@ -139,8 +139,9 @@ def test_asyncio_clients_go_on_when_a_leader_dies(world: World) -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_keeps_its_offsets_and_its_members_when_its_coordinator_dies(world: World, protocol: str) -> None:
     topic = world.create("coordinated", 2)
-    settings = {**world.settings, "group.id": f"kept-{protocol}", "group.protocol": protocol}
-    with Producer(world.settings) as producer, Consumer(topic, {**settings, "enable.auto.commit": False}) as consumer:
+    group = {"group.id": f"kept-{protocol}", "group.protocol": protocol, "enable.auto.commit": False}
+    settings = {**world.settings, **group, "auto.offset.reset": "earliest"}
+    with Producer(world.settings) as producer, Consumer(topic, settings) as consumer:
         eventually(lambda: consumer.poll(0.1) is not None and len(consumer.assignment()) == 2)
         producer.send(topic, b"1", partition=0).result(10)
         eventually(lambda: len(consumer.poll(0.1)) == 1)
