@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
-from barnabas.client.consumer import (
-    abstract_coordinator,
-    application_coordinator,
-    committed_offsets,
-    consumer_coordinator,
-    consumer_membership_manager,
-    consumer_network_client,
-    consumer_polling,
-    heartbeat,
-    heartbeat_thread,
-    membership_core,
-    offset_commits,
-    reconciling_coordinator,
-    single_thread_use,
-)
+from barnabas.client.consumer import single_thread_use
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.consumer.heartbeat_thread import HeartbeatThread
 from tools.line_scheduler import LineScheduler
 from tools.scripted_cluster import ScriptedCluster, VirtualSelector
 
 #: Where the application's and the heartbeat thread meet, and what each of them does around it.
-MODULES = (
-    abstract_coordinator,
-    application_coordinator,
-    committed_offsets,
-    consumer_coordinator,
-    consumer_membership_manager,
-    consumer_network_client,
-    consumer_polling,
-    heartbeat,
-    heartbeat_thread,
-    membership_core,
-    offset_commits,
-    reconciling_coordinator,
-    single_thread_use,
+MODULES = tuple(
+    import_module(f"barnabas.client.consumer.{name}")
+    for name in (
+        "abstract_coordinator",
+        "application_coordinator",
+        "committed_offsets",
+        "consumer_coordinator",
+        "consumer_membership_manager",
+        "consumer_network_client",
+        "consumer_polling",
+        "heartbeat",
+        "heartbeat_thread",
+        "membership_core",
+        "offset_commits",
+        "reconciling_coordinator",
+        "single_thread_use",
+    )
 )
 
 

@@ -63,39 +63,38 @@ def _environment(setting: str, allowlist: Any) -> Provider:
     return get
 
 
-def _file(setting: str, allowed_paths: Any) -> Provider:
-    allowed = _allowed_paths(setting, allowed_paths)
+def _below_allowed_paths(read: Callable[[str, set[str]], Mapping[str, str]]) -> Callable[[str, Any], Provider]:
+    """Makes providers of the values that `read(path, keys)` finds in a path, if that may be opened."""
 
-    def get(path: str, keys: set[str]) -> Mapping[str, str]:
-        place = _permitted(path, allowed)
-        if place is None:
-            return {}
-        try:
-            found = read_properties(place)
-        except (ConfigError, ValueError) as problem:
-            # What read_properties says may quote the file, which holds secrets.
-            cause = problem.__cause__
-            why = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 in the syntax of Java's properties"
-            raise ConfigError(f"the config provider cannot read properties from {path!r}: {why}") from None
-        return {key: found[key] for key in keys if key in found}
+    def create(setting: str, allowed_paths: Any) -> Provider:
+        allowed = _allowed_paths(setting, allowed_paths)
 
-    return get
+        def get(path: str, keys: set[str]) -> Mapping[str, str]:
+            place = _permitted(path, allowed)
+            return {} if place is None else read(place, keys)
+
+        return get
+
+    return create
 
 
-def _directory(setting: str, allowed_paths: Any) -> Provider:
-    allowed = _allowed_paths(setting, allowed_paths)
+def _in_file(path: str, keys: set[str]) -> Mapping[str, str]:
+    try:
+        found = read_properties(path)
+    except (ConfigError, ValueError) as problem:
+        # What read_properties says may quote the file, which holds secrets.
+        cause = problem.__cause__
+        why = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8 in the syntax of Java's properties"
+        raise ConfigError(f"the config provider cannot read properties from {path!r}: {why}") from None
+    return {key: found[key] for key in keys if key in found}
 
-    def get(path: str, keys: set[str]) -> Mapping[str, str]:
-        place = _permitted(path, allowed)
-        if place is None:
-            return {}
-        if not os.path.isdir(place):
-            _warn("the config provider's path %r is not a directory", path)
-            return {}
-        names = [key for key in keys if os.path.basename(key) == key and os.path.isfile(os.path.join(place, key))]
-        return {name: _content(os.path.join(place, name)) for name in names}
 
-    return get
+def _in_directory(path: str, keys: set[str]) -> Mapping[str, str]:
+    if not os.path.isdir(path):
+        _warn("the config provider's path %r is not a directory", path)
+        return {}
+    names = [key for key in keys if os.path.basename(key) == key and os.path.isfile(os.path.join(path, key))]
+    return {name: _content(os.path.join(path, name)) for name in names}
 
 
 def _content(path: str) -> str:
@@ -138,6 +137,6 @@ def _warn(message: str, *arguments: object) -> None:
 
 _BUILT_IN: dict[str, tuple[Callable[[str, Any], Provider], str]] = {
     f"{_JAVA}EnvVarConfigProvider": (_environment, "allowlist.pattern"),
-    f"{_JAVA}FileConfigProvider": (_file, "allowed.paths"),
-    f"{_JAVA}DirectoryConfigProvider": (_directory, "allowed.paths"),
+    f"{_JAVA}FileConfigProvider": (_below_allowed_paths(_in_file), "allowed.paths"),
+    f"{_JAVA}DirectoryConfigProvider": (_below_allowed_paths(_in_directory), "allowed.paths"),
 }

@@ -17,6 +17,7 @@ from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
 from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.steps import Steps, run
+from barnabas.client.forked import refusal
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
@@ -26,10 +27,7 @@ from barnabas.network.selectable import Selectable
 
 T = TypeVar("T")
 
-_FORKED = (
-    "This admin client was made before the process forked and belongs to the parent; make a new one in the child "
-    "(with multiprocessing: in the worker, or use the start method 'spawn')"
-)
+_FORKED = refusal("admin client")
 _numbers = itertools.count(1)
 
 

@@ -7,13 +7,11 @@ import threading
 import weakref
 from types import TracebackType
 
+from barnabas.client.forked import refusal
 from barnabas.errors import ConcurrentModificationError, IllegalStateError
 from barnabas.network.log_context import enter_client
 
-_FORKED = (
-    "This consumer was made before the process forked and belongs to the parent; make a new one in the child "
-    "(with multiprocessing: in the worker, or use the start method 'spawn')"
-)
+_FORKED = refusal("consumer")
 _uses: weakref.WeakSet[SingleThreadUse] = weakref.WeakSet()
 
 

@@ -11,12 +11,10 @@ import os
 import weakref
 from typing import Any
 
+from barnabas.client.forked import refusal
 from barnabas.errors import IllegalStateError
 
-REASON = (
-    "This producer was made before the process forked and belongs to the parent; make a new one in the child "
-    "(with multiprocessing: in the worker, or use the start method 'spawn')"
-)
+REASON = refusal("producer")
 # Seconds that records still unsent may take when the process ends.
 EXIT_TIMEOUT = 10.0
 _watched: weakref.WeakSet[Any] = weakref.WeakSet()
