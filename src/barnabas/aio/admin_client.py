@@ -14,6 +14,7 @@ from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.admin import admin_client
 from barnabas.client.consumer.steps import Steps
 from barnabas.config.client_config import ClientConfig
+from barnabas.network.metric_group import Measured, MetricGroup
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -83,7 +84,7 @@ def _awaited(
     return cast("Callable[Concatenate[AdminClient, P], Coroutine[Any, Any, R]]", call)
 
 
-class AdminClient:
+class AdminClient(Measured):
     """Looks at a cluster and changes it, in asyncio.
 
         async with AdminClient(bootstrap_servers="localhost:9092") as admin:
@@ -180,13 +181,9 @@ class AdminClient:
     unregister_broker = _awaited(_Operations.unregister_broker)
     client_instance_id = _awaited(_Operations.client_instance_id)
 
-    def metrics(self) -> dict[str, float]:
-        """What was counted since the client was made, under Kafka's names."""
-        return self._operations.metrics()
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Kafka's admin-client-node-metrics: requests, bytes and latencies by the number of the broker."""
-        return self._operations.node_metrics()
+    def metric_groups(self) -> list[MetricGroup]:
+        """See `barnabas.AdminClient.metric_groups`."""
+        return self._operations.metric_groups()
 
     # The end.
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+
+from barnabas.network.metric_group import NODE_ID, PARTITION, TOPIC, Measured, node_of
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
     from prometheus_client.registry import Collector
 except ImportError:
     raise ImportError("barnabas.client.prometheus needs prometheus-client: pip install barnabas[metrics]") from None
-
-
-class Measured(Protocol):
-    """Producer, Consumer or AdminClient."""
-
-    def metrics(self) -> dict[str, float]:
-        """Numbers by name."""
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Numbers by broker and name."""
 
 
 class ClientCollector(Collector):
@@ -51,24 +42,19 @@ class ClientCollector(Collector):
         families: dict[str, Metric] = {}
         for name, client in list(self._clients.items()):
             kind = _kind(client)
-            for scope, labels, values in _all_metrics(client):
-                for metric, value in values.items():
+            for group in client.metric_groups():
+                scope, labels = _scope_and_labels(group.tags)
+                for metric, value in group.values.items():
                     _add(families, f"kafka_{kind}_{scope}{_snake(metric)}", {"client": name, **labels}, value)
         yield from families.values()
 
 
-def _all_metrics(client: Any) -> Iterator[tuple[str, dict[str, str], dict[str, float]]]:
-    """What goes before the names, the labels, and the numbers by name."""
-    yield "", {}, client.metrics()
-    for node, values in client.node_metrics().items():
-        yield "node_", {"node": str(node)}, values
-    # An AdminClient has no numbers by topic, a Producer none by partition.
-    if hasattr(client, "topic_metrics"):
-        for topic, values in client.topic_metrics().items():
-            yield "topic_", {"topic": topic}, values
-    if hasattr(client, "partition_metrics"):
-        for partition, values in client.partition_metrics().items():
-            yield "partition_", {"topic": partition.topic, "partition": str(partition.partition)}, values
+def _scope_and_labels(tags: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """What goes before the names, and the labels, of a group with these tags."""
+    if NODE_ID in tags:
+        return "node_", {"node": str(node_of(tags))}
+    scope = next((f"{tag}_" for tag in (PARTITION, TOPIC) if tag in tags), "")
+    return scope, dict(tags)
 
 
 def _kind(client: Measured) -> str:

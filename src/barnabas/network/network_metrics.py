@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from barnabas.network.metric_group import MetricGroup, node_tags
 from barnabas.network.statistic import NAN, Statistic
 
 
@@ -61,13 +62,13 @@ def network_metrics(clients: Iterable[NetworkMetrics]) -> dict[str, float]:
     }
 
 
-def node_metrics(clients: Iterable[NetworkMetrics]) -> dict[int, dict[str, float]]:
-    """Kafka's node metrics by node id; bootstrap servers and coordinators have numbers of their own, as in Kafka."""
+def node_metrics(group: str, clients: Iterable[NetworkMetrics]) -> list[MetricGroup]:
+    """Kafka's node metrics, in the group of that name; bootstrap servers and coordinators have numbers of their own."""
     by_id: dict[int, list[NodeMetrics]] = {}
     for metrics in clients:
         for node_id, node in list(metrics.nodes.items()):
             by_id.setdefault(node_id, []).append(node)
-    return {node_id: _of_nodes(nodes) for node_id, nodes in sorted(by_id.items())}
+    return [MetricGroup(group, node_tags(node_id), _of_nodes(nodes)) for node_id, nodes in sorted(by_id.items())]
 
 
 def _of_nodes(nodes: list[NodeMetrics]) -> dict[str, float]:

@@ -26,13 +26,14 @@ from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMet
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.subscription_state import SubscriptionState
 from barnabas.errors import IllegalArgumentError, IllegalStateError, OffsetOutOfRangeError, WakeupError
+from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
 
 PartitionLike = TopicPartition | tuple[str, int]
 Offsets = dict[TopicPartition, int]
 
 
-class MockConsumer(Generic[K, V]):
+class MockConsumer(Measured, Generic[K, V]):
     """Has the methods of `Consumer`, and hands out the records that the test gave it.
 
     A test tells it of the topics (`update_beginning_offsets`, `update_end_offsets`, `update_partitions`), assigns or
@@ -312,13 +313,9 @@ class MockConsumer(Generic[K, V]):
         """A name."""
         return "mock-consumer"
 
-    def metrics(self) -> dict[str, float]:
+    def metric_groups(self) -> list[MetricGroup]:
         """No metrics."""
-        return {}
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """No metrics, for there are no brokers."""
-        return {}
+        return []
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """No metrics."""

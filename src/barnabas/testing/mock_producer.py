@@ -22,6 +22,7 @@ from barnabas.errors import (
     ProducerFencedError,
     TransactionAbortableError,
 )
+from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class _Completion:
         result.complete()
 
 
-class MockProducer(Generic[K, V]):
+class MockProducer(Measured, Generic[K, V]):
     """Has the methods of `Producer`, keeps the records, and succeeds at once or when the test says so.
 
     But for prepared transactions (KIP-939), which outlive their producer: those take a broker.
@@ -201,13 +202,9 @@ class MockProducer(Generic[K, V]):
         _raise(self.partitions_for_exception)
         return [PartitionInfo(topic, number) for number in range(self._partition_counts.get(topic, 1))]
 
-    def metrics(self) -> dict[str, float]:
+    def metric_groups(self) -> list[MetricGroup]:
         """No metrics."""
-        return {}
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """No metrics, for there are no brokers."""
-        return {}
+        return []
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """No metrics."""

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from barnabas import AdminClient, Broker, Consumer, Producer, TopicPartition
 from barnabas.client.prometheus import ClientCollector
+from barnabas.network.metric_group import MetricGroup
 from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
 
 
@@ -105,9 +106,12 @@ def test_several_network_clients_are_one_clients() -> None:
     other.answered(1, 5, 0.003)
     other.sent(2, 1)
     both = [one, other]
-    assert node_metrics(both)[1]["request-size-avg"] == 20
-    assert node_metrics(both)[1]["request-latency-avg"] == pytest.approx(2.0)
-    assert math.isnan(node_metrics(both)[2]["request-latency-max"])
+    first, second = node_metrics("consumer-node-metrics", both)
+    assert first.group == second.group == "consumer-node-metrics"
+    assert (first.tags, second.tags) == ({"node-id": "node-1"}, {"node-id": "node-2"})
+    assert first.values["request-size-avg"] == 20
+    assert first.values["request-latency-avg"] == pytest.approx(2.0)
+    assert math.isnan(second.values["request-latency-max"])
     assert network_metrics(both)["request-total"] == 3
     assert network_metrics(both)["request-latency-max"] == pytest.approx(3.0)
 
@@ -153,3 +157,46 @@ def test_without_its_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delitem(sys.modules, f"barnabas.client.{module}", raising=False)
         with pytest.raises(ImportError, match=rf"pip install barnabas\[{extra}\]"):
             __import__(f"barnabas.client.{module}")
+
+
+def tags_by_group(groups: list[MetricGroup]) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for group in groups:
+        found.setdefault(group.group, []).append(dict(group.tags))
+    return found
+
+
+def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    with (
+        Producer(bootstrap_servers=servers) as producer,
+        Consumer("grouped", bootstrap_servers=servers, group_id="grouped", auto_offset_reset="earliest") as consumer,
+        AdminClient(bootstrap_servers=servers) as admin,
+    ):
+        producer.send("grouped", b"x").result(10)
+        while not consumer.poll(1.0):
+            pass
+        admin.list_topics()
+        produced, consumed, asked = (client.metric_groups() for client in (producer, consumer, admin))
+        topics, partitions = consumer.topic_metrics(), consumer.partition_metrics()
+    nodes = [{"node-id": "node--1"}, {"node-id": "node-1"}]
+    at = {"topic": "grouped", "partition": "0"}
+
+    assert tags_by_group(produced) == {
+        "producer-metrics": [{}],
+        "producer-topic-metrics": [{"topic": "grouped"}],
+        "producer-node-metrics": nodes,
+    }
+    found = tags_by_group(consumed)
+    assert found.pop("consumer-node-metrics")[:2] == nodes, "and the coordinator"
+    assert found == {
+        "consumer-metrics": [{}],
+        "consumer-coordinator-metrics": [{}],
+        "consumer-fetch-manager-metrics": [{}, {"topic": "grouped"}, at],
+    }
+    assert tags_by_group(asked)["admin-client-metrics"] == [{}]
+    assert topics["grouped"]["records-consumed-total"] == 1
+    assert partitions[TopicPartition("grouped", 0)]["records-lag"] == 0
+    for groups in (produced, consumed, asked):
+        names = [name for group in groups if not group.tags for name in group.values]
+        assert len(names) == len(set(names)), "metrics() would lose one"

@@ -33,9 +33,9 @@ def test_records_bytes_retries_errors_and_compression_are_counted_by_topic() -> 
     harness.settle()
     harness.respond(INVALID_RECORD)
 
-    found, total = harness.metrics.by_topic(), harness.metrics.snapshot()
-    assert list(found) == [TOPIC]
-    topic = found[TOPIC]
+    (found,), total = harness.metrics.by_topic(), harness.metrics.snapshot()
+    assert (found.group, found.tags) == ("producer-topic-metrics", {"topic": TOPIC})
+    topic = found.values
     assert topic["record-send-total"] == total["record-send-total"] == 101, "those that went twice count twice"
     assert topic["byte-total"] == total["byte-total"] > 0
     assert topic["record-retry-total"] == 50

@@ -21,6 +21,7 @@ from barnabas.client.forked import refusal
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
 from barnabas.network.selectable import Selectable
@@ -31,7 +32,7 @@ _FORKED = refusal("admin client")
 _numbers = itertools.count(1)
 
 
-class AdminOperations:
+class AdminOperations(Measured):
     """The ground of `AdminClient`; the operations themselves are in the classes that derive from this one.
 
     An operation is written as steps (see `Steps`), and a public method does nothing after `_complete` or `_run`, so
@@ -59,13 +60,16 @@ class AdminOperations:
         self._is_closed = False
         self._client_instance_id: bytes | None = None
 
-    def metrics(self) -> dict[str, float]:
-        """What was counted since the client was made, under Kafka's names; from any thread."""
-        return network_metrics([self._client.metrics])
+    def metric_groups(self) -> list[MetricGroup]:
+        """All that is counted, in Kafka's groups: `admin-client-metrics`, and `admin-client-node-metrics` by node.
 
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Kafka's admin-client-node-metrics: requests, bytes and latencies by the number of the broker."""
-        return node_metrics([self._client.metrics])
+        Sizes are in bytes, times in milliseconds. May be called from any thread.
+        """
+        network = [self._client.metrics]
+        return [
+            MetricGroup("admin-client-metrics", {}, network_metrics(network)),
+            *node_metrics("admin-client-node-metrics", network),
+        ]
 
     # What a client on an event loop does in another way.
 

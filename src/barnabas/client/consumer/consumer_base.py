@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -26,6 +26,7 @@ from barnabas.client.consumer.steps import Steps
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
 from barnabas.errors import IllegalArgumentError, IllegalTypeError
+from barnabas.network.metric_group import Measured, MetricGroup, by_partition, by_topic
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ExclusiveUse(Protocol):
     ) -> None: ...
 
 
-class ConsumerBase(ABC, Generic[K, V]):
+class ConsumerBase(Measured, Generic[K, V]):
     """What all consumers do without waiting, whether they block their thread or live on an event loop.
 
     `topics` are names and dicts of settings, as given to the consumer; `use` keeps out who must not come in now.
@@ -210,31 +211,27 @@ class ConsumerBase(ABC, Generic[K, V]):
         """The client id that goes with every request: `client.id`, or one made from the group's name."""
         return self._config.client_id
 
-    def metrics(self) -> dict[str, float]:
-        """What was counted since the consumer was made, under Kafka's names: times in milliseconds, sizes in bytes.
+    def metric_groups(self) -> list[MetricGroup]:
+        """All that is counted, in Kafka's groups: of polls, of the group, of fetches, of nodes.
 
-        Not a number stands for what has not happened yet. Rates are left to who collects: they follow from the totals.
-        May be called from any thread, as Kafka's may.
+        `consumer-fetch-manager-metrics` are told of all, by topic and by partition, of what is assigned now. Times are
+        in milliseconds, sizes in bytes, but for names that say otherwise. May be called from any thread.
         """
-        return self._polling.metrics()
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Kafka's consumer-node-metrics: requests, bytes and latencies by the number of the broker; from any thread."""
-        return self._polling.node_metrics()
+        return self._polling.metric_groups()
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's consumer-fetch-manager-metrics by topic, of the topics that something is assigned of.
 
         May be called from any thread.
         """
-        return self._polling.topic_metrics()
+        return by_topic(self.metric_groups())
 
     def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
         """Kafka's consumer-fetch-manager-metrics by partition: lag and lead of those assigned now, in records.
 
         `preferred-read-replica` is -1 where the leader is read from. May be called from any thread.
         """
-        return self._polling.partition_metrics()
+        return by_partition(self.metric_groups())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(client_id={self.client_id!r}, group_id={self._config.group_id!r})"

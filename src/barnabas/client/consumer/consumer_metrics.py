@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from barnabas.client.consumer.fetch_metrics import FETCH_GROUP
 from barnabas.errors import IllegalStateError
+from barnabas.network.metric_group import PARTITION, TOPIC, MetricGroup
 from barnabas.network.statistic import NAN, Statistic
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.client.consumer.subscription_state import SubscriptionState
-    from barnabas.protocol.topic_partition import TopicPartition
 
 _HEARTBEATS: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
@@ -87,14 +88,12 @@ class RebalanceMetrics:
         }
 
 
-def partition_metrics(
-    subscriptions: SubscriptionState, *, read_committed: bool
-) -> dict[TopicPartition, dict[str, float]]:
+def partition_metrics(subscriptions: SubscriptionState, *, read_committed: bool) -> list[MetricGroup]:
     """The part of Kafka's consumer-fetch-manager-metrics that is by partition, of those assigned now.
 
     Nothing is kept for it: the position and what the last fetch told of the log are enough.
     """
-    found = {}
+    found = []
     for partition in subscriptions.assigned_partitions:
         try:
             lag = subscriptions.partition_lag(partition, read_committed=read_committed)
@@ -103,11 +102,13 @@ def partition_metrics(
             # Another thread asks, and the partition was given up meanwhile.
             continue
         replica = subscriptions.preferred_read_replica(partition)
-        found[partition] = {
+        values = {
             "records-lag": NAN if lag is None else lag,
             "records-lead": NAN if lead is None else lead,
             "preferred-read-replica": -1 if replica is None else replica,
         }
+        tags = {TOPIC: partition.topic, PARTITION: str(partition.partition)}
+        found.append(MetricGroup(FETCH_GROUP, tags, values))
     return found
 
 

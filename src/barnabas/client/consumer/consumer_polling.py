@@ -10,6 +10,7 @@ from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetS
 from barnabas.client.consumer.consumer_metrics import PollMetrics, extremes, partition_metrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetch_config import READ_COMMITTED, isolation_level
+from barnabas.client.consumer.fetch_metrics import FETCH_GROUP
 from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
@@ -24,6 +25,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.network.log_context import client_logger
+from barnabas.network.metric_group import MetricGroup
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.statistic import TimeTotals
 from barnabas.protocol.topic_partition import TopicPartition
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
-    from barnabas.network.network_metrics import NetworkMetrics
 
 log = client_logger("barnabas.consumer")
 
@@ -328,34 +329,26 @@ class ConsumerPolling:
             leader = self._parts.metadata.leader_and_epoch(partition)
             self._subscriptions.seek_validated(partition, FetchPosition(record.offset, record.leader_epoch, leader))
 
-    def metrics(self) -> dict[str, float]:
-        """See `Consumer.metrics`."""
-        now = self._clock()
-        return {
-            **network_metrics(self._network_metrics()),
-            **self._fetcher.metrics.as_dict(),
-            **extremes(self.partition_metrics().values()),
-            **self._metrics.as_dict(now),
-            **self._times.as_dict(),
-            **({} if self._coordinator is None else self._coordinator.metrics(now)),
-            "assigned-partitions": len(self._subscriptions),
-        }
+    def metric_groups(self) -> list[MetricGroup]:
+        """See `Consumer.metric_groups`."""
+        now, coordinator = self._clock(), self._coordinator
+        network = [self._client.client.metrics, *([] if coordinator is None else [coordinator.network_metrics])]
+        whole = {**network_metrics(network), **self._metrics.as_dict(now), **self._times.as_dict()}
+        assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
+        of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
+        return [
+            MetricGroup("consumer-metrics", {}, whole),
+            MetricGroup("consumer-coordinator-metrics", {}, of_group),
+            *self._fetch_groups(),
+            *node_metrics("consumer-node-metrics", network),
+        ]
 
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """See `Consumer.node_metrics`."""
-        return node_metrics(self._network_metrics())
-
-    def topic_metrics(self) -> dict[str, dict[str, float]]:
-        """See `Consumer.topic_metrics`."""
-        return self._fetcher.metrics.by_topic(self._subscriptions.assigned_partitions)
-
-    def partition_metrics(self) -> dict[TopicPartition, dict[str, float]]:
-        """See `Consumer.partition_metrics`."""
-        return partition_metrics(self._subscriptions, read_committed=self.isolation_level == READ_COMMITTED)
-
-    def _network_metrics(self) -> list[NetworkMetrics]:
-        group = [] if self._coordinator is None else [self._coordinator.network_metrics]
-        return [self._client.client.metrics, *group]
+    def _fetch_groups(self) -> list[MetricGroup]:
+        fetches = self._fetcher.metrics
+        by_topic = fetches.by_topic(self._subscriptions.assigned_partitions)
+        by_partition = partition_metrics(self._subscriptions, read_committed=self.isolation_level == READ_COMMITTED)
+        whole = {**fetches.as_dict(), **extremes(group.values for group in by_partition)}
+        return [MetricGroup(FETCH_GROUP, {}, whole), *by_topic, *by_partition]
 
     # --- commits
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from barnabas.network.metric_group import TOPIC, MetricGroup
 from barnabas.network.statistic import Statistic
 
 if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
+
+FETCH_GROUP: Final = "consumer-fetch-manager-metrics"
 
 
 class TopicFetchMetrics:
@@ -78,11 +81,11 @@ class FetchMetrics:
         topics = {partition.topic for partition in assigned}
         self._topics = {topic: metrics for topic, metrics in self._topics.items() if topic in topics}
 
-    def by_topic(self, assigned: Collection[TopicPartition]) -> dict[str, dict[str, float]]:
+    def by_topic(self, assigned: Collection[TopicPartition]) -> list[MetricGroup]:
         """The numbers of each topic of which something is assigned."""
         known = self._topics
         topics = sorted({partition.topic for partition in assigned})
-        return {topic: known[topic].as_dict() for topic in topics if topic in known}
+        return [MetricGroup(FETCH_GROUP, {TOPIC: topic}, known[topic].as_dict()) for topic in topics if topic in known]
 
     def as_dict(self) -> dict[str, float]:
         """Times in milliseconds, sizes in bytes, averages and maxima over the consumer's life."""

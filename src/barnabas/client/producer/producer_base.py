@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,6 +24,7 @@ from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
+from barnabas.network.metric_group import Measured, MetricGroup, by_topic
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.statistic import NAN
 from barnabas.protocol.topic_partition import TopicPartition
@@ -47,7 +48,7 @@ DeliveryCallback = Callable[[RecordMetadata, "BaseException | None"], object]
 CLOSED = "The producer is closed; a closed producer takes no records, make a new one"
 
 
-class ProducerBase(ABC, Generic[K, V]):
+class ProducerBase(Measured, Generic[K, V]):
     """Puts a producer together and does what takes no waiting; whoever derives from it drives the Sender.
 
     `clock` gives monotonic seconds, `selector` makes the way to the network (None for sockets).
@@ -210,14 +211,26 @@ class ProducerBase(ABC, Generic[K, V]):
             )
         return chosen
 
-    def metrics(self) -> dict[str, float]:
-        """Kafka's producer metrics by name, since the producer was made: sizes in bytes, times in milliseconds.
+    def metric_groups(self) -> list[MetricGroup]:
+        """All that is counted, in Kafka's groups: `producer-metrics`, and those of topics and of nodes.
 
-        `...-ns-total` are nanoseconds, `metadata-age` is in seconds. May be called from any thread.
+        Sizes are in bytes, times in milliseconds, `...-ns-total` in nanoseconds, `metadata-age` in seconds; a topic is
+        forgotten when it was idle for metadata.max.idle.ms. May be called from any thread.
         """
+        network = [self._client.metrics]
+        return [
+            MetricGroup("producer-metrics", {}, {**network_metrics(network), **self._own_metrics()}),
+            *self._metrics.by_topic(),
+            *node_metrics("producer-node-metrics", network),
+        ]
+
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's producer-topic-metrics by topic, until it was idle for metadata.max.idle.ms; from any thread."""
+        return by_topic(self._metrics.by_topic())
+
+    def _own_metrics(self) -> dict[str, float]:
         pool, age = self._accumulator.free, self._metadata.age(self._clock())
         return {
-            **network_metrics([self._client.metrics]),
             **self._metrics.snapshot(),
             "buffer-total-bytes": pool.total_memory,
             "buffer-available-bytes": pool.available_memory,
@@ -227,14 +240,6 @@ class ProducerBase(ABC, Generic[K, V]):
             "requests-in-flight": self._client.in_flight_request_count(),
             "metadata-age": NAN if math.isinf(age) else age,
         }
-
-    def topic_metrics(self) -> dict[str, dict[str, float]]:
-        """Kafka's producer-topic-metrics by topic, until it was idle for metadata.max.idle.ms; from any thread."""
-        return self._metrics.by_topic()
-
-    def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Kafka's producer-node-metrics: requests, bytes and latencies by the number of the broker."""
-        return node_metrics([self._client.metrics])
 
     def refuse(self, reason: str) -> None:
         """Take no records any more, without touching thread or sockets; for a forked child."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from barnabas.network.metric_group import TOPIC, MetricGroup
 from barnabas.network.statistic import Statistic, TimeTotals
 
 if TYPE_CHECKING:
@@ -119,9 +120,10 @@ class ProducerMetrics:
         for topic in [topic for topic in self._topics if not is_in_use(topic)]:
             del self._topics[topic]
 
-    def by_topic(self) -> dict[str, dict[str, float]]:
+    def by_topic(self) -> list[MetricGroup]:
         """The numbers of each topic that is in use."""
-        return {topic: metrics.as_dict() for topic, metrics in sorted(self._topics.items())}
+        topics = sorted(self._topics.items())
+        return [MetricGroup("producer-topic-metrics", {TOPIC: topic}, metrics.as_dict()) for topic, metrics in topics]
 
     def snapshot(self) -> dict[str, float]:
         """The numbers; times in milliseconds, sizes in bytes, averages and maxima over the producer's life."""
