@@ -34,18 +34,10 @@ unregisterMetricFromSubscription updateFeatures
 """
 JAVA = tuple(_JAVA.split())
 
-#: Those that have another name here: several of Java's are one.
+#: Those that Java has deprecated, by what takes their place in both.
 OTHER_NAMES = {
-    "alterStreamsGroupOffsets": "alter_consumer_group_offsets",
-    "deleteConsumerGroups": "delete_groups",
-    "deleteShareGroups": "delete_groups",
-    "deleteStreamsGroupOffsets": "delete_consumer_group_offsets",
-    "deleteStreamsGroups": "delete_groups",
-    "describeClassicGroups": "describe_groups",
-    "describeConsumerGroups": "describe_groups",
     "listClientMetricsResources": "list_config_resources",
     "listConsumerGroups": "list_groups",
-    "listStreamsGroupOffsets": "list_consumer_group_offsets",
 }
 
 _TELEMETRY = "clients push no telemetry (KIP-714), so there is nothing to add to it"

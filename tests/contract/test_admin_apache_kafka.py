@@ -17,6 +17,7 @@ from barnabas.client.admin.acls import (
     PatternType,
     ResourceType,
 )
+from barnabas.client.admin.groups import GroupType
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.quorum import RaftVoterEndpoint
 from barnabas.client.admin.scram import (
@@ -176,7 +177,7 @@ def test_a_share_group_and_its_offsets(
     assert found[partition].start_offset == 3
     admin.delete_share_group_offsets(group, [topic])
     assert partition not in admin.list_share_group_offsets({group: None})[group]
-    admin.delete_groups([group])
+    admin.delete_share_groups([group])
     with pytest.raises(GroupIdNotFoundError):
         admin.describe_share_groups([group])
 
@@ -200,14 +201,15 @@ def test_a_group_of_kafka_streams(admin: AdminClient, connection: SocketClient, 
     described: Any = admin.describe_streams_groups([group], include_authorized_operations=True)[group]
     assert [part.source_topics for part in described.subtopologies] == [[topic]]
     assert [streams.process_id for streams in described.members] == ["process"]
+    assert described.coordinator == admin.describe_cluster().nodes[0]
     assert described.members[0].target_assignment is not None
-    assert group in admin.list_groups(types=["streams"])
+    assert admin.list_groups(types=[GroupType.STREAMS])[group].state == described.state
     connection.request(StreamsGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=-1), 0)
     eventually(lambda: admin.describe_streams_groups([group])[group].members == [])
-    admin.alter_consumer_group_offsets(group, {TopicPartition(topic, 0): 7})
-    assert admin.list_consumer_group_offsets(group)[TopicPartition(topic, 0)].offset == 7
-    admin.delete_consumer_group_offsets(group, [TopicPartition(topic, 0)])
-    assert admin.list_consumer_group_offsets(group) == {}
-    admin.delete_groups([group])
+    admin.alter_streams_group_offsets(group, {TopicPartition(topic, 0): 7})
+    assert admin.list_streams_group_offsets({group: None})[group][TopicPartition(topic, 0)].offset == 7
+    admin.delete_streams_group_offsets(group, [TopicPartition(topic, 0)])
+    assert admin.list_streams_group_offsets({group: [TopicPartition(topic, 0)]})[group] == {}
+    admin.delete_streams_groups([group])
     with pytest.raises(KafkaError):
         admin.describe_streams_groups([group])

@@ -10,12 +10,14 @@ from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.client.admin.acls import AclOperation
 from barnabas.client.admin.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent
 from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
-from barnabas.client.admin.groups import MemberToRemove
+from barnabas.client.admin.groups import GroupState, GroupType, MemberToRemove
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.reassignments import ElectionType
-from barnabas.client.admin.transactions import AbortTransactionSpec
+from barnabas.client.admin.transactions import AbortTransactionSpec, TransactionState
 from barnabas.errors import (
     ElectionNotNeededError,
+    GroupIdNotFoundError,
+    IllegalArgumentError,
     InvalidReplicaAssignmentError,
     InvalidUpdateVersionError,
     NoReassignmentInProgressError,
@@ -25,7 +27,9 @@ from barnabas.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.contract.waiting import eventually
+from tools.core_broker import SocketClient
 
 NewName = Callable[[str], str]
 
@@ -139,8 +143,40 @@ def test_groups_are_listed_by_protocol_and_their_offsets_by_group(
     admin.alter_consumer_group_offsets(second, {partition: 4})
     found = admin.list_offsets_of_groups({first: None, second: [partition]})
     assert {group: offsets[partition].offset for group, offsets in found.items()} == {first: 3, second: 4}
-    assert first in admin.list_groups()
+    listed = admin.list_groups(states=[GroupState.EMPTY], types=[GroupType.CLASSIC])[first]
+    assert (listed.state, listed.type, listed.is_simple_consumer_group) == (GroupState.EMPTY, GroupType.CLASSIC, True)
+    assert admin.describe_consumer_groups([first])[first].is_simple_consumer_group
     assert first not in admin.list_groups(protocol_types=["consumer"])
+    assert first in admin.list_groups(protocol_types=[""])
+    assert set(admin.delete_consumer_groups([first, second])) == {first, second}
+
+
+def test_a_group_of_workers_is_described_among_classic_groups_and_not_among_consumers(
+    admin: AdminClient, bootstrap_servers: str, new_name: NewName
+) -> None:
+    group = new_name("connect")
+    admin.list_consumer_group_offsets(group)  # a new cluster makes its coordinator when one is first asked for
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="connect",
+        protocols=[JoinGroupRequestProtocol(name="sessioned", metadata=b"")],
+    )
+    with SocketClient(bootstrap_servers) as worker:
+        joined = worker.request(join, 3)
+        assert joined.error_code == 0, joined
+        described = admin.describe_classic_groups([group], include_authorized_operations=True)[group]
+        assert (described.protocol_type, described.type) == ("connect", GroupType.CLASSIC)
+        assert described.state == GroupState.COMPLETING_REBALANCE
+        assert [(member.member_id, member.assignment) for member in described.members] == [(joined.member_id, [])]
+        assert described.coordinator == admin.describe_cluster().nodes[0]
+        assert described.authorized_operations is not None
+        assert admin.describe_groups([group])[group].protocol_type == "connect"
+        with pytest.raises(IllegalArgumentError, match="not a consumer group"):
+            admin.describe_consumer_groups([group])
+        with pytest.raises(GroupIdNotFoundError):
+            admin.describe_classic_groups([new_name("nobody")])
 
 
 def test_members_are_described_and_made_to_leave(
@@ -151,8 +187,8 @@ def test_members_are_described_and_made_to_leave(
         eventually(lambda: consumer.poll(0.1) is not None and consumer.assignment())
         described = admin.describe_groups([group], include_authorized_operations=True)[group]
         assert [member.group_instance_id for member in described.members] == ["one"]
-        assert described.type == "classic"
-        assert described.coordinator_id == admin.describe_cluster().nodes[0].id
+        assert (described.type, described.is_simple_consumer_group) == (GroupType.CLASSIC, False)
+        assert described.coordinator == admin.describe_cluster().nodes[0]
         assert described.authorized_operations is not None
         assert AclOperation.READ in described.authorized_operations
 
@@ -192,7 +228,8 @@ def test_a_transaction_is_listed_described_and_its_producer_fenced(
         described = admin.describe_transactions([name])[name]
         assert (described.state, described.topic_partitions) == ("Ongoing", {partition})
         assert described.start_time_ms > 0
-        assert admin.list_transactions(states=["Ongoing"])[name].producer_id == described.producer_id
+        listed = admin.list_transactions(states=[TransactionState.ONGOING])[name]
+        assert listed == (name, described.producer_id, TransactionState.ONGOING, described.coordinator_id)
         assert name not in admin.list_transactions(states=["Empty"])
         assert name not in admin.list_transactions(longer_than=3600)
         assert list(admin.list_transactions(transactional_id_pattern=f"{name}.*")) == [name]

@@ -16,3 +16,7 @@ class Node(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port} (id: {self.id} rack: {self.rack})"
+
+
+NO_NODE = Node(-1, "", -1)
+"""Stands for a broker that is not known."""

@@ -13,6 +13,7 @@ from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
 from barnabas.client.admin.results import PartialFailureError, Results
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import (
+    ClusterAuthorizationError,
     ConfigError,
     GroupNotEmptyError,
     IllegalArgumentError,
@@ -157,6 +158,17 @@ def test_groups_are_listed_by_every_broker(admin: Any) -> None:
     admin.handlers[ApiKey.LIST_GROUPS] = lambda request: ListGroupsResponse(groups=[ListedGroup(group_id=names.pop())])
     assert list(admin.client.list_groups()) == ["g", "h"]
     assert sorted(admin.asked(ApiKey.LIST_GROUPS)) == [1, 2]
+
+
+def test_groups_that_some_brokers_listed_are_given_with_the_errors_of_the_others(admin: Any) -> None:
+    answers = [ListGroupsResponse(error_code=31), ListGroupsResponse(groups=[ListedGroup(group_id="g")])]
+    admin.handlers[ApiKey.LIST_GROUPS] = lambda request: answers[len(admin.asked(ApiKey.LIST_GROUPS)) % 2]
+    found = admin.client.list_groups(raise_errors=False)
+    (broker,) = found.errors
+    assert (list(found), found["g"].state, broker in (1, 2)) == (["g"], None, True)
+    with pytest.raises(ClusterAuthorizationError) as raised:
+        admin.client.list_groups()
+    assert raised.value.errors.keys() == {broker}
 
 
 def test_the_settings_of_a_broker_are_asked_of_that_broker(admin: Any) -> None:

@@ -1,4 +1,4 @@
-"""AdminClient.describe_groups on groups of both protocols."""
+"""AdminClient.describe_groups and its like on groups of both protocols."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.errors import GroupIdNotFoundError
+from barnabas.client.admin.groups import GroupState, GroupType
+from barnabas.errors import GroupIdNotFoundError, IllegalArgumentError
+from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -32,14 +34,17 @@ MEMBER = Member(
 
 @pytest.fixture
 def groups(admin: Any) -> Any:
-    """A cluster with the classic group `old`, the consumer group `new`, and no other."""
+    """A cluster with the classic group `old`, the consumer group `new`, one of Kafka Connect, and no other."""
 
     def coordinator(request: Any) -> FindCoordinatorResponse:
         coordinators = [Coordinator(key=key, node_id=2, host="two", port=9092) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
 
     def classic(request: Any) -> DescribeGroupsResponse:
-        known = {"old": DescribedGroup(group_id="old", group_state="Empty", protocol_type="consumer")}
+        known = {
+            "old": DescribedGroup(group_id="old", group_state="Empty", protocol_type="consumer"),
+            "connect": DescribedGroup(group_id="connect", group_state="Stable", protocol_type="connect"),
+        }
         unknown = {g: DescribedGroup(group_id=g, group_state="Dead", error_code=NOT_FOUND) for g in request.groups}
         return DescribeGroupsResponse(groups=[{**unknown, **known}[group] for group in request.groups])
 
@@ -65,10 +70,28 @@ def test_a_group_of_the_consumer_protocol_is_described_like_a_classic_one(groups
     assert member.assignment == [TopicPartition("flights", 2), TopicPartition("flights", 0)]
 
 
-def test_only_groups_that_are_not_classic_are_asked_about_twice(groups: Any) -> None:
-    groups.client.describe_groups(["old"])
+@pytest.mark.parametrize("operation", ["describe_groups", "describe_consumer_groups"])
+def test_only_groups_that_are_not_of_the_consumer_protocol_are_asked_about_twice(groups: Any, operation: str) -> None:
+    found = getattr(groups.client, operation)(["new", "old"])
 
-    assert groups.requests(ApiKey.CONSUMER_GROUP_DESCRIBE) == []
+    assert [group.type for group in found.values()] == [GroupType.CONSUMER, GroupType.CLASSIC]
+    assert {group.coordinator for group in found.values()} == {Node(2, "two", 9092)}
+    assert [request.group_ids for request in groups.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)] == [["new", "old"]]
+    assert [request.groups for request in groups.requests(ApiKey.DESCRIBE_GROUPS)] == [["old"]]
+
+
+def test_a_group_of_anything_but_consumers_is_described_where_it_belongs(groups: Any) -> None:
+    found = groups.client.describe_consumer_groups(["old", "connect"], raise_errors=False)
+    assert list(found) == ["old"]
+    assert "'connect' is not a consumer group (connect)" in str(found.errors["connect"])
+    assert isinstance(found.errors["connect"], IllegalArgumentError)
+
+    assert groups.client.describe_groups(["connect"])["connect"].state is GroupState.STABLE
+    asked = len(groups.requests(ApiKey.CONSUMER_GROUP_DESCRIBE))
+    found = groups.client.describe_classic_groups(["connect", "old", "new"], raise_errors=False)
+    assert {name: group.protocol_type for name, group in found.items()} == {"connect": "connect", "old": "consumer"}
+    assert isinstance(found.errors["new"], GroupIdNotFoundError)
+    assert len(groups.requests(ApiKey.CONSUMER_GROUP_DESCRIBE)) == asked
 
 
 def test_a_group_that_nobody_knows_is_not_found(groups: Any) -> None:

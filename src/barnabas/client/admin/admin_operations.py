@@ -116,12 +116,14 @@ class AdminOperations(Measured):
             yield None
         return self._metadata.fetch().nodes
 
-    def _ask_all_brokers(self, handler: AdminApiHandler[int, V], deadline: float) -> Steps[list[V]]:
-        """Asks every broker; raises what made one of them fail."""
+    def _ask_all_brokers(
+        self, handler: AdminApiHandler[int, V], timeout: float | None, raise_errors: bool
+    ) -> Steps[Results[int, V]]:
+        """Asks every broker, by its id."""
+        deadline = self._deadline(timeout)
         nodes = yield from self._known_nodes(deadline)
         results = yield from self._ask(handler, [node.id for node in nodes], deadline)
-        results.raise_errors()
-        return list(results.values())
+        return checked(results, raise_errors)
 
     def _operation(
         self, handler: AdminApiHandler[K, V], keys: Iterable[K], timeout: float | None, raise_errors: bool

@@ -14,8 +14,8 @@ from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
 
-Take = Callable[[list[K], Any, int], None]
-"""Takes a response: the keys it is about, the message, the id of the broker that sent it."""
+Take = Callable[[list[K], Any, Node], None]
+"""Takes a response: the keys it is about, the message, the broker that sent it."""
 
 
 class AdminApiDriver(Generic[K, V]):
@@ -139,7 +139,7 @@ class AdminApiDriver(Generic[K, V]):
         error = response.error
         self._now = response.received_at
         if error is None:
-            take(keys, response.message, node.id)
+            take(keys, response.message, node)
         elif response.version_mismatch and len(keys) > 1:
             self._is_one_by_one = True
         elif error.retriable:
@@ -153,14 +153,14 @@ class AdminApiDriver(Generic[K, V]):
             for key in keys:
                 self._finish(key, error=error)
 
-    def _take_lookup(self, keys: list[K], message: Any, broker_id: int) -> None:
+    def _take_lookup(self, keys: list[K], message: Any, broker: Node) -> None:
         found: Outcome[K, Target] = Outcome()
         self._handler.lookup.handle_response(keys, message, found)
         self._targets.update(found.completed)
         self._take_failures(keys, found)
 
-    def _take_operation(self, keys: list[K], message: Any, broker_id: int) -> None:
-        outcome: Outcome[K, V] = Outcome(broker_id)
+    def _take_operation(self, keys: list[K], message: Any, broker: Node) -> None:
+        outcome: Outcome[K, V] = Outcome(broker)
         self._handler.handle_response(keys, message, outcome)
         for key, value in outcome.completed.items():
             self._values[key] = value

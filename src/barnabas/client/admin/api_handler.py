@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas.errors import KafkaError, for_code
-from barnabas.network.node import Node
+from barnabas.network.node import NO_NODE, Node
 from barnabas.protocol import kafka_uuid
 
 K = TypeVar("K", bound=Hashable)
@@ -58,13 +58,13 @@ def label(key: object) -> str:
 class Outcome(Generic[K, V]):
     """What one response said of its keys. A key of which it said nothing is looked up and asked for again.
 
-    `broker_id` is the broker that gave the response.
+    `broker` is the one that gave the response.
     """
 
-    __slots__ = ("broker_id", "completed", "failed", "problems")
+    __slots__ = ("broker", "completed", "failed", "problems")
 
-    def __init__(self, broker_id: int = -1) -> None:
-        self.broker_id = broker_id
+    def __init__(self, broker: Node = NO_NODE) -> None:
+        self.broker = broker
         self.completed: dict[K, V] = {}
         self.failed: dict[K, KafkaError] = {}
         self.problems: dict[K, KafkaError] = {}

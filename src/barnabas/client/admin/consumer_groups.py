@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
-from barnabas.client.admin.groups import GroupDescription, MemberDescription
+from barnabas.client.admin.groups import GroupDescription, GroupState, GroupType, MemberDescription
 from barnabas.client.admin.lookups import CoordinatorLookup
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.topic_partition import TopicPartition
@@ -18,9 +18,8 @@ _CONSUMER_MEMBER = 1
 class ConsumerGroupDescribeHandler:
     """ConsumerGroupDescribe, at the coordinators."""
 
-    name = "describe_groups"
-
-    def __init__(self, *, include_authorized_operations: bool) -> None:
+    def __init__(self, name: str, *, include_authorized_operations: bool) -> None:
+        self.name = name
         self.lookup = CoordinatorLookup()
         self._include_authorized_operations = include_authorized_operations
 
@@ -39,10 +38,10 @@ class ConsumerGroupDescribeHandler:
                     group.group_id,
                     "consumer",
                     group.assignor_name,
-                    group.group_state,
+                    GroupState(group.group_state),
                     members,
-                    "consumer",
-                    outcome.broker_id,
+                    GroupType.CONSUMER,
+                    outcome.broker,
                     group.group_epoch,
                     group.assignment_epoch,
                     authorized_operations(group.authorized_operations),

@@ -26,10 +26,10 @@ from barnabas.client.admin.other_groups import (
     alter_share_offsets,
     delete_share_offsets,
 )
-from barnabas.client.admin.results import Results
+from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.client.consumer.steps import Steps
-from barnabas.errors import GroupIdNotFoundError
+from barnabas.errors import GroupIdNotFoundError, UnsupportedVersionError
 from barnabas.protocol.topic_partition import TopicPartition
 
 
@@ -43,20 +43,19 @@ class GroupOperations(AdminOperations):
         types: Collection[str] = (),
         protocol_types: Collection[str] = (),
         timeout: float | None = None,
-    ) -> dict[str, GroupListing]:
-        """The groups of the cluster by id; only those in one of `states` ("Stable"), of one of `types` ("classic",
-        "consumer", "share", "streams") or `protocol_types` ("consumer"), if given.
+        raise_errors: bool = True,
+    ) -> FromBrokers[GroupListing]:
+        """The groups of the cluster by id; only those in one of `states`, of one of `types` or `protocol_types`
+        ("consumer"; "" for groups that never had members), if given.
         """
-        handler = ListGroupsHandler(states=states, types=types)
-        return self._complete(self._gather_groups(handler, protocol_types, timeout))
+        handler = ListGroupsHandler(states=states, types=types, protocol_types=protocol_types)
+        return self._complete(self._gather_groups(handler, timeout, raise_errors))
 
     def _gather_groups(
-        self, handler: ListGroupsHandler, protocol_types: Collection[str], timeout: float | None
-    ) -> Steps[dict[str, GroupListing]]:
-        results = yield from self._ask_all_brokers(handler, self._deadline(timeout))
-        groups = (group for listings in results for group in listings)
-        found = {g.group_id: g for g in groups if not protocol_types or g.protocol_type in protocol_types}
-        return dict(sorted(found.items()))
+        self, handler: ListGroupsHandler, timeout: float | None, raise_errors: bool
+    ) -> Steps[FromBrokers[GroupListing]]:
+        results = yield from self._ask_all_brokers(handler, timeout, raise_errors)
+        return FromBrokers(results, lambda group: group.group_id)
 
     def describe_groups(
         self,
@@ -66,26 +65,71 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupDescription]:
-        """Groups with their members and what these are assigned, of the classic protocol and of KIP-848's.
+        """Groups with their members and what these are assigned: of KIP-848's protocol, and of the classic one with
+        members of any kind.
 
-        One that nobody knows is a GroupIdNotFoundError; a broker before 4.0 gives it as state "Dead", as in Kafka.
+        One that nobody knows is a GroupIdNotFoundError; a broker before 4.0 gives it as state DEAD, as in Kafka.
         """
-        steps = self._describe_groups(unique(groups), include_authorized_operations, timeout, raise_errors)
+        steps = self._describe_groups(
+            "describe_groups", unique(groups), include_authorized_operations, timeout, raise_errors
+        )
+        return self._complete(steps)
+
+    def describe_consumer_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, GroupDescription]:
+        """Groups of consumers, of both protocols; a group of anything else is an IllegalArgumentError.
+
+        Raises:
+            GroupIdNotFoundError, GroupAuthorizationError, ...
+        """
+        steps = self._describe_groups(
+            "describe_consumer_groups", unique(groups), include_authorized_operations, timeout, raise_errors, True
+        )
         return self._complete(steps)
 
     def _describe_groups(
-        self, asked: list[str], operations: bool, timeout: float | None, raise_errors: bool
+        self,
+        name: str,
+        asked: list[str],
+        operations: bool,
+        timeout: float | None,
+        raise_errors: bool,
+        only_consumers: bool = False,
     ) -> Steps[Results[str, GroupDescription]]:
         deadline = self._deadline(timeout)
-        handler = DescribeGroupsHandler(include_authorized_operations=operations)
-        classic = yield from self._ask(handler, asked, deadline)
-        # The classic request knows nothing of the others, so whether they are there is asked a second time.
-        unknown = [group for group in asked if _is_unknown(classic, group)]
-        second = ConsumerGroupDescribeHandler(include_authorized_operations=operations)
-        newer = yield from self._ask(second, unknown, deadline)
+        first = ConsumerGroupDescribeHandler(name, include_authorized_operations=operations)
+        newer = yield from self._ask(first, asked, deadline)
+        # That request knows nothing of classic groups, and older brokers do not know it.
+        left = [g for g in asked if isinstance(newer.errors.get(g), (GroupIdNotFoundError, UnsupportedVersionError))]
+        second = DescribeGroupsHandler(name, include_authorized_operations=operations, only_consumers=only_consumers)
+        classic = yield from self._ask(second, left, deadline)
         found = {group: known[group] for group in asked for known in (newer, classic) if group in known}
-        errors = {group: error for group, error in classic.errors.items() if group not in found}
+        errors = {group: error for group, error in newer.errors.items() if group not in left} | classic.errors
         return checked(Results(found, errors), raise_errors)
+
+    def describe_classic_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: float | None = None,
+        raise_errors: bool = True,
+    ) -> Results[str, GroupDescription]:
+        """Groups of the classic protocol, with members of any kind: consumers, workers of Kafka Connect, ...
+
+        Raises:
+            GroupIdNotFoundError, GroupAuthorizationError, ...
+        """
+        handler = DescribeGroupsHandler(
+            "describe_classic_groups", include_authorized_operations=include_authorized_operations
+        )
+        return self._run(handler, unique(groups), timeout, raise_errors)
 
     def describe_share_groups(
         self,
@@ -129,6 +173,9 @@ class GroupOperations(AdminOperations):
         """
         return self._run(DeleteGroupsHandler(), unique(groups), timeout, raise_errors)
 
+    # Java has a method for each kind of group; what they ask and what they give is the same.
+    delete_consumer_groups = delete_share_groups = delete_streams_groups = delete_groups
+
     def remove_members_from_consumer_group(
         self,
         group_id: str,
@@ -155,7 +202,8 @@ class GroupOperations(AdminOperations):
         raise_errors: bool,
     ) -> Steps[Results[MemberToRemove, None]]:
         if wanted is None:
-            described = yield from self._describe_groups([group_id], False, timeout, True)
+            name = "remove_members_from_consumer_group"
+            described = yield from self._describe_groups(name, [group_id], False, timeout, True, True)
             wanted = [MemberToRemove(m.group_instance_id, m.member_id) for m in described[group_id].members]
         if not wanted:
             return Results({}, {})
@@ -191,6 +239,8 @@ class GroupOperations(AdminOperations):
         handler = OffsetFetchHandler(groups, require_stable=require_stable)
         return self._run(handler, groups, timeout, raise_errors)
 
+    list_streams_group_offsets = list_offsets_of_groups
+
     def alter_consumer_group_offsets(
         self,
         group_id: str,
@@ -210,6 +260,8 @@ class GroupOperations(AdminOperations):
         }
         return self._run_in_parts(commit_offsets(wanted), group_id, timeout, raise_errors)
 
+    alter_streams_group_offsets = alter_consumer_group_offsets
+
     def delete_consumer_group_offsets(
         self,
         group_id: str,
@@ -225,6 +277,8 @@ class GroupOperations(AdminOperations):
         """
         wanted = [TopicPartition(*partition) for partition in partitions]
         return self._run_in_parts(delete_offsets(wanted), group_id, timeout, raise_errors)
+
+    delete_streams_group_offsets = delete_consumer_group_offsets
 
     def list_share_group_offsets(
         self,
@@ -261,9 +315,3 @@ class GroupOperations(AdminOperations):
             GroupNotEmptyError, GroupIdNotFoundError, UnknownTopicOrPartitionError, ...
         """
         return self._run_in_parts(delete_share_offsets(unique(topics)), group_id, timeout, raise_errors)
-
-
-def _is_unknown(classic: Results[str, GroupDescription], group: str) -> bool:
-    if group in classic:
-        return classic[group].state == "Dead"
-    return isinstance(classic.errors.get(group), GroupIdNotFoundError)

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from barnabas.client.admin.acls import AclOperation, authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import RequestInParts
+from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
+from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
@@ -27,13 +30,42 @@ _LONGEST_REASON = 255
 _REMOVED = "member was removed by an admin"
 
 
+class GroupState(NamedEnum):
+    """The states of groups, with the names of the protocol; not every kind of group has all."""
+
+    UNKNOWN = "Unknown"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
+
+
+class GroupType(NamedEnum):
+    """The protocols of groups, with the names of the protocol."""
+
+    UNKNOWN = "unknown"
+    CONSUMER = "consumer"
+    CLASSIC = "classic"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
 class GroupListing(NamedTuple):
-    """A group in a list; `state` and `type` are empty when the broker is too old to tell."""
+    """A group in a list; `state` and `type` are None when the broker is too old to tell."""
 
     group_id: str
     protocol_type: str
-    state: str
-    type: str
+    state: GroupState | None
+    type: GroupType | None
+
+    @property
+    def is_simple_consumer_group(self) -> bool:
+        """Whether it has offsets and never had members."""
+        return self.type == GroupType.CLASSIC and not self.protocol_type
 
 
 class MemberDescription(NamedTuple):
@@ -55,7 +87,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group: `protocol` is the assignor its members agreed on, `coordinator_id` the broker that keeps it.
+    """A group: `protocol` is the assignor its members agreed on, `coordinator` the broker that keeps it.
 
     Only groups of KIP-848 have epochs. `authorized_operations` is what the caller may do with it, if that was asked.
     """
@@ -63,13 +95,18 @@ class GroupDescription(NamedTuple):
     group_id: str
     protocol_type: str
     protocol: str
-    state: str
+    state: GroupState
     members: list[MemberDescription]
-    type: str = "classic"
-    coordinator_id: int = -1
+    type: GroupType
+    coordinator: Node
     group_epoch: int | None = None
     assignment_epoch: int | None = None
     authorized_operations: frozenset[AclOperation] | None = None
+
+    @property
+    def is_simple_consumer_group(self) -> bool:
+        """Whether it has offsets and never had members."""
+        return not self.protocol_type
 
 
 class ListGroupsHandler:
@@ -77,8 +114,9 @@ class ListGroupsHandler:
 
     name = "list_groups"
 
-    def __init__(self, *, states: Collection[str], types: Collection[str]) -> None:
+    def __init__(self, *, states: Collection[str], types: Collection[str], protocol_types: Collection[str]) -> None:
         self.lookup: StaticLookup[int] = StaticLookup(lambda node_id: node_id)
+        self._protocol_types = protocol_types
         self._states = list(states)
         self._types = list(types)
 
@@ -95,17 +133,23 @@ class ListGroupsHandler:
     def handle_response(self, keys: list[int], response: Any, outcome: Outcome[int, list[GroupListing]]) -> None:
         """See `AdminApiHandler`."""
         if outcome.is_success(keys[0], response.error_code):
-            groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
-            outcome.complete(keys[0], groups)
+            wanted = self._protocol_types
+            found = [g for g in response.groups if not wanted or g.protocol_type in wanted]
+            outcome.complete(keys[0], [_listing(group) for group in found])
+
+
+def _listing(group: Any) -> GroupListing:
+    state, kind = GroupState.or_none(group.group_state), GroupType.or_none(group.group_type)
+    return GroupListing(group.group_id, group.protocol_type, state, kind)
 
 
 class DescribeGroupsHandler:
-    """DescribeGroups, at the coordinators."""
+    """DescribeGroups, at the coordinators; with `only_consumers` a group of anything else fails."""
 
-    name = "describe_groups"
-
-    def __init__(self, *, include_authorized_operations: bool) -> None:
+    def __init__(self, name: str, *, include_authorized_operations: bool, only_consumers: bool = False) -> None:
+        self.name = name
         self.lookup = CoordinatorLookup()
+        self._only_consumers = only_consumers
         self._include_authorized_operations = include_authorized_operations
 
     def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
@@ -118,20 +162,23 @@ class DescribeGroupsHandler:
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupDescription]) -> None:
         """See `AdminApiHandler`."""
         for group in response.groups:
-            if outcome.is_success(group.group_id, group.error_code, group.error_message):
-                members = [_member(member, group.protocol_type) for member in group.members]
-                outcome.complete(
-                    group.group_id,
-                    GroupDescription(
-                        group.group_id,
-                        group.protocol_type,
-                        group.protocol_data,
-                        group.group_state,
-                        members,
-                        coordinator_id=outcome.broker_id,
-                        authorized_operations=authorized_operations(group.authorized_operations),
-                    ),
-                )
+            if not outcome.is_success(group.group_id, group.error_code, group.error_message):
+                continue
+            if self._only_consumers and group.protocol_type not in ("", _CONSUMER):
+                kind = f"group {group.group_id!r} is not a consumer group ({group.protocol_type})"
+                outcome.fail(group.group_id, IllegalArgumentError(kind))
+                continue
+            description = GroupDescription(
+                group.group_id,
+                group.protocol_type,
+                group.protocol_data,
+                GroupState(group.group_state),
+                [_member(member, group.protocol_type) for member in group.members],
+                GroupType.CLASSIC,
+                outcome.broker,
+                authorized_operations=authorized_operations(group.authorized_operations),
+            )
+            outcome.complete(group.group_id, description)
 
 
 def _member(member: Any, protocol_type: str) -> MemberDescription:

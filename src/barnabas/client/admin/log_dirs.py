@@ -65,7 +65,7 @@ def describe_log_dirs(partitions: Collection[TopicPartition] | None) -> KeyedReq
             for topic, keys in by_topic(partitions)
         ]
 
-    def read(response: Any) -> dict[str, LogDirDescription]:
+    def read(broker_id: int, response: Any) -> dict[str, LogDirDescription]:
         return {result.log_dir: _directory(result) for result in response.results}
 
     return from_each_broker("describe_log_dirs", lambda: DescribeLogDirsRequest(topics=topics), read)

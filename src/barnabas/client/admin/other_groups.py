@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from barnabas.client.admin.acls import AclOperation, authorized_operations
 from barnabas.client.admin.api_handler import Outcome
+from barnabas.client.admin.groups import GroupState
 from barnabas.client.admin.lookups import CoordinatorLookup
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import for_code
+from barnabas.network.node import Node
 from barnabas.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -46,8 +48,8 @@ class ShareGroupDescription(NamedTuple):
     """A share group."""
 
     group_id: str
-    state: str
-    coordinator_id: int
+    state: GroupState
+    coordinator: Node
     group_epoch: int
     assignment_epoch: int
     assignor: str
@@ -76,8 +78,8 @@ class DescribeShareGroupsHandler:
             if outcome.is_success(group.group_id, group.error_code, group.error_message):
                 description = ShareGroupDescription(
                     group.group_id,
-                    group.group_state,
-                    outcome.broker_id,
+                    GroupState(group.group_state),
+                    outcome.broker,
                     group.group_epoch,
                     group.assignment_epoch,
                     group.assignor_name,
@@ -252,8 +254,8 @@ class StreamsGroupDescription(NamedTuple):
     """A group of Kafka Streams and its topology (`topology_epoch` -1 and no subtopologies when it has none)."""
 
     group_id: str
-    state: str
-    coordinator_id: int
+    state: GroupState
+    coordinator: Node
     group_epoch: int
     assignment_epoch: int
     topology_epoch: int
@@ -284,8 +286,8 @@ class DescribeStreamsGroupsHandler:
                 topology = group.topology
                 description = StreamsGroupDescription(
                     group.group_id,
-                    group.group_state,
-                    outcome.broker_id,
+                    GroupState(group.group_state),
+                    outcome.broker,
                     group.group_epoch,
                     group.assignment_epoch,
                     -1 if topology is None else topology.epoch,

@@ -79,14 +79,14 @@ def one_request(
     )
 
 
-def from_each_broker(name: str, build: Callable[[], Any], read: Callable[[Any], V]) -> KeyedRequest[int, V]:
-    """The same request to several brokers; the keys are their ids."""
+def from_each_broker(name: str, build: Callable[[], Any], read: Callable[[int, Any], V]) -> KeyedRequest[int, V]:
+    """The same request to several brokers; the keys are their ids, which `read` takes with the response."""
     lookup: StaticLookup[int] = StaticLookup(lambda node_id: node_id)
     return KeyedRequest(
         name,
         lookup,
         lambda keys, timeout_ms: build(),
-        lambda keys, response: [(keys[0], 0, None, read(response))],
+        lambda keys, response: [(keys[0], 0, None, read(keys[0], response))],
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from barnabas.errors import KafkaError
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", covariant=True)
+T = TypeVar("T")
 
 
 class Results(Mapping[K, V], Generic[K, V]):
@@ -52,7 +53,7 @@ class Results(Mapping[K, V], Generic[K, V]):
             raised = errors[0]
         else:
             classes = {type(error) for error in errors}
-            text = "; ".join(map(str, errors))
+            text = "; ".join(dict.fromkeys(map(str, errors)))
             raised = classes.pop()(text) if len(classes) == 1 else PartialFailureError(text)
         raised.errors = dict(self.errors)  # type: ignore[attr-defined]  # documented above
         raised.results = dict(self._values)  # type: ignore[attr-defined]  # documented above
@@ -60,6 +61,15 @@ class Results(Mapping[K, V], Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"Results({self._values}, errors={self.errors})"
+
+
+class FromBrokers(dict[str, T]):
+    """What all brokers together listed, by name, in alphabetical order; `errors` has what made a broker fail, by id."""
+
+    def __init__(self, listings: Results[int, Sequence[T]], name_of: Callable[[T], str]) -> None:
+        found = [thing for listing in listings.values() for thing in listing]
+        super().__init__((name_of(thing), thing) for thing in sorted(found, key=name_of))
+        self.errors = listings.errors
 
 
 class PartialFailureError(KafkaError):

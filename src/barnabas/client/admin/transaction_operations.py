@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from barnabas.client.admin.admin_operations import AdminOperations, unique
 from barnabas.client.admin.requests import KeyedRequest
-from barnabas.client.admin.results import Results
+from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.admin.transactions import (
     AbortTransactionSpec,
     DescribeTransactionsHandler,
@@ -60,7 +60,8 @@ class TransactionOperations(AdminOperations):
         longer_than: float | None = None,
         transactional_id_pattern: str | None = None,
         timeout: float | None = None,
-    ) -> dict[str, TransactionListing]:
+        raise_errors: bool = True,
+    ) -> FromBrokers[TransactionListing]:
         """The transactional ids of the cluster, in alphabetical order.
 
         Only those in one of `states`, of one of `producer_ids`, with a transaction open for more than `longer_than`
@@ -68,14 +69,13 @@ class TransactionOperations(AdminOperations):
         """
         longer_than_ms = -1 if longer_than is None else int(longer_than * 1000)
         handler = list_transactions(states, producer_ids, longer_than_ms, transactional_id_pattern)
-        return self._complete(self._gather_transactions(handler, timeout))
+        return self._complete(self._gather_transactions(handler, timeout, raise_errors))
 
     def _gather_transactions(
-        self, handler: KeyedRequest[int, list[TransactionListing]], timeout: float | None
-    ) -> Steps[dict[str, TransactionListing]]:
-        results = yield from self._ask_all_brokers(handler, self._deadline(timeout))
-        found = {listing.transactional_id: listing for listings in results for listing in listings}
-        return dict(sorted(found.items()))
+        self, handler: KeyedRequest[int, list[TransactionListing]], timeout: float | None, raise_errors: bool
+    ) -> Steps[FromBrokers[TransactionListing]]:
+        results = yield from self._ask_all_brokers(handler, timeout, raise_errors)
+        return FromBrokers(results, lambda listing: listing.transactional_id)
 
     def abort_transaction(self, spec: AbortTransactionSpec, *, timeout: float | None = None) -> None:
         """Ends a transaction that hangs in a partition, which its coordinator knows nothing of any more.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
 from barnabas.client.admin.lookups import TRANSACTION, CoordinatorLookup, PartitionLeaderLookup
 from barnabas.client.admin.offsets import by_topic
+from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
@@ -39,13 +40,24 @@ class ProducerState(NamedTuple):
     current_transaction_start_offset: int
 
 
+class TransactionState(NamedEnum):
+    """How far a transaction is, with the names of the protocol."""
+
+    UNKNOWN = "Unknown"
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+
+
 class TransactionDescription(NamedTuple):
-    """What the coordinator knows of a transactional id. `state` is a name such as "Ongoing"; `start_time_ms` is epoch
-    milliseconds, -1 when no transaction is open.
-    """
+    """What the coordinator knows of a transactional id; `start_time_ms` is epoch milliseconds, -1 outside of one."""
 
     coordinator_id: int
-    state: str
+    state: TransactionState
     producer_id: int
     producer_epoch: int
     timeout_ms: int
@@ -54,11 +66,12 @@ class TransactionDescription(NamedTuple):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in a list."""
+    """A transactional id in a list, and the broker that listed it."""
 
     transactional_id: str
     producer_id: int
-    state: str
+    state: TransactionState
+    coordinator_id: int
 
 
 class AbortTransactionSpec(NamedTuple):
@@ -125,8 +138,8 @@ class DescribeTransactionsHandler:
         for found in response.transaction_states:
             if outcome.is_success(found.transactional_id, found.error_code):
                 description = TransactionDescription(
-                    outcome.broker_id,
-                    found.transaction_state,
+                    outcome.broker.id,
+                    TransactionState(found.transaction_state),
                     found.producer_id,
                     found.producer_epoch,
                     found.transaction_timeout_ms,
@@ -150,10 +163,10 @@ def list_transactions(
     low = low if longer_than_ms < 0 else _FIRST_LIST_WITH_DURATION
     low = low if pattern is None else _FIRST_LIST_WITH_PATTERN
 
-    def read(response: Any) -> list[TransactionListing]:
+    def read(broker_id: int, response: Any) -> list[TransactionListing]:
         return [
-            TransactionListing(found.transactional_id, found.producer_id, found.transaction_state)
-            for found in response.transaction_states
+            TransactionListing(t.transactional_id, t.producer_id, TransactionState(t.transaction_state), broker_id)
+            for t in response.transaction_states
         ]
 
     return from_each_broker(
