@@ -77,15 +77,19 @@ def write(schema: dict[str, list[dict[str, Any]]]) -> str:
 
 def _plain(entry: dict[str, Any]) -> str:
     body = [f"{name} = {value!r}" for name, value in entry.get("set", {}).items()]
-    body += [f"{name}: {declared}" for name, declared in entry.get("attributes", {}).items()]
+    body += _attributes(entry)
     return _class(entry["class"], entry["bases"], entry["text"], body)
 
 
 def _coded(entry: dict[str, Any]) -> str:
     name = class_name(entry["exception"])
     parent = entry.get("parent") or _family(entry)
-    body = [f"code = {entry['code']}", f'name = "{entry["name"]}"']
+    body = [f"code = {entry['code']}", f'name = "{entry["name"]}"', *_attributes(entry)]
     return _class(name, [parent, *EXTRA_BASES.get(name, [])], entry["text"], body)
+
+
+def _attributes(entry: dict[str, Any]) -> list[str]:
+    return [f"{name}: {declared}" for name, declared in entry.get("attributes", {}).items()]
 
 
 def _family(entry: dict[str, Any]) -> str:

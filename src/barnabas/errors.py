@@ -686,6 +686,7 @@ class ThrottlingQuotaExceededError(RetriableError):
 
     code = 89
     name = "THROTTLING_QUOTA_EXCEEDED"
+    throttle_time_ms: int = 0
 
 
 class ProducerFencedError(ApiError):

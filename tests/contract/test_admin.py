@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
-from barnabas.client.admin.configs import ConfigResource, ConfigSource
+from barnabas.client.admin.configs import ConfigResource, ConfigSource, ConfigType
 from barnabas.client.admin.new_topic import NewPartitions
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
@@ -52,7 +52,7 @@ def test_a_created_topic_is_listed_until_it_is_deleted(admin: AdminClient, new_n
     eventually(lambda: name not in admin.list_topics())
 
 
-@pytest.mark.shows("S3.105", breaks="barnabas.client.admin.topics:DescribeTopicsHandler.handle_response")
+@pytest.mark.shows("S3.105", breaks="barnabas.client.admin.topic_descriptions:DescribeTopicsHandler.handle_response")
 def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
     create(admin, NewTopic(name, num_partitions=2))
@@ -65,7 +65,24 @@ def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: Ne
     assert not description.is_internal
 
     assert description.topic_id is not None
-    assert admin.describe_topics([description.topic_id])[description.topic_id] == description
+    by_id = admin.describe_topics([description.topic_id])[description.topic_id]
+    # Only the request that takes names tells of eligible leaders.
+    told = [partition._replace(elr=None, last_known_elr=None) for partition in description.partitions]
+    assert by_id == description._replace(partitions=told)
+
+
+def test_a_topic_of_many_partitions_is_described_in_many_responses(admin: AdminClient, new_name: NewName) -> None:
+    names = [new_name("topic") for _ in range(2)]
+    admin.create_topics([NewTopic(name, num_partitions=5) for name in names])
+    eventually(lambda: len(admin.describe_topics(names, raise_errors=False)) == 2)
+    whole = admin.describe_topics(names, include_authorized_operations=True)
+    assert whole[names[0]].authorized_operations
+    assert [partition.partition for partition in whole[names[0]].partitions] == [0, 1, 2, 3, 4]
+    in_parts = admin.describe_topics(
+        names, partition_size_limit_per_response=3, include_authorized_operations=True, raise_errors=False
+    )
+    assert dict(in_parts) == dict(whole)
+    assert in_parts.errors == {}
 
 
 def test_a_topic_is_deleted_by_its_id(admin: AdminClient, new_name: NewName) -> None:
@@ -177,6 +194,14 @@ def test_the_settings_of_a_topic_say_where_they_come_from(admin: AdminClient, ne
     assert (settings["retention.ms"].value, settings["retention.ms"].source) == ("5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert settings["segment.ms"].value == "604800000"
     assert settings["segment.ms"].is_default
+    assert settings["segment.ms"].type is ConfigType.LONG
+    assert (settings["segment.ms"].synonyms, settings["segment.ms"].documentation) == ((), None)
+    told = admin.describe_configs([resource], include_synonyms=True, include_documentation=True)[resource]
+    assert told["retention.ms"].synonyms[:2] == (
+        ("retention.ms", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        ("log.retention.ms", "-1", ConfigSource.STATIC_BROKER_CONFIG),
+    )
+    assert told["segment.ms"].documentation
 
 
 # Offsets and groups

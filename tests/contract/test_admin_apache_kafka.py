@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas import AdminClient, Producer, TopicPartition
+from barnabas import AdminClient, NewTopic, Producer, TopicPartition
 from barnabas.client.admin.acls import (
     AclBinding,
     AclBindingFilter,
@@ -17,6 +17,7 @@ from barnabas.client.admin.acls import (
     PatternType,
     ResourceType,
 )
+from barnabas.client.admin.client_quotas import ClientQuotaEntity
 from barnabas.client.admin.groups import GroupType
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.quorum import RaftVoterEndpoint
@@ -33,6 +34,7 @@ from barnabas.errors import (
     KafkaError,
     LogDirNotFoundError,
     ResourceNotFoundError,
+    ThrottlingQuotaExceededError,
     UnacceptableCredentialError,
     UnsupportedByAuthenticationError,
     UnsupportedVersionError,
@@ -104,6 +106,24 @@ def test_scram_credentials_are_set_described_and_deleted(admin: AdminClient, new
 
     admin.alter_user_scram_credentials([UserScramCredentialDeletion(bob, ScramMechanism.SCRAM_SHA_512)])
     eventually(lambda: bob not in admin.describe_user_scram_credentials())
+
+
+def test_a_quota_on_changes_to_the_cluster_is_told_at_once_or_waited_for(
+    bootstrap_servers: str, admin: AdminClient, new_name: NewName
+) -> None:
+    client_id = new_name("client")
+    admin.alter_client_quotas({ClientQuotaEntity.of(client_id=client_id): {"controller_mutation_rate": 2.0}})
+    with AdminClient(bootstrap_servers=bootstrap_servers, client_id=client_id) as throttled:
+
+        def is_refused() -> bool:
+            try:
+                throttled.create_topics([NewTopic(new_name("topic"), 24)], retry_on_quota_violation=False)
+            except ThrottlingQuotaExceededError as error:
+                return error.throttle_time_ms > 0
+            return False
+
+        eventually(is_refused)  # the quota holds a moment later, and the first 22 changes are for free
+        assert throttled.create_topics([NewTopic(new_name("topic"), 1)])
 
 
 def test_tokens_are_refused_to_those_who_did_not_authenticate(admin: AdminClient) -> None:

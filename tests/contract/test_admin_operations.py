@@ -49,6 +49,8 @@ def test_features_are_described_and_cannot_be_raised_beyond_what_is_supported(ad
     features = admin.describe_features()
     assert features.finalized["group.version"].max_version == 1
     assert features.supported["transaction.version"].max_version >= 2
+    node = admin.describe_cluster().nodes[0].id
+    assert admin.describe_features(node_id=node).supported == features.supported
     too_high = features.supported["group.version"].max_version + 1
     with pytest.raises(InvalidUpdateVersionError):
         admin.update_features({"group.version": too_high}, validate_only=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas.client.admin.admin_client import AdminClient
-    from barnabas.client.admin.topics import TopicDescription
+    from barnabas.client.admin.topic_descriptions import TopicDescription
 
 _EXAMPLES = """\
   barnabas topic create flights -p 6 --set retention.ms=86400000

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from barnabas.client.admin.admin_client import AdminClient
-    from barnabas.client.admin.topics import TopicDescription
+    from barnabas.client.admin.topic_descriptions import TopicDescription
     from barnabas.protocol.topic_partition import TopicPartition
 
 

@@ -42,7 +42,6 @@ from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.protocol.messages.metadata_response import MetadataResponse
 from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -343,14 +342,6 @@ def test_topics_are_deleted_by_name_or_id(admin: Any) -> None:
     assert isinstance(results.errors[topic_id], UnknownTopicOrPartitionError)
 
 
-def test_topics_that_nobody_knows_are_an_error(admin: Any) -> None:
-    admin.handlers[ApiKey.METADATA] = lambda request: (
-        admin.metadata(request) if not request.topics else MetadataResponse()
-    )
-    with pytest.raises(UnknownTopicOrPartitionError, match="nope"):
-        admin.client.describe_topics(["nope"])
-
-
 def test_internal_topics_are_listed_on_request_only(admin: Any) -> None:
     assert list(admin.client.list_topics()) == ["t"]
 
@@ -467,10 +458,10 @@ def test_a_closed_client_says_so(admin: Any) -> None:
 
 def test_its_id_is_its_own_or_the_one_given(new_admin: Any) -> None:
     admin = new_admin(client_id="mine")
-    admin.client.describe_topics(["t"])
+    admin.client.list_topics()
     assert {header.client_id for _, header, _ in admin.selector.received} == {"mine"}
     admin = new_admin()
-    admin.client.describe_topics(["t"])
+    admin.client.list_topics()
     assert all(header.client_id.startswith("adminclient-") for _, header, _ in admin.selector.received)
 
 

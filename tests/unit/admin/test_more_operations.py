@@ -16,7 +16,9 @@ from barnabas.errors import (
     KafkaStorageError,
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
+from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponse,
@@ -41,6 +43,7 @@ from barnabas.protocol.messages.write_txn_markers_response import (
     WriteTxnMarkersResponse,
 )
 from barnabas.protocol.topic_partition import TopicPartition
+from tools.network_fakes import all_api_versions
 
 T0 = TopicPartition("t", 0)
 CONCURRENT_TRANSACTIONS, COORDINATOR_LOADING, UNKNOWN_MEMBER, NOT_COORDINATOR = 51, 14, 25, 16
@@ -158,3 +161,25 @@ def test_a_replica_that_moves_is_in_two_directories(admin: Any) -> None:
     assert found[there].current_log_dir is None
     directories = admin.client.describe_log_dirs([1])[1]
     assert isinstance(directories["/c"].error, KafkaStorageError)
+
+
+def test_features_are_those_of_the_broker_that_is_named(admin: Any) -> None:
+    admin.client.list_topics()  # now all connections' own ApiVersions requests can be told from this one
+    for node in (2, 1, 2):
+        admin.client.describe_features(node_id=node)
+        assert admin.asked(ApiKey.API_VERSIONS)[-1] == node
+
+
+@pytest.mark.parametrize("operations", [False, True])
+def test_a_cluster_of_brokers_without_describe_cluster_is_described_by_its_metadata(
+    admin: Any, operations: bool
+) -> None:
+    versions = all_api_versions()
+    versions.api_keys = [key for key in versions.api_keys if key.api_key != ApiKey.DESCRIBE_CLUSTER]
+    admin.handlers[ApiKey.API_VERSIONS] = lambda request: versions
+    found = admin.client.describe_cluster(include_authorized_operations=operations)
+    assert [node.id for node in found.nodes] == [1, 2]
+    assert (found.controller, found.fenced) == (Node(2, "two", 9092), frozenset())
+    assert admin.requests(ApiKey.METADATA)[-1].include_cluster_authorized_operations is operations
+    with pytest.raises(UnsupportedVersionError):
+        admin.client.describe_cluster(include_fenced_brokers=True)

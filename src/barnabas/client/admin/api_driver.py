@@ -8,7 +8,13 @@ from typing import Any, Generic
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.results import Results
 from barnabas.client.metadata import Metadata
-from barnabas.errors import KafkaError, KafkaTimeoutError, UnknownServerError, UnsupportedVersionError
+from barnabas.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    ThrottlingQuotaExceededError,
+    UnknownServerError,
+    UnsupportedVersionError,
+)
 from barnabas.network.client_request import ClientResponse
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient
@@ -49,7 +55,7 @@ class AdminApiDriver(Generic[K, V]):
         self._crash: Exception | None = None
         self._attempts: dict[K, int] = {}
         self._retry_at: dict[K, float] = {}
-        self._problems: dict[K, KafkaError] = {}
+        self._problems: dict[K, tuple[KafkaError, float]] = {}
         self._values: dict[K, V] = {}
         self._errors: dict[K, KafkaError] = {}
         # Set when a broker is too old to be asked for several keys at once.
@@ -74,7 +80,7 @@ class AdminApiDriver(Generic[K, V]):
         if self._crash is not None:
             raise self._crash
         if now >= self._deadline:
-            self._expire()
+            self._expire(now)
             return 0.0
         wait = self._deadline - now
         ready: dict[Target | None, list[K]] = {}
@@ -180,7 +186,7 @@ class AdminApiDriver(Generic[K, V]):
         if attempts > self._retries:
             self._finish(key, error=error)
             return
-        self._problems[key] = error
+        self._problems[key] = error, self._now
         self._retry_at[key] = self._now + self._backoff.backoff(attempts - 1)
         self._targets[key] = self._handler.lookup.static_target(key)
         # Where the controller or a broker has moved is in the metadata.
@@ -191,9 +197,14 @@ class AdminApiDriver(Generic[K, V]):
         if error is not None:
             self._errors[key] = error
 
-    def _expire(self) -> None:
+    def _expire(self, now: float) -> None:
         for key in list(self._targets):
-            problem = self._problems.get(key)
+            problem, told_at = self._problems.get(key, (None, now))
+            if isinstance(problem, ThrottlingQuotaExceededError):
+                # As in Kafka: it says more than that time is over.
+                problem.throttle_time_ms = max(problem.throttle_time_ms - int((now - told_at) * 1000), 0)
+                self._finish(key, error=problem)
+                continue
             unanswered = f"no broker answered{self._client.failure_to_connect}"
             why = unanswered if problem is None else f"the last answer was: {problem}"
             error = KafkaTimeoutError(f"{self._handler.name} of {label(key)} did not succeed in time; {why}")

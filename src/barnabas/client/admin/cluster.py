@@ -16,10 +16,12 @@ from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 _FIRST_WITH_FENCED_BROKERS = 2
+_METADATA_WITH_OPERATIONS = 8, 10
 _FIRST_FEATURES_WITH_UPGRADE_TYPE = 1
 _FIRST_API_VERSIONS_WITH_FEATURES = 3
 
@@ -71,6 +73,23 @@ class DescribeClusterHandler:
             outcome.complete(keys[0], description)
 
 
+def describe_cluster_by_metadata(*, include_authorized_operations: bool) -> KeyedRequest[str, ClusterDescription]:
+    """Metadata of no topics, for brokers before 2.8, which know no DescribeCluster."""
+    message = MetadataRequest(topics=[], include_cluster_authorized_operations=include_authorized_operations)
+    low, high = stable_versions(ApiKey.METADATA)
+    low, high = _METADATA_WITH_OPERATIONS if include_authorized_operations else (low, high)
+
+    def read(response: Any) -> ClusterDescription:
+        nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        operations = authorized_operations(response.cluster_authorized_operations)
+        controller = nodes.get(response.controller_id)
+        return ClusterDescription(response.cluster_id, list(nodes.values()), controller, frozenset(), operations)
+
+    return one_request(
+        "describe_cluster", lambda timeout_ms: RequestBuilder(ApiKey.METADATA, lambda _: message, low, high), read
+    )
+
+
 class VersionRange(NamedTuple):
     """The lowest and the highest level of a feature."""
 
@@ -101,8 +120,8 @@ class FeatureUpdate(NamedTuple):
     upgrade_type: UpgradeType = UpgradeType.UPGRADE
 
 
-def describe_features() -> KeyedRequest[str, FeatureMetadata]:
-    """ApiVersions, at any broker."""
+def describe_features(node_id: int | None) -> KeyedRequest[str, FeatureMetadata]:
+    """ApiVersions, at any broker or at the one that is given."""
     message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     high = stable_versions(ApiKey.API_VERSIONS)[1]
 
@@ -116,7 +135,7 @@ def describe_features() -> KeyedRequest[str, FeatureMetadata]:
             {f.name: VersionRange(f.min_version, f.max_version) for f in response.supported_features},
         )
 
-    return one_request("describe_features", build, read)
+    return one_request("describe_features", build, read, Scope.ANY if node_id is None else lambda _: node_id)
 
 
 def update_features(updates: Mapping[str, FeatureUpdate], *, validate_only: bool) -> KeyedRequest[str, None]:

@@ -11,6 +11,7 @@ from barnabas.client.admin.cluster import (
     FeatureMetadata,
     FeatureUpdate,
     client_instance_id,
+    describe_cluster_by_metadata,
     describe_features,
     unregister_broker,
     update_features,
@@ -24,6 +25,7 @@ from barnabas.client.admin.quorum import (
 )
 from barnabas.client.admin.results import Results
 from barnabas.client.consumer.steps import Steps
+from barnabas.errors import UnsupportedVersionError
 
 
 class ClusterOperations(AdminOperations):
@@ -37,14 +39,22 @@ class ClusterOperations(AdminOperations):
         timeout: float | None = None,
     ) -> ClusterDescription:
         """The cluster's id, brokers and controller."""
-        handler = DescribeClusterHandler(
-            include_fenced_brokers=include_fenced_brokers, include_authorized_operations=include_authorized_operations
-        )
-        return self._run_one(handler, "cluster", timeout)
+        return self._complete(self._describe_cluster(include_fenced_brokers, include_authorized_operations, timeout))
 
-    def describe_features(self, *, timeout: float | None = None) -> FeatureMetadata:
-        """The features of the cluster: which are switched on, and which could be."""
-        return self._run_one(describe_features(), "features", timeout)
+    def _describe_cluster(self, fenced: bool, operations: bool, timeout: float | None) -> Steps[ClusterDescription]:
+        deadline = self._deadline(timeout)
+        handler = DescribeClusterHandler(include_fenced_brokers=fenced, include_authorized_operations=operations)
+        try:
+            return (yield from self._ask_one(handler, "cluster", deadline))
+        except UnsupportedVersionError:
+            if fenced:
+                raise
+        older = describe_cluster_by_metadata(include_authorized_operations=operations)
+        return (yield from self._ask_one(older, "cluster", deadline))
+
+    def describe_features(self, *, node_id: int | None = None, timeout: float | None = None) -> FeatureMetadata:
+        """The features of the cluster: which are switched on, and which could be, as any broker sees it or this one."""
+        return self._run_one(describe_features(node_id), "features", timeout)
 
     def update_features(
         self,

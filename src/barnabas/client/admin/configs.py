@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
+from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
@@ -61,7 +62,7 @@ class ConfigResource(NamedTuple):
         return cls(ConfigResourceType.CLIENT_METRICS, name)
 
 
-class ConfigSource(IntEnum):
+class ConfigSource(ProtocolEnum):
     """Where a value comes from, with the numbers of the protocol."""
 
     UNKNOWN = 0
@@ -73,6 +74,21 @@ class ConfigSource(IntEnum):
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
     DYNAMIC_CLIENT_METRICS_CONFIG = 7
     DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigType(ProtocolEnum):
+    """What kind of value a setting takes, with the numbers of the protocol."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class ConfigSynonym(NamedTuple):
@@ -93,6 +109,7 @@ class ConfigEntry(NamedTuple):
     is_read_only: bool = False
     synonyms: tuple[ConfigSynonym, ...] = ()
     documentation: str | None = None
+    type: ConfigType = ConfigType.UNKNOWN
 
     @property
     def is_default(self) -> bool:
@@ -102,28 +119,22 @@ class ConfigEntry(NamedTuple):
     @classmethod
     def from_created(cls, entry: Any) -> ConfigEntry:
         """A setting in a CreateTopics response."""
-        return cls(entry.name, entry.value, _source(entry.config_source), entry.is_sensitive, entry.read_only)
+        return cls(entry.name, entry.value, ConfigSource(entry.config_source), entry.is_sensitive, entry.read_only)
 
     @classmethod
     def from_described(cls, entry: Any) -> ConfigEntry:
         """A setting in a DescribeConfigs response."""
-        synonyms = tuple(ConfigSynonym(s.name, s.value, _source(s.source)) for s in entry.synonyms)
+        synonyms = tuple(ConfigSynonym(s.name, s.value, ConfigSource(s.source)) for s in entry.synonyms)
         return cls(
             entry.name,
             entry.value,
-            _source(entry.config_source),
+            ConfigSource(entry.config_source),
             entry.is_sensitive,
             entry.read_only,
             synonyms,
             entry.documentation,
+            ConfigType(entry.config_type),
         )
-
-
-def _source(number: int) -> ConfigSource:
-    try:
-        return ConfigSource(number)
-    except ValueError:
-        return ConfigSource.UNKNOWN
 
 
 class OpType(IntEnum):
@@ -260,7 +271,8 @@ def list_config_resources(types: Collection[ConfigResourceType]) -> KeyedRequest
 
     def read(response: Any) -> list[ConfigResource]:
         return [
-            ConfigResource(_known_type(found.resource_type), found.resource_name) for found in response.config_resources
+            ConfigResource(ConfigResourceType(found.resource_type), found.resource_name)
+            for found in response.config_resources
         ]
 
     return one_request("list_config_resources", build, read)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, label
+from barnabas.client.admin.api_handler import K, Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.configs import ConfigEntry, config_text
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
-from barnabas.errors import TopicAuthorizationError, UnknownTopicOrPartitionError
+from barnabas.errors import ThrottlingQuotaExceededError
 from barnabas.network.client_request import RequestBuilder
-from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kafka_uuid import to_text
 from barnabas.protocol.message import ZERO_UUID
@@ -26,11 +25,10 @@ from barnabas.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.metadata_request import MetadataRequest
 
-_TOPIC_AUTHORIZATION_FAILED = 29
+_THROTTLING_QUOTA_EXCEEDED = 89
 _FIRST_DELETE_WITH_IDS = 6
-_FIRST_METADATA_WITH_IDS = 12
 
 TopicKey = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -64,23 +62,26 @@ class TopicListing(NamedTuple):
         return f"TopicListing(name={self.name!r}, topic_id={_shown(self.topic_id)}, is_internal={self.is_internal})"
 
 
-class TopicPartitionInfo(NamedTuple):
-    """A partition of a described topic; brokers that are not alive have an empty host."""
+class ControllerMutationQuota:
+    """What is done about the quota `controller_mutation_rate` (KIP-599): waited for, or told at once."""
 
-    partition: int
-    leader: Node | None
-    replicas: list[Node]
-    in_sync_replicas: list[Node]
-    leader_epoch: int
+    def __init__(self, retries: bool) -> None:
+        self._retries = retries
 
-
-class TopicDescription(NamedTuple):
-    """A topic and its partitions, by number."""
-
-    name: str
-    topic_id: bytes | None
-    is_internal: bool
-    partitions: list[TopicPartitionInfo]
+    def is_success(self, outcome: Outcome[K, Any], key: K, result: Any, response: Any) -> bool:
+        """As `Outcome.is_success`; the error says how long the controller asks to wait."""
+        if result.error_code != _THROTTLING_QUOTA_EXCEEDED:
+            return outcome.is_success(key, result.error_code, result.error_message)
+        error = ThrottlingQuotaExceededError(
+            f"{label(key)}: {result.error_message or 'the quota controller_mutation_rate is exceeded'}; "
+            f"the controller asks to wait {response.throttle_time_ms} ms"
+        )
+        error.throttle_time_ms = response.throttle_time_ms
+        if self._retries:
+            outcome.retry(key, error)
+        else:
+            outcome.fail(key, error)
+        return False
 
 
 class CreateTopicsHandler:
@@ -88,8 +89,9 @@ class CreateTopicsHandler:
 
     name = "create_topics"
 
-    def __init__(self, topics: Mapping[str, NewTopic], *, validate_only: bool) -> None:
+    def __init__(self, topics: Mapping[str, NewTopic], quota: ControllerMutationQuota, *, validate_only: bool) -> None:
         self.lookup: StaticLookup[str] = StaticLookup(Scope.CONTROLLER)
+        self._quota = quota
         self._topics = topics
         self._validate_only = validate_only
 
@@ -104,7 +106,7 @@ class CreateTopicsHandler:
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, CreatedTopic]) -> None:
         """See `AdminApiHandler`."""
         for topic in response.topics:
-            if not outcome.is_success(topic.name, topic.error_code, topic.error_message):
+            if not self._quota.is_success(outcome, topic.name, topic, response):
                 continue
             knows_configs = topic.configs is not None and not topic.topic_config_error_code
             configs = (
@@ -112,7 +114,9 @@ class CreateTopicsHandler:
             )
             outcome.complete(
                 topic.name,
-                CreatedTopic(topic.name, _id(topic.topic_id), topic.num_partitions, topic.replication_factor, configs),
+                CreatedTopic(
+                    topic.name, id_or_none(topic.topic_id), topic.num_partitions, topic.replication_factor, configs
+                ),
             )
 
 
@@ -135,8 +139,9 @@ class DeleteTopicsHandler:
 
     name = "delete_topics"
 
-    def __init__(self) -> None:
+    def __init__(self, quota: ControllerMutationQuota) -> None:
         self.lookup: StaticLookup[TopicKey] = StaticLookup(Scope.CONTROLLER)
+        self._quota = quota
 
     def build_request(self, keys: list[TopicKey], timeout_ms: int) -> RequestBuilder:
         """See `AdminApiHandler`."""
@@ -160,7 +165,7 @@ class DeleteTopicsHandler:
         asked = set(keys)
         for topic in response.responses:
             key: TopicKey = topic.topic_id if topic.topic_id in asked else topic.name
-            if outcome.is_success(key, topic.error_code, topic.error_message):
+            if self._quota.is_success(outcome, key, topic, response):
                 outcome.complete(key, None)
 
 
@@ -169,8 +174,11 @@ class CreatePartitionsHandler:
 
     name = "create_partitions"
 
-    def __init__(self, increases: Mapping[str, NewPartitions], *, validate_only: bool) -> None:
+    def __init__(
+        self, increases: Mapping[str, NewPartitions], quota: ControllerMutationQuota, *, validate_only: bool
+    ) -> None:
         self.lookup: StaticLookup[str] = StaticLookup(Scope.CONTROLLER)
+        self._quota = quota
         self._increases = increases
         self._validate_only = validate_only
 
@@ -194,7 +202,7 @@ class CreatePartitionsHandler:
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, None]) -> None:
         """See `AdminApiHandler`."""
         for topic in response.results:
-            if outcome.is_success(topic.name, topic.error_code, topic.error_message):
+            if self._quota.is_success(outcome, topic.name, topic, response):
                 outcome.complete(topic.name, None)
 
 
@@ -214,67 +222,15 @@ class ListTopicsHandler:
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, dict[str, TopicListing]]) -> None:
         """See `AdminApiHandler`."""
         found = {
-            topic.name: TopicListing(topic.name, _id(topic.topic_id), topic.is_internal)
+            topic.name: TopicListing(topic.name, id_or_none(topic.topic_id), topic.is_internal)
             for topic in response.topics
             if self._include_internal or not topic.is_internal
         }
         outcome.complete(keys[0], dict(sorted(found.items())))
 
 
-class DescribeTopicsHandler:
-    """Metadata of some topics, from any broker, by names or ids."""
-
-    name = "describe_topics"
-
-    def __init__(self) -> None:
-        self.lookup: StaticLookup[TopicKey] = StaticLookup(Scope.ANY)
-
-    def build_request(self, keys: list[TopicKey], timeout_ms: int) -> RequestBuilder:
-        """See `AdminApiHandler`."""
-        topics = [
-            MetadataRequestTopic(name=key) if isinstance(key, str) else MetadataRequestTopic(topic_id=key, name=None)
-            for key in keys
-        ]
-        message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        low, high = stable_versions(ApiKey.METADATA)
-        has_ids = any(not isinstance(key, str) for key in keys)
-        return RequestBuilder(ApiKey.METADATA, lambda _: message, _FIRST_METADATA_WITH_IDS if has_ids else low, high)
-
-    def handle_response(
-        self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, TopicDescription]
-    ) -> None:
-        """See `AdminApiHandler`."""
-        nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-        topics: dict[TopicKey, Any] = {topic.topic_id: topic for topic in response.topics}
-        topics.update((topic.name, topic) for topic in response.topics if topic.name is not None)
-        for key in keys:
-            topic = topics.get(key)
-            if topic is None:
-                outcome.fail(key, UnknownTopicOrPartitionError(f"{label(key)}: the broker does not know this topic"))
-            elif topic.error_code == _TOPIC_AUTHORIZATION_FAILED:
-                outcome.fail(key, TopicAuthorizationError(f"{label(key)}: not authorized to describe this topic"))
-            elif outcome.is_success(key, topic.error_code):
-                outcome.complete(key, _description(topic, nodes))
-
-
-def _description(topic: Any, nodes: dict[int, Node]) -> TopicDescription:
-    def known(node_id: int) -> Node:
-        return nodes.get(node_id) or Node(node_id, "", -1)
-
-    partitions = [
-        TopicPartitionInfo(
-            partition.partition_index,
-            nodes.get(partition.leader_id),
-            [known(node_id) for node_id in partition.replica_nodes],
-            [known(node_id) for node_id in partition.isr_nodes],
-            partition.leader_epoch,
-        )
-        for partition in sorted(topic.partitions, key=lambda p: p.partition_index)
-    ]
-    return TopicDescription(topic.name, _id(topic.topic_id), topic.is_internal, partitions)
-
-
-def _id(topic_id: bytes) -> bytes | None:
+def id_or_none(topic_id: bytes) -> bytes | None:
+    """A topic's id; None when a broker too old to have ids left it out."""
     return None if topic_id == ZERO_UUID else topic_id
 
 
