@@ -58,12 +58,14 @@ def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subproces
 class ApacheKafka:
     """One broker and controller in one process, with its data in a temporary directory; a context manager."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g") -> None:
-        """`settings` are added to server.properties."""
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, heap: str = "1g", system: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings` are added to server.properties; `system` are Java's system properties."""
         self.port, self.controller_port = free_port(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
-        self._heap = heap
+        self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
         self.settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -91,7 +93,7 @@ class ApacheKafka:
         if not properties.exists():
             properties.write_text(self._properties(), encoding="utf-8")
             self._java("kafka.tools.StorageTool", "format", "-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties))
-        command = ["java", f"-Xmx{self._heap}", "-cp", classpath(), "kafka.Kafka", str(properties)]
+        command = ["java", *self._options, "-cp", classpath(), "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tools import token_endpoint
 from tools.apache_kafka import ApacheKafka, free_port
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 USER, PASSWORD = "alice", 'a "quoted", long=secret'
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -18,6 +23,7 @@ _PROTOCOLS = {
     "SASL": "SASL_PLAINTEXT",
     "SASLTLS": "SASL_SSL",
     "SHORT": "SASL_PLAINTEXT",
+    "OIDC": "SASL_PLAINTEXT",
 }
 _LOGIN = "org.apache.kafka.common.security"
 #: How long a session on the listener SHORT lasts before the broker closes the connection; it refuses a renewal within
@@ -65,29 +71,38 @@ def _write(path: Path, certificate: Any) -> None:
 
 
 class SecureKafka(NamedTuple):
-    """`servers` are the addresses by listener: PLAIN (the harmless one), TLS, MUTUAL, SASL, SASLTLS, SHORT."""
+    """`servers` are the addresses by listener: PLAIN (the harmless one), TLS, MUTUAL, SASL, SASLTLS, SHORT, OIDC.
+
+    OIDC takes the tokens that `identity_key` signed (tools/token_endpoint.py).
+    """
 
     servers: dict[str, str]
     certificates: Certificates
     kafka: ApacheKafka
+    identity_key: RSAPrivateKey
 
 
 @contextmanager
 def secure_kafka() -> Iterator[SecureKafka]:
-    """Start it; USER with PASSWORD may use every mechanism, for OAUTHBEARER any unsigned token will do."""
+    """Start it; USER with PASSWORD may use every mechanism, for OAUTHBEARER any unsigned token will do, but on OIDC."""
     with tempfile.TemporaryDirectory(prefix="secure-kafka-") as name:
         certificates = Certificates.make(Path(name))
+        identity_key = token_endpoint.rsa_key()
+        keys = Path(name) / "jwks.json"
+        keys.write_text(json.dumps(token_endpoint.TokenEndpoint(identity_key, {}).jwks), encoding="utf-8")
         ports = {listener: free_port() for listener in _PROTOCOLS}
-        kafka = ApacheKafka(heap="512m")
+        # Brokers read keys from nowhere else.
+        system = {"org.apache.kafka.sasl.oauthbearer.allowed.urls": keys.as_uri()}
+        kafka = ApacheKafka(heap="512m", system=system)
         listeners = [f"{listener}://localhost:{port}" for listener, port in ports.items()]
         inner = f"PLAINTEXT://127.0.0.1:{kafka.port}"
-        kafka.settings.update(_settings(certificates))
+        kafka.settings.update(_settings(certificates) | _oidc_settings(keys))
         kafka.settings["listeners"] = ",".join([inner, f"CONTROLLER://127.0.0.1:{kafka.controller_port}", *listeners])
         kafka.settings["advertised.listeners"] = ",".join([inner, *listeners])
         with kafka:
             _create_scram_user(kafka.bootstrap_servers)
             servers = {listener: f"localhost:{port}" for listener, port in ports.items()}
-            yield SecureKafka({"PLAIN": kafka.bootstrap_servers, **servers}, certificates, kafka)
+            yield SecureKafka({"PLAIN": kafka.bootstrap_servers, **servers}, certificates, kafka, identity_key)
 
 
 def _settings(certificates: Certificates) -> dict[str, str]:
@@ -113,10 +128,21 @@ def _settings(certificates: Certificates) -> dict[str, str]:
         "scram-sha-512": f"{_LOGIN}.scram.ScramLoginModule required;",
         "oauthbearer": f'{_LOGIN}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
     }
-    for listener in ("sasl", "sasltls", "short"):
+    for listener in ("sasl", "sasltls", "short", "oidc"):
         for mechanism, module in modules.items():
             settings[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = module
     return settings
+
+
+def _oidc_settings(keys: Path) -> dict[str, str]:
+    settings = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "oauthbearer.sasl.server.callback.handler.class": f"{_LOGIN}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": token_endpoint.AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": token_endpoint.ISSUER,
+    }
+    return {f"listener.name.oidc.{name}": value for name, value in settings.items()}
 
 
 def _create_scram_user(servers: str) -> None:

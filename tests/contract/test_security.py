@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
-import json
 import re
 import threading
 import time
@@ -28,6 +26,7 @@ from barnabas.network.security.oauth_bearer_token import unsecured_jwt
 from tests.contract.waiting import eventually
 from tools import apache_kafka
 from tools.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
+from tools.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
 
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
 
@@ -220,69 +219,117 @@ def test_a_context_made_by_the_application_is_used(secure: SecureKafka) -> None:
     assert ask({"bootstrap.servers": secure.servers["MUTUAL"], "security.protocol": "SSL", "ssl.context": context}) == 1
 
 
-class TokenEndpoint(http.server.BaseHTTPRequestHandler):
-    """Gives tokens to who knows the secret; once it is too busy."""
-
-    asked: list[str]
-
-    def do_POST(self) -> None:
-        self.asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        if len(self.asked) == 1:
-            self.send_error(503)
-            return
-        is_right = self.headers["Authorization"] == "Basic Ym90OnNlY3JldA=="
-        claims = {"sub": "bot", "iat": int(time.time()), "exp": int(time.time()) + 3600, "scope": "kafka"}
-        body = {"access_token": unsecured_jwt(claims)} if is_right else {"error": "invalid_client"}
-        self.send_response(200 if is_right else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
+def bearer(secure: SecureKafka, listener: str = "SASL", **more: Any) -> dict[str, Any]:
+    """For OAUTHBEARER; `more` are settings sasl.oauthbearer.*, with underscores."""
+    settings = settings_for(secure, listener, sasl_mechanism="OAUTHBEARER", sasl_username=None, sasl_password=None)
+    return settings | {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in more.items()}
 
 
 @pytest.fixture
-def token_url() -> Iterator[str]:
-    TokenEndpoint.asked = []
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/token"
-        server.shutdown()
-        thread.join()
+def endpoint(secure: SecureKafka) -> Iterator[TokenEndpoint]:
+    """Its tokens open the listener OIDC; it trusts assertions that the same key signed."""
+    with serving(TokenEndpoint(secure.identity_key, {"RS256": secure.identity_key})) as running:
+        yield running
 
 
-def bearer(secure: SecureKafka, **more: Any) -> dict[str, Any]:
-    return settings_for(secure, "SASL", sasl_mechanism="OAUTHBEARER", sasl_username=None, sasl_password=None, **more)
+def by_secret(secure: SecureKafka, endpoint: TokenEndpoint, secret: str = CLIENT_SECRET) -> dict[str, Any]:
+    return bearer(
+        secure,
+        "OIDC",
+        token_endpoint_url=endpoint.url,
+        client_credentials_client_id=CLIENT_ID,
+        client_credentials_client_secret=secret,
+        scope="kafka",
+    )
 
 
-def test_a_token_is_fetched_with_client_credentials_and_kept(secure: SecureKafka, token_url: str) -> None:
-    settings = bearer(secure) | {
-        "sasl.oauthbearer.token.endpoint.url": token_url,
-        "sasl.oauthbearer.client.credentials.client.id": "bot",
-        "sasl.oauthbearer.client.credentials.client.secret": "secret",
-        "sasl.oauthbearer.scope": "kafka",
-    }
+def by_assertion(secure: SecureKafka, endpoint: TokenEndpoint, folder: Path) -> dict[str, Any]:
+    key = folder / "key.pem"
+    key.write_text(pem(secure.identity_key, "a passphrase"), encoding="utf-8")
+    return bearer(
+        secure,
+        "OIDC",
+        jwt_retriever_class="org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever",
+        token_endpoint_url=endpoint.url,
+        assertion_private_key_file=str(key),
+        assertion_private_key_passphrase="a passphrase",
+        assertion_claim_iss="me",
+        assertion_claim_sub="alice",
+        assertion_claim_aud=endpoint.url,
+        assertion_claim_jti_include="true",
+    )
 
-    with Producer(settings) as producer:
+
+def test_a_token_is_fetched_with_client_credentials_and_kept(secure: SecureKafka, endpoint: TokenEndpoint) -> None:
+    endpoint.first_answers = [503]
+
+    with Producer(by_secret(secure, endpoint)) as producer:
         producer.send("bearer", b"x").result(20)
 
-    assert TokenEndpoint.asked == ["grant_type=client_credentials&scope=kafka"] * 2
+    assert endpoint.forms == [{"grant_type": "client_credentials", "scope": "kafka"}] * 2
 
 
-def test_wrong_client_credentials_are_an_authentication_error(secure: SecureKafka, token_url: str) -> None:
-    settings = bearer(secure) | {
-        "sasl.oauthbearer.token.endpoint.url": token_url,
-        "sasl.oauthbearer.client.credentials.client.id": "bot",
-        "sasl.oauthbearer.client.credentials.client.secret": "guessed",
-    }
-
+def test_wrong_client_credentials_are_an_authentication_error(secure: SecureKafka, endpoint: TokenEndpoint) -> None:
     with pytest.raises(
         SaslAuthenticationError, match="refused the client credentials of 'bot': HTTP status 401"
     ) as bad:
-        ask(settings)
+        ask(by_secret(secure, endpoint, "guessed"))
 
     assert "guessed" not in str(bad.value)
+
+
+def test_an_assertion_lets_every_client_in(secure: SecureKafka, endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    settings = by_assertion(secure, endpoint, tmp_path)
+
+    with Producer(settings) as producer:
+        producer.send("by-assertion", b"x").result(20)
+    with Consumer("by-assertion", settings, group_id="by-assertion", auto_offset_reset="earliest") as consumer:
+        seen: list[bytes | None] = []
+        eventually(lambda: seen.extend(record.value for record in consumer.poll(0.5)) or bool(seen))
+        consumer.commit()
+
+    assert seen == [b"x"]
+    assert ask(settings) == 1
+    by_client_assertion = settings | {"sasl.oauthbearer.jwt.retriever.class": "ClientCredentialsJwtRetriever"}
+    assert ask(by_client_assertion) == 1
+    assert {"assertion", "client_assertion"} < {name for form in endpoint.forms for name in form}
+
+
+def test_on_an_event_loop_a_slow_endpoint_holds_up_nobody(
+    secure: SecureKafka, endpoint: TokenEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, asked, went_on = endpoint.answer, threading.Event(), threading.Event()
+
+    def slow(*request: Any) -> tuple[int, dict[str, Any]]:
+        asked.set()
+        assert went_on.wait(20), "the loop stood still while the endpoint was asked"
+        return answer(*request)
+
+    async def send() -> int:
+        async with aio.Producer(by_assertion(secure, endpoint, tmp_path)) as producer:
+            sending = asyncio.ensure_future(producer.send("on-a-loop", b"x"))
+            while not asked.is_set():
+                await asyncio.sleep(0.001)
+            went_on.set()
+            return (await (await sending)).offset
+
+    monkeypatch.setattr(endpoint, "answer", slow)
+    assert asyncio.run(send()) == 0
+
+
+def test_a_token_may_come_from_a_file(secure: SecureKafka, endpoint: TokenEndpoint, tmp_path: Path) -> None:
+    file = tmp_path / "token.jwt"
+    file.write_text(endpoint.token("alice"), encoding="utf-8")
+    assert ask(bearer(secure, "OIDC", token_endpoint_url=file.as_uri())) == 1
+
+
+@pytest.mark.parametrize("claims", [{"aud": "another"}, {"iss": "another"}, {"signature": "another's"}])
+def test_a_token_that_the_brokers_validator_refuses_is_an_authentication_error(
+    secure: SecureKafka, endpoint: TokenEndpoint, claims: dict[str, str]
+) -> None:
+    issuer = TokenEndpoint(rsa_key(), {}) if "signature" in claims else endpoint
+    with pytest.raises(SaslAuthenticationError, match="invalid_token"):
+        ask(bearer(secure, "OIDC", jwt_retriever_class=lambda: issuer.token("alice", **claims)))
 
 
 def test_a_token_may_come_from_a_function(secure: SecureKafka) -> None:
@@ -343,19 +390,22 @@ def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(
 
 
 def test_the_code_of_the_security_page_runs(
-    secure: SecureKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secure: SecureKafka, endpoint: TokenEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = Path(__file__).parents[2] / "docs" / "security.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 5
     (tmp_path / "ca.pem").write_bytes(secure.certificates.authority.read_bytes())
     (tmp_path / "client.pem").write_bytes(secure.certificates.client.read_bytes())
+    (tmp_path / "key.pem").write_text(pem(secure.identity_key, PASSWORD), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {
         "tls_servers": secure.servers["TLS"],
         "mutual_servers": secure.servers["MUTUAL"],
         "sasl_servers": secure.servers["SASLTLS"],
         "bearer_servers": secure.servers["SASL"],
+        "oidc_servers": secure.servers["OIDC"],
+        "token_url": endpoint.url,
         "password": PASSWORD,
         "token": unsecured_jwt({"sub": "me", "exp": time.time() + 600}),
         "expires_ms": int(time.time() + 600) * 1000,

@@ -21,8 +21,15 @@ _CLIENT = """
     sasl.jaas.config sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
     sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
     sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism
-    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.header.urlencode sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.header.urlencode
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+    sasl.oauthbearer.scope.claim.name
     sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol
     ssl.cipher.suites ssl.context ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.key.password
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
@@ -159,8 +166,6 @@ IGNORED: dict[str, frozenset[str]] = {
 # What a refused setting belongs to, by the beginning of its name; the first that fits is used.
 _SUBJECTS = (
     ("ssl.engine.factory.class", "a Java class; give an ssl.SSLContext as ssl.context"),
-    ("sasl.oauthbearer.assertion.", "the JWT bearer grant; give a function as sasl.login.callback.handler.class"),
-    ("sasl.oauthbearer.jwt.", "a Java class; give a function as sasl.login.callback.handler.class"),
     ("ssl.", "TLS"),
     ("sasl.", "SASL"),
     ("security.", "TLS and SASL"),

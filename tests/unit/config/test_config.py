@@ -145,7 +145,7 @@ def test_a_name_that_is_no_string_is_an_error() -> None:
     [
         ("producer", "security.providers", "x.Y", "TLS and SASL"),
         ("consumer", "ssl.engine.factory.class", "x.Y", "ssl.context"),
-        ("admin", "sasl.oauthbearer.assertion.file", "/x", "sasl.login.callback.handler.class"),
+        ("broker", "sasl.oauthbearer.assertion.file", "/x", "SASL"),
         ("broker", "ssl.keystore.location", "/x", "TLS"),
         ("broker", "authorizer.class.name", "x.Y", "authorization"),
         ("topic", "remote.storage.enable", True, "tiered storage"),

@@ -9,10 +9,9 @@ import socket
 import time
 from collections.abc import Callable
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.config.config import Config
-from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError
 from barnabas.network.security.jaas_config import LoginModule, parse_jaas_config
 from barnabas.network.security.sasl_client import PlainSaslClient, SaslClient
@@ -32,8 +31,6 @@ _MODULES = {
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
 }
-_EXTENSION = "extension_"
-_CLAIM = "unsecuredLogin"
 NewClient = Callable[[], SaslClient]
 
 
@@ -160,6 +157,7 @@ def _credentials(config: Config, module: LoginModule | None, mechanism: str) -> 
 
 def _oauth_bearer_factory(config: Config, module: LoginModule | None, client_id: str) -> NewClient:
     from barnabas.network.security.oauth_bearer_login import OAuthBearerLogin
+    from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
     from barnabas.network.security.oauth_bearer_sasl_client import OAuthBearerSaslClient
     from barnabas.network.security.oauth_bearer_token import RefreshPolicy
 
@@ -174,91 +172,10 @@ def _oauth_bearer_factory(config: Config, module: LoginModule | None, client_id:
         config.get_int("sasl.login.refresh.min.period.seconds"),
         config.get_int("sasl.login.refresh.buffer.seconds"),
     )
-    retrieve = _token_source(config, {} if module is None else module.options)
-    login = OAuthBearerLogin(retrieve, policy, _now_ms, SystemRandom(), client_id)
+    source = token_source(config, {} if module is None else module.options)
+    login = OAuthBearerLogin(source, policy, _now_ms, SystemRandom(), client_id)
     return lambda: OAuthBearerSaslClient(login.token)
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _token_source(config: Config, options: dict[str, str]) -> Callable[[], Any]:
-    from barnabas.network.security.oauth_bearer_login import from_callback
-
-    extensions = tuple(
-        (name.removeprefix(_EXTENSION), value) for name, value in options.items() if name.startswith(_EXTENSION)
-    )
-    handler = config["sasl.login.callback.handler.class"]
-    if handler is not None and not _is_kafkas(handler):
-        if isinstance(handler, str):
-            handler = load_attribute(handler, "sasl.login.callback.handler.class")
-        if not callable(handler):
-            raise ConfigError("sasl.login.callback.handler.class must be a function that gives a token")
-        return from_callback(handler, extensions)
-    url = config["sasl.oauthbearer.token.endpoint.url"]
-    if url:
-        return _from_endpoint(config, options, url, extensions)
-    return from_callback(_unsecured(options), extensions)
-
-
-def _is_kafkas(handler: Any) -> bool:
-    """Kafka's own handlers, which do what happens here without one."""
-    return isinstance(handler, str) and handler.startswith("org.apache.kafka.common.security.oauthbearer.")
-
-
-def _from_endpoint(
-    config: Config, options: dict[str, str], url: str, extensions: tuple[tuple[str, str], ...]
-) -> Callable[[], Any]:
-    from barnabas.network.security.jwt_retriever import ClientCredentials, check_token_url, fetch_jwt
-    from barnabas.network.security.oauth_bearer_token import token_from_jwt
-
-    secret = config["sasl.oauthbearer.client.credentials.client.secret"]
-    client_id = config["sasl.oauthbearer.client.credentials.client.id"] or options.get("clientId")
-    client_secret = options.get("clientSecret") if secret is None else secret.value
-    if not check_token_url(url).startswith("file:") and (client_id is None or client_secret is None):
-        raise ConfigError(
-            "sasl.oauthbearer.token.endpoint.url needs sasl.oauthbearer.client.credentials.client.id and "
-            "sasl.oauthbearer.client.credentials.client.secret"
-        )
-    timeouts = [config[f"sasl.login.{kind}.timeout.ms"] for kind in ("connect", "read")]
-    credentials = ClientCredentials(
-        url,
-        client_id or "",
-        client_secret or "",
-        config["sasl.oauthbearer.scope"] or options.get("scope"),
-        config.get_bool("sasl.oauthbearer.header.urlencode"),
-        max((value / 1000 for value in timeouts if value), default=10.0),
-        config.get_seconds("sasl.login.retry.backoff.ms"),
-        config.get_seconds("sasl.login.retry.backoff.max.ms"),
-    )
-    scope_claim = config.get_str("sasl.oauthbearer.scope.claim.name")
-    subject_claim = config.get_str("sasl.oauthbearer.sub.claim.name")
-
-    def retrieve() -> Any:
-        token = token_from_jwt(fetch_jwt(credentials), scope_claim=scope_claim, subject_claim=subject_claim)
-        return token._replace(extensions=extensions)
-
-    return retrieve
-
-
-def _unsecured(options: dict[str, str]) -> Callable[[], str]:
-    """Kafka's OAuthBearerUnsecuredLoginCallbackHandler: a token signed by nobody, for development."""
-    from barnabas.network.security.oauth_bearer_token import unsecured_jwt
-
-    claims: dict[str, Any] = {}
-    for name, value in options.items():
-        if name.startswith(f"{_CLAIM}StringClaim_"):
-            claims[name.partition("_")[2]] = value
-        elif name.startswith(f"{_CLAIM}NumberClaim_"):
-            claims[name.partition("_")[2]] = float(value)
-        elif name.startswith(f"{_CLAIM}ListClaim_") and value:
-            claims[name.partition("_")[2]] = value[1:].split(value[0])
-    if "sub" not in claims:
-        raise ConfigError(
-            "sasl.mechanism=OAUTHBEARER needs a source of tokens: sasl.oauthbearer.token.endpoint.url with client "
-            "credentials, or a function in sasl.login.callback.handler.class, or, for development, "
-            "unsecuredLoginStringClaim_sub in sasl.jaas.config"
-        )
-    lifetime = int(options.get(f"{_CLAIM}LifetimeSeconds", "3600"))
-    return lambda: unsecured_jwt({"iat": int(time.time()), "exp": int(time.time()) + lifetime, **claims})

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
-from barnabas.errors import AuthenticationError, KafkaError, SaslAuthenticationError
+from barnabas.errors import KafkaError, SaslAuthenticationError
 from barnabas.network.exponential_backoff import RandomSource
-from barnabas.network.security.oauth_bearer_token import OAuthBearerToken, RefreshPolicy, is_jwt, token_from_jwt
+from barnabas.network.security.oauth_bearer_token import OAuthBearerToken, RefreshPolicy
 
 log = logging.getLogger("barnabas.network")
 
@@ -64,38 +63,3 @@ class OAuthBearerLogin:
             self._token = fetched
             self._refresh_at_ms = self._policy.refresh_at_ms(fetched, now_ms, self._random.random())
             return fetched
-
-
-def from_callback(
-    callback: Callable[[], Any], extensions: tuple[tuple[str, str], ...]
-) -> Callable[[], OAuthBearerToken]:
-    """Tokens from the application's function, which is called with no argument.
-
-    It gives an OAuthBearerToken, a string (a JWT says itself how long it is valid), or a pair of string and expiry
-    in epoch milliseconds.
-    """
-
-    def retrieve() -> OAuthBearerToken:
-        try:
-            given = callback()
-        except AuthenticationError:
-            raise
-        except Exception as error:
-            raise KafkaError(f"the token callback raised {type(error).__name__}: {error}") from error
-        return _as_token(given, extensions)
-
-    return retrieve
-
-
-def _as_token(given: Any, extensions: tuple[tuple[str, str], ...]) -> OAuthBearerToken:
-    if isinstance(given, OAuthBearerToken):
-        return given if given.extensions else given._replace(extensions=extensions)
-    if isinstance(given, str):
-        token = token_from_jwt(given) if is_jwt(given) else OAuthBearerToken(given)
-        return token._replace(extensions=extensions)
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
-        return OAuthBearerToken(given[0], int(given[1]), extensions=extensions)
-    raise SaslAuthenticationError(
-        f"the token callback returned {type(given).__name__}; an OAuthBearerToken, a str or (str, expiry in epoch ms) "
-        "is needed"
-    )

@@ -53,23 +53,53 @@ def token_from_jwt(value: str, *, scope_claim: str = "scope", subject_claim: str
     """A token with what its claims say, as Kafka's ClientJwtValidator reads them; its signature is for the broker.
 
     Raises:
-        SaslAuthenticationError: it is not a JWT, has no expiry or no subject, or its scope is of the wrong type.
+        SaslAuthenticationError: it is not a JWT, has no expiry or no subject, or a scope that is empty or there twice.
     """
-    claims = _claims(value)
-    expiry, issued, subject = _number(claims, "exp"), _number(claims, "iat"), claims.get(subject_claim)
+    claims = jwt_claims(value)
+    expiry, issued, subject = _seconds(claims, "exp"), _seconds(claims, "iat"), claims.get(subject_claim)
     if expiry is None:
         raise SaslAuthenticationError("the token's claim 'exp' is missing or not a number")
     if not isinstance(subject, str) or not subject.strip():
         raise SaslAuthenticationError(f"the token's claim {subject_claim!r} is missing or empty")
-    if not isinstance(claims.get(scope_claim, ""), (str, list)):
-        raise SaslAuthenticationError(f"the token's claim {scope_claim!r} is neither a string nor a list")
-    return OAuthBearerToken(value, int(expiry * 1000), subject.strip(), None if issued is None else int(issued * 1000))
+    _check_scope(claims.get(scope_claim), scope_claim)
+    return OAuthBearerToken(value, expiry * 1000, subject.strip(), None if issued is None else issued * 1000)
 
 
-def _number(claims: dict[str, Any], name: str) -> float | None:
+def _seconds(claims: dict[str, Any], name: str) -> int | None:
     value = claims.get(name)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
-    return value if is_number else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) >= 1e15:
+        return None
+    if value < 0:
+        raise SaslAuthenticationError(f"the token's claim {name!r} is negative")
+    return int(value)
+
+
+def _check_scope(given: Any, name: str) -> None:
+    """The client makes no use of scopes; Java's looks at texts and lists of texts only, and so does this."""
+    found = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    scopes = [item.strip() for item in found if isinstance(item, str)]
+    if not all(scopes) or len(set(scopes)) < len(scopes):
+        raise SaslAuthenticationError(f"the token's claim {name!r} is empty, or holds something empty or twice")
+
+
+def token_of(given: Any, who: str) -> OAuthBearerToken:
+    """A token of what a user's function gives; `who` names it in messages.
+
+    That is an OAuthBearerToken, a string (a JWT says itself how long it is valid), or a pair of string and expiry in
+    epoch milliseconds.
+
+    Raises:
+        SaslAuthenticationError: it is something else.
+    """
+    if isinstance(given, OAuthBearerToken):
+        return given
+    if isinstance(given, str):
+        return token_from_jwt(given) if is_jwt(given) else OAuthBearerToken(given)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
+        return OAuthBearerToken(given[0], int(given[1]))
+    raise SaslAuthenticationError(
+        f"{who} returned {type(given).__name__}; an OAuthBearerToken, a str or (str, expiry in epoch ms) is needed"
+    )
 
 
 def is_jwt(value: str) -> bool:
@@ -77,17 +107,49 @@ def is_jwt(value: str) -> bool:
     return value.count(".") == 2
 
 
-def _claims(value: str) -> dict[str, Any]:
+def check_is_signed(value: str) -> None:
+    """Kafka's SerializedJwt: a JWT has three sections and none is empty, so somebody signed it.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    sections = value.split(".")
+    if len(sections) != 3 or not all(section.strip() for section in sections):
+        raise ValueError("it is not a signed JWT (header, payload and signature with dots between them)")
+
+
+def serialized_jwt(text: str) -> str:
+    """The signed JWT in a file, without the space around it.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    value = text.strip()
+    check_is_signed(value)
+    for section in value.split(".")[:2]:
+        if _json_object(section) is None:
+            raise ValueError("it is not a JWT: header and payload must be JSON objects in base64url")
+    return value
+
+
+def jwt_claims(value: str) -> dict[str, Any]:
+    """What a JWT's payload holds.
+
+    Raises:
+        SaslAuthenticationError: it is not a JWT.
+    """
+    claims = _json_object(value.split(".")[1]) if is_jwt(value) else None
+    if claims is None:
+        raise SaslAuthenticationError("the token is not a JWT (three parts in base64 with dots between them)")
+    return claims
+
+
+def _json_object(section: str) -> dict[str, Any] | None:
     try:
-        if not is_jwt(value):
-            raise ValueError
-        payload = value.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        if isinstance(claims, dict):
-            return claims
+        found = json.loads(base64.b64decode(section + "=" * (-len(section) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error, RecursionError):
-        pass
-    raise SaslAuthenticationError("the token is not a JWT (three parts in base64 with dots between them)")
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def unsecured_jwt(claims: dict[str, Any]) -> str:

@@ -204,7 +204,9 @@ def test_when_a_token_is_refreshed(lifetime: int, expected: int) -> None:
         ({"sub": "me", "exp": "soon"}, "'exp' is missing"),
         ({"exp": 5}, "'sub' is missing"),
         ({"exp": 5, "sub": " "}, "'sub' is missing"),
-        ({"exp": 5, "sub": "me", "scope": 3}, "'scope' is neither"),
+        ({"exp": 5, "sub": "me", "scope": ["a", " a"]}, "'scope' is empty, or holds something empty or twice"),
+        ({"exp": 5, "sub": "me", "scope": ""}, "'scope' is empty"),
+        ({"exp": -5, "sub": "me"}, "'exp' is negative"),
     ],
 )
 def test_a_jwt_must_say_who_and_how_long(claims: dict[str, Any], problem: str) -> None:
