@@ -104,7 +104,7 @@ class DefaultAssertionCreator:
         key: Any = self._key.get()
         try:
             return jwt.encode(claims, key, self._algorithm, {**header, "alg": self._algorithm, "typ": "JWT"})
-        except (jwt.PyJWTError, TypeError, ValueError) as problem:
+        except (jwt.PyJWTError, TypeError, ValueError, RecursionError) as problem:
             raise KafkaError(f"no assertion can be made with {self._key.origin}: {problem}") from None
 
     def who(self, assertion: str) -> str:

@@ -53,12 +53,12 @@ def token_from_jwt(value: str, *, scope_claim: str = "scope", subject_claim: str
     """A token with what its claims say, as Kafka's ClientJwtValidator reads them; its signature is for the broker.
 
     Raises:
-        SaslAuthenticationError: it is not a JWT, has no expiry or no subject, or a scope that is empty or there twice.
+        SaslAuthenticationError: it is not a JWT, has no expiry, no subject, or a claim that makes no sense.
     """
     claims = jwt_claims(value)
     expiry, issued, subject = _seconds(claims, "exp"), _seconds(claims, "iat"), claims.get(subject_claim)
     if expiry is None:
-        raise SaslAuthenticationError("the token's claim 'exp' is missing or not a number")
+        raise SaslAuthenticationError("the token's claim 'exp' is missing")
     if not isinstance(subject, str) or not subject.strip():
         raise SaslAuthenticationError(f"the token's claim {subject_claim!r} is missing or empty")
     _check_scope(claims.get(scope_claim), scope_claim)
@@ -67,19 +67,26 @@ def token_from_jwt(value: str, *, scope_claim: str = "scope", subject_claim: str
 
 def _seconds(claims: dict[str, Any], name: str) -> int | None:
     value = claims.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) >= 1e15:
+    if value is None:
         return None
-    if value < 0:
-        raise SaslAuthenticationError(f"the token's claim {name!r} is negative")
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e15:
+        raise SaslAuthenticationError(f"the token's claim {name!r} is negative, or no number of seconds")
     return int(value)
 
 
 def _check_scope(given: Any, name: str) -> None:
-    """The client makes no use of scopes; Java's looks at texts and lists of texts only, and so does this."""
-    found = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    scopes = [item.strip() for item in found if isinstance(item, str)]
+    """Nothing more is done with scopes here; a number is no scope to Java's client, nor an error."""
+    if given is None or isinstance(given, (int, float)):
+        return
+    scopes = [_as_text(item).strip() for item in (given if isinstance(given, list) else [given])]
     if not all(scopes) or len(set(scopes)) < len(scopes):
         raise SaslAuthenticationError(f"the token's claim {name!r} is empty, or holds something empty or twice")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def token_of(given: Any, who: str) -> OAuthBearerToken:

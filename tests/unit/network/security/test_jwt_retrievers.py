@@ -11,10 +11,9 @@ import logging
 import os
 import re
 import ssl
-import sys
+import threading
 import time
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,84 +21,22 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError, KafkaError, SaslAuthenticationError
+from barnabas.network.security.cached_file import CachedFile
 from barnabas.network.security.http_jwt_retriever import HttpJwtRetriever, TokenRequest
 from barnabas.network.security.http_jwt_retriever import TokenEndpoint as Where
-from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
-from barnabas.network.security.oauth_bearer_token import OAuthBearerToken, unsecured_jwt
+from barnabas.network.security.oauth_bearer_token import OAuthBearerToken
+from tests.unit.network.security.jwt_login import PACKAGE, PASSPHRASE, bearer, change, fetch, source, written
 from tools.token_endpoint import (
     CLIENT_ASSERTION,
     CLIENT_ID,
     CLIENT_SECRET,
     JWT_BEARER,
     TokenEndpoint,
-    ec_key,
     pem,
     rsa_key,
     serving,
 )
-
-PACKAGE = "org.apache.kafka.common.security.oauthbearer."
-PASSPHRASE = "open, sesame"
-
-
-@pytest.fixture(scope="module")
-def rsa_private() -> rsa.RSAPrivateKey:
-    return rsa_key()
-
-
-@pytest.fixture(scope="module")
-def ec_private() -> ec.EllipticCurvePrivateKey:
-    return ec_key()
-
-
-@pytest.fixture
-def endpoint(rsa_private: rsa.RSAPrivateKey, ec_private: ec.EllipticCurvePrivateKey) -> Iterator[TokenEndpoint]:
-    with serving(TokenEndpoint(rsa_private, {"RS256": rsa_private, "ES256": ec_private})) as running:
-        yield running
-
-
-@pytest.fixture
-def key_file(tmp_path: Path, rsa_private: rsa.RSAPrivateKey) -> Path:
-    return written(tmp_path / "key.pem", pem(rsa_private))
-
-
-def written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def change(path: Path, text: str) -> None:
-    """Write a file so that the change shows, however coarse the file system's clock is."""
-    before = path.stat().st_mtime_ns
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, ns=(before + 1_000_000_000,) * 2)
-
-
-def fetch(options: dict[str, str] | None = None, **settings: Any) -> OAuthBearerToken:
-    """What these settings, without sasl.oauthbearer. and with underscores, come to once."""
-    return source(options, **settings)()
-
-
-def source(options: dict[str, str] | None = None, patience_ms: int = 20_000, **settings: Any) -> Any:
-    named = {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in settings.items()}
-    quick = {"sasl.login.retry.backoff.ms": 1, "sasl.login.retry.backoff.max.ms": patience_ms}
-    return token_source(ClientConfig("producer", {"bootstrap.servers": "a:1", **quick, **named}), options or {})
-
-
-def bearer(endpoint: TokenEndpoint, key_file: Path, **more: Any) -> dict[str, Any]:
-    """The JWT bearer grant as it usually is."""
-    return {
-        "jwt_retriever_class": "JwtBearerJwtRetriever",
-        "token_endpoint_url": endpoint.url,
-        "assertion_private_key_file": str(key_file),
-        "assertion_claim_iss": "me",
-        "assertion_claim_sub": "alice",
-        "assertion_claim_aud": endpoint.url,
-        **more,
-    }
-
 
 # The JWT bearer grant
 
@@ -202,6 +139,31 @@ def test_a_key_and_a_template_that_change_are_read_again(
 
     numbers = [jwt.decode(form["assertion"], options={"verify_signature": False})["n"] for form in endpoint.forms]
     assert numbers == [1, 1, 2]
+
+
+def test_a_file_that_another_takes_the_place_of_is_read_again_whatever_its_time(
+    endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "token", endpoint.token("alice"))
+    get = source(token_endpoint_url=file.as_uri())
+    other = written(tmp_path / "other", endpoint.token("carol"))
+    os.utime(other, ns=(file.stat().st_mtime_ns,) * 2)
+
+    other.replace(file)
+
+    assert get().principal == "carol"
+
+
+def test_a_file_that_stays_as_it_is_is_read_once(tmp_path: Path) -> None:
+    read: list[str] = []
+    file = CachedFile("setting", str(written(tmp_path / "file", "text")), "shown", read.append)
+
+    file.get()
+    assert read == ["text"]
+    change(tmp_path / "file", "more")
+    file.get()
+    file.get()
+    assert read == ["text", "more"]
 
 
 def test_a_ready_assertion_comes_from_a_file_and_is_read_again_when_it_changes(
@@ -323,6 +285,27 @@ def test_attempts_end_when_the_time_for_them_is_over() -> None:
     assert not isinstance(caught.value, SaslAuthenticationError), "it may be there in a moment"
 
 
+def test_an_endpoint_that_does_not_answer_is_given_up(
+    endpoint: TokenEndpoint, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    monkeypatch.setattr(endpoint, "answer", lambda *request: is_over.wait(20) and (200, {}))
+    settings = {f"sasl.login.{kind}.timeout.ms": 50 for kind in ("connect", "read")}
+    get = source(patience_ms=0, others=settings, **bearer(endpoint, key_file))
+
+    try:
+        with pytest.raises(KafkaError, match=r"no token from .*: .*timed out"):
+            get()
+    finally:
+        is_over.set()
+
+
+def test_an_answer_without_a_token_is_not_shown(endpoint: TokenEndpoint, key_file: Path) -> None:
+    endpoint.first_answers = [200]
+    with pytest.raises(SaslAuthenticationError, match=r"the response of .* is not JSON with an 'access_token'"):
+        fetch(**bearer(endpoint, key_file))
+
+
 def test_an_endpoint_that_stays_busy_is_named_with_its_answer(endpoint: TokenEndpoint, key_file: Path) -> None:
     endpoint.first_answers = [503]
     with pytest.raises(KafkaError, match=r"no token from 'http://.*/token' for the assertion signed .*status 503"):
@@ -365,6 +348,20 @@ def test_no_secret_comes_back_in_an_error_or_a_log(
     header = base64.b64encode(f"{CLIENT_ID}:gue$$ed".encode()).decode()
     secrets = [endpoint.forms[0]["assertion"], PASSPHRASE, key.splitlines()[1], "gue$$ed", header]
     assert not [secret for secret in secrets if secret in shown]
+
+
+def test_what_a_config_provider_gave_is_not_shown(endpoint: TokenEndpoint, key_file: Path) -> None:
+    endpoint.first_answers = [400]
+    given = {"url": endpoint.url, "key": str(key_file)}
+    settings = bearer(endpoint, key_file, token_endpoint_url="${vault:url}", assertion_private_key_file="${vault:key}")
+    providers = {
+        "config.providers": "vault",
+        "config.providers.vault.class": lambda path, keys: {key: given[key] for key in keys},
+    }
+
+    with pytest.raises(SaslAuthenticationError, match=r"\$\{vault:url\}.*\$\{vault:key\}.*HTTP status 400") as caught:
+        source(others=providers, **settings)()
+    assert not [value for value in given.values() if value in str(caught.value)]
 
 
 def test_the_endpoints_certificate_is_checked_by_what_jaas_says(
@@ -444,171 +441,3 @@ def test_errors_of_the_users_own_are_named(endpoint: TokenEndpoint) -> None:
     with pytest.raises(SaslAuthenticationError, match="refused the token: OSError") as caught:
         fetch(jwt_retriever_class=lambda: token, jwt_validator_class=fails)
     assert token not in "".join(traceback.format_exception(caught.value))
-
-
-# Validators
-
-
-@pytest.mark.parametrize("name", ["DefaultJwtValidator", "ClientJwtValidator", f"{PACKAGE}ClientJwtValidator"])
-@pytest.mark.parametrize(
-    ("claims", "problem"),
-    [
-        ({"sub": None}, "'sub' is missing"),
-        ({"sub": " "}, "'sub' is missing or empty"),
-        ({"exp": None}, "'exp' is missing"),
-        ({"exp": -1}, "'exp' is negative"),
-        ({"iat": -1}, "'iat' is negative"),
-        ({"scope": ["a", "a"]}, "'scope' is empty, or holds something empty or twice"),
-    ],
-)
-def test_a_token_must_say_who_and_how_long(
-    endpoint: TokenEndpoint, name: str, claims: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(SaslAuthenticationError, match=problem):
-        fetch(jwt_retriever_class=lambda: endpoint.token("a", **claims), jwt_validator_class=name)
-
-
-def test_the_names_of_the_claims_are_settings(endpoint: TokenEndpoint) -> None:
-    token = endpoint.token("x", uid="alice", sub=None, scp=["a", ""])
-    assert fetch(jwt_retriever_class=lambda: token, sub_claim_name="uid").principal == "alice"
-    with pytest.raises(SaslAuthenticationError, match="'scp' is empty"):
-        fetch(jwt_retriever_class=lambda: token, sub_claim_name="uid", scope_claim_name="scp")
-
-
-@pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "a.b", unsecured_jwt({"sub": "me", "exp": 5})])
-def test_what_is_no_signed_jwt_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(SaslAuthenticationError, match=r"not a (signed )?JWT") as caught:
-        fetch(jwt_retriever_class=lambda: text)
-    assert len(text) < 5 or text not in str(caught.value)
-
-
-# What the settings lack
-
-KEY = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
-JWT_BEARER_CLASS = {"jwt_retriever_class": "JwtBearerJwtRetriever", "token_endpoint_url": "http://127.0.0.1:1/"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"jwt_retriever_class": "JwtBearerJwtRetriever"}, "token.endpoint.url is needed"),
-        ({"jwt_retriever_class": "FileJwtRetriever"}, "token.endpoint.url is needed"),
-        ({"assertion_claim_iss": "x"}, "token.endpoint.url is needed"),
-        ({"jwt_retriever_class": "JwtRetriever"}, "'JwtRetriever' is not known; there are DefaultJwtRetriever"),
-        ({"jwt_retriever_class": "com.example.Own"}, "'com.example.Own' is not known"),
-        ({"jwt_retriever_class": "no.such:thing"}, "'no.such:thing' cannot be loaded"),
-        ({"jwt_retriever_class": 5}, r"must be a function, or an object or class with a method retrieve\(\)"),
-        ({"jwt_validator_class": 5}, r"with a method validate\(\)"),
-        ({"jwt_validator_class": "BrokerJwtValidator"}, "which only a broker does; a client has ClientJwtValidator"),
-        ({"jwt_validator_class": f"{PACKAGE}BrokerJwtValidator"}, "which only a broker does"),
-        ({"jwt_validator_class": "Validator"}, "'Validator' is not known; there are DefaultJwtValidator"),
-        ({"jwt_retriever_class": "FileJwtRetriever", "token_endpoint_url": "http://a/"}, "needs a file: URL"),
-        ({**JWT_BEARER_CLASS, "token_endpoint_url": "file:/x"}, "needs http or https"),
-        ({**JWT_BEARER_CLASS, "token_endpoint_url": "http://u:p@host/"}, "must hold no user and password"),
-        ({**JWT_BEARER_CLASS, "token_endpoint_url": "http:///x"}, "must be http, https or file"),
-        ({**JWT_BEARER_CLASS, "token_endpoint_url": "http://a:b/"}, "must be http, https or file"),
-        ({"token_endpoint_url": "http://a/"}, "or an assertion"),
-        ({"token_endpoint_url": "file:/nowhere"}, "'file:/nowhere' cannot be used: No such file"),
-        ({"token_endpoint_url": "file:/"}, "cannot be used: Is a directory"),
-        (JWT_BEARER_CLASS, "an assertion is needed: set sasl.oauthbearer.assertion.private.key.file"),
-        ({**JWT_BEARER_CLASS, "assertion_private_key_file": "/nowhere"}, "key.file='/nowhere' cannot be used: No such"),
-        ({**JWT_BEARER_CLASS, "assertion_file": "/nowhere"}, "assertion.file='/nowhere' cannot be used: No such file"),
-        ({**JWT_BEARER_CLASS, "assertion_algorithm": "HS256"}, "must be one of ES256, RS256"),
-        ({**JWT_BEARER_CLASS, "assertion_claim_exp_seconds": 86401}, "must lie in 0 to 86400"),
-        ({**JWT_BEARER_CLASS, "assertion_claim_nbf_seconds": 3601}, "must lie in 0 to 3600"),
-    ],
-)
-def test_settings_that_lack_something_are_refused_when_the_client_is_made(
-    settings: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ConfigError, match=problem) as caught:
-        source(**settings)
-    assert "u:p" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "problem"),
-    [
-        ("text", {}, "holds no private key that can be read"),
-        ("broken", {}, "holds no private key that can be read"),
-        ("binary", {}, "not text in UTF-8"),
-        ("encrypted", {}, "is encrypted; set sasl.oauthbearer.assertion.private.key.passphrase"),
-        ("encrypted", {"assertion_private_key_passphrase": "wRong"}, "is .*passphrase right"),
-        ("encrypted", {"assertion_private_key_passphrase": " "}, "passphrase is empty"),
-        ("rsa", {"assertion_private_key_passphrase": "wRong"}, "is not encrypted; remove"),
-        ("rsa", {"assertion_algorithm": "ES256"}, "needs a key of the elliptic curve P-256"),
-        ("ec", {}, "algorithm=RS256 needs an RSA key"),
-        ("ec p-384", {"assertion_algorithm": "ES256"}, "needs a key of the elliptic curve P-256"),
-    ],
-)
-def test_a_key_that_cannot_be_used_says_why_when_the_client_is_made(
-    tmp_path: Path,
-    rsa_private: rsa.RSAPrivateKey,
-    ec_private: ec.EllipticCurvePrivateKey,
-    kind: str,
-    settings: dict[str, Any],
-    problem: str,
-) -> None:
-    made = {
-        "text": b"no key",
-        "broken": KEY.encode(),
-        "binary": b"\xff\xfe\x00",
-        "encrypted": pem(rsa_private, PASSPHRASE).encode(),
-        "rsa": pem(rsa_private).encode(),
-        "ec": pem(ec_private).encode(),
-        "ec p-384": pem(ec.generate_private_key(ec.SECP384R1())).encode(),
-    }
-    file = tmp_path / "key.pem"
-    file.write_bytes(made[kind])
-
-    with pytest.raises(ConfigError, match=problem) as caught:
-        source(**JWT_BEARER_CLASS, assertion_private_key_file=str(file), **settings)
-    assert "wRong" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is not JSON: .* in line 1, column 1"),
-        ('{"header": {\n "a": sEcReT}}', "is not JSON: .* in line 2, column 7"),
-        ('{"payload": {"a": NaN}}', "is not JSON: there is no NaN in it"),
-        ("[]", "must hold a JSON object with the objects 'header' and 'payload'"),
-        ('{"header": []}', "'header' in it must be a JSON object"),
-        ('{"payload": "x"}', "'payload' in it must be a JSON object"),
-        ('{"payload": {"iss": 5}}', "no assertion can be made"),
-        ("[" * 100_000, "is not JSON|nested too deep"),
-    ],
-)
-def test_a_template_with_errors_says_where_when_the_client_is_made(
-    key_file: Path, tmp_path: Path, text: str, problem: str
-) -> None:
-    file = written(tmp_path / "template.json", text)
-    with pytest.raises(ConfigError, match=problem) as caught:
-        source(**JWT_BEARER_CLASS, assertion_private_key_file=str(key_file), assertion_template_file=str(file))
-    assert "sEcReT" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["{}", '{"header": null, "payload": null}', '{"comment": "nothing else"}'])
-def test_a_template_may_say_nothing(endpoint: TokenEndpoint, key_file: Path, tmp_path: Path, text: str) -> None:
-    file = written(tmp_path / "template.json", text)
-    assert fetch(**bearer(endpoint, key_file, assertion_template_file=str(file))).principal == "alice"
-
-
-def test_without_pyjwt_the_extra_is_named(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jwt", None)
-    with pytest.raises(ConfigError, match=r"pip install 'barnabas\[oauth\]'"):
-        source(**JWT_BEARER_CLASS, assertion_private_key_file=str(key_file))
-
-
-def test_kafkas_handler_by_name_asks_for_a_url_and_the_unsecured_one_for_none(endpoint: TokenEndpoint) -> None:
-    def by_handler(name: str, **more: str) -> Any:
-        settings = {"bootstrap.servers": "a:1", "sasl.login.callback.handler.class": PACKAGE + name, **more}
-        return token_source(ClientConfig("consumer", settings), {"unsecuredLoginStringClaim_sub": "me"})
-
-    with pytest.raises(ConfigError, match=r"token.endpoint.url is needed"):
-        by_handler("OAuthBearerLoginCallbackHandler")
-    unsecured = by_handler(
-        "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
-        **{"sasl.oauthbearer.token.endpoint.url": endpoint.url},
-    )
-    assert unsecured().principal == "me"
