@@ -42,6 +42,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
+def kafka() -> Iterator[apache_kafka.ApacheKafka]:
+    """The Apache Kafka of the session, for tests of what is only there; what they do to it must not last."""
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    with apache_kafka.ApacheKafka(_KAFKA_SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where a broker listens; one for the whole session, so tests use topics and groups of their own."""
     if request.param == "barnabas":
@@ -50,11 +60,7 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
         with Broker(config=SETTINGS) as broker:
             yield broker.bootstrap_servers
     elif request.param == "apache-kafka":
-        missing = apache_kafka.why_not()
-        if missing:
-            pytest.skip(missing)
-        with apache_kafka.ApacheKafka(_KAFKA_SETTINGS) as kafka:
-            yield kafka.bootstrap_servers
+        yield request.getfixturevalue("kafka").bootstrap_servers
     else:
         yield request.param
 

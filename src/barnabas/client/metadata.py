@@ -16,6 +16,7 @@ from barnabas.errors import (
     TopicAuthorizationError,
     for_code,
 )
+from barnabas.network.client_request import RequestBuilder
 from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSource
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
@@ -41,7 +42,7 @@ class LeaderAndEpoch(NamedTuple):
 class MetadataQuery(NamedTuple):
     """A metadata request to send, and what `update` must be told with its response."""
 
-    message: MetadataRequest
+    message: MetadataRequest | RequestBuilder
     request_version: int
     is_partial: bool
 
@@ -257,6 +258,15 @@ class Metadata:
             listeners = list(self._listeners)
         for listener in listeners:
             listener(cluster)
+
+    @property
+    def wanted_endpoint(self) -> str:
+        """Where the bootstrap servers must lead, for people who gave others."""
+        return "bootstrap.servers must lead to brokers; controllers answer other requests"
+
+    def refusal(self, response: Any) -> KafkaError | None:
+        """The error in a response that asking again does not cure; here a response has no such errors."""
+        return None
 
     def on_updated(self, response: Any) -> None:
         """Hook for subclasses; runs with the lock held."""

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.metadata import Metadata, MetadataQuery
+from barnabas.errors import UnsupportedVersionError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class DefaultMetadataUpdater:
         if client.can_send_request(node.id, now):
             self._in_progress = query = self._metadata.new_query(now)
             client.send_internal_request(node.id, query.message, now)
-            return self._request_timeout
+            # One that the node does not understand has failed already, and nothing will come to wait for.
+            return 0.0 if self._in_progress is None else self._request_timeout
         # One connection under way is enough to ask on; more would only be a burden.
         if client.is_any_node_connecting():
             return client.reconnect_backoff
@@ -85,6 +87,8 @@ class DefaultMetadataUpdater:
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """See `MetadataUpdater`."""
         self._in_progress = None
+        if isinstance(error, UnsupportedVersionError):
+            error = UnsupportedVersionError(f"{error}; {self._metadata.wanted_endpoint}")
         if error is not None:
             self._metadata.fatal_error(error)
         self._metadata.failed_update(now)
@@ -92,7 +96,10 @@ class DefaultMetadataUpdater:
     def handle_successful_response(self, now: float, message: Any, version: int) -> None:
         """See `MetadataUpdater`; a response without brokers comes from one that is still starting, and is no answer."""
         query, self._in_progress = self._in_progress, None
-        if message.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstrap_trigger is not None:
+        refusal = self._metadata.refusal(message)
+        if refusal is not None:
+            self.handle_failed_request(now, refusal)
+        elif message.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstrap_trigger is not None:
             log.info("the broker asks this client to start again from its bootstrap servers")
             self._trying_since = -math.inf
             self._metadata.failed_update(now)

@@ -8,12 +8,15 @@ from typing import Any
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
 
+_SERVERS, _CONTROLLERS = "bootstrap.servers", "bootstrap.controllers"
+
 
 class ClientConfig(Config):
     """A `Config` that must name the servers to start from, and whose values may hold variables of config providers.
 
     Raises:
-        ConfigError: as `Config`; also when `bootstrap.servers` is missing or empty, or `config.providers` is wrong.
+        ConfigError: as `Config`; also when `bootstrap.servers` (for an admin client: or `bootstrap.controllers`) is
+            missing or empty, or both are given, or `config.providers` is wrong.
     """
 
     __slots__ = ()
@@ -29,11 +32,22 @@ class ClientConfig(Config):
 
             properties, keywords = resolve_variables(properties, keywords)
         super().__init__(section, properties, keywords)
-        if not self["bootstrap.servers"]:
+        given = self.given
+        if given.get(_SERVERS) and given.get(_CONTROLLERS):
+            raise ConfigError(
+                "bootstrap.servers and bootstrap.controllers are both given; an admin client talks either to brokers "
+                "or to controllers: remove one of them"
+            )
+        if not given.get(self.bootstrap_setting):
             raise ConfigError(
                 f"the {section} needs bootstrap_servers: one or more host:port to start from, "
                 'such as bootstrap_servers="localhost:9092"'
             )
+
+    @property
+    def bootstrap_setting(self) -> str:
+        """The setting that says where to start: `bootstrap.servers`, or `bootstrap.controllers` (KIP-919)."""
+        return _CONTROLLERS if self.given.get(_CONTROLLERS) else _SERVERS
 
 
 def _is_about_providers(name: object) -> bool:

@@ -69,7 +69,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         session.timeout.ms value.deserializer
         """
     ),
-    "admin": _names(f"{_CLIENT} default.api.timeout.ms retries"),
+    "admin": _names(f"{_CLIENT} bootstrap.controllers default.api.timeout.ms retries"),
     "topic": _names(
         """
         cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
@@ -186,7 +186,6 @@ _SUBJECTS = (
     ("config.providers", "config providers"),
     ("interceptor.", "interceptors"),
     ("offsets.topic.replication", "replication"),
-    ("bootstrap.controllers", "talking to controllers directly"),
     ("zookeeper.", "ZooKeeper mode, which Kafka 4 has not either"),
 )
 

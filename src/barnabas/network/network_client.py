@@ -329,7 +329,7 @@ class NetworkClient:
         """Ends a connection whose bytes make no sense."""
         log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
         if in_flight.is_internal:
-            if in_flight.request.api_key == ApiKey.METADATA:
+            if in_flight.request.api_key != ApiKey.API_VERSIONS:
                 self._metadata_updater.handle_failed_request(now, None)
         else:
             responses.append(ClientResponse(in_flight.request, now, error=error, disconnected=True))
@@ -467,7 +467,7 @@ class NetworkClient:
         for in_flight in self.in_flight_requests.clear_all(node_id):
             request = in_flight.request
             if in_flight.is_internal:
-                if request.api_key == ApiKey.METADATA:
+                if request.api_key != ApiKey.API_VERSIONS:
                     self._metadata_updater.handle_failed_request(now, None)
                 continue
             error: KafkaError = authentication_error or DisconnectError(

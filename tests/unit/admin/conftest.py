@@ -77,7 +77,7 @@ def new_admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Admin]]
             "create_network_client",
             lambda *args, **options: create_network_client(*args, **{**options, "selector": selector}),
         )
-        client = AdminClient(bootstrap_servers="boot:9092", **settings)
+        client = AdminClient(**{"bootstrap_servers": "boot:9092", **settings})
         made.append(client)
         return Admin(client, selector, clock)
 

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.client.metadata import Metadata
 from barnabas.client.metadata_updater import DefaultMetadataUpdater
+from barnabas.errors import UnsupportedVersionError
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -182,3 +183,23 @@ def test_the_clients_own_requests_do_not_show_among_its_responses(updated: Updat
     updated.selector.break_connection(1)
     responses = updated.world.client.poll(0.1, updated.world.now)
     assert [response.request.message for response in responses] == [message]
+
+
+def test_a_server_that_gives_no_metadata_is_told_of_at_once(updated: Updated) -> None:
+    versions = all_api_versions()
+    versions.api_keys = [key for key in versions.api_keys if key.api_key != ApiKey.METADATA]
+    updated.selector.handlers[ApiKey.API_VERSIONS] = lambda request: versions
+    waits: list[float] = []
+    original = updated.selector.poll
+
+    def poll(timeout: float, now: float) -> float:
+        waits.append(timeout)
+        return original(timeout, now)
+
+    updated.selector.poll = poll  # type: ignore[method-assign]  # the test's own object
+    while not updated.metadata.has_fatal_error:
+        updated.world.client.poll(60.0, updated.world.now)
+        updated.world.now += 0.1
+    assert waits[-1] == 0, "there is nothing to wait for"
+    with pytest.raises(UnsupportedVersionError, match=r"METADATA.*bootstrap\.servers must lead to brokers"):
+        updated.metadata.raise_fatal_error()

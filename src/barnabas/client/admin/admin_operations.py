@@ -19,7 +19,13 @@ from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.steps import Steps, run
 from barnabas.client.forked import refusal
 from barnabas.config.client_config import ClientConfig
-from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
+from barnabas.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedEndpointTypeError,
+)
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.network.network_metrics import network_metrics, node_metrics
@@ -27,6 +33,26 @@ from barnabas.network.node import Node
 from barnabas.network.selectable import Selectable
 
 T = TypeVar("T")
+
+SERVED_BY_CONTROLLERS = frozenset(
+    {
+        "add_raft_voter",
+        "alter_partition_reassignments",
+        "create_acls",
+        "delete_acls",
+        "describe_acls",
+        "describe_cluster",
+        "describe_configs",
+        "describe_features",
+        "describe_metadata_quorum",
+        "incremental_alter_configs",
+        "list_partition_reassignments",
+        "remove_raft_voter",
+        "unregister_broker",
+        "update_features",
+    }
+)
+"""What an admin client can do with `bootstrap.controllers` (KIP-919), the same as in Java."""
 
 _FORKED = refusal("admin client")
 _numbers = itertools.count(1)
@@ -44,6 +70,7 @@ class AdminOperations(Measured):
         self._client_id = config.get_str("client.id") or f"adminclient-{next(_numbers)}"
         random = Random()
         self._metadata = AdminMetadata(
+            uses_controllers=config.bootstrap_setting == "bootstrap.controllers",
             refresh_backoff=config.get_seconds("retry.backoff.ms"),
             refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
             max_age=config.get_seconds("metadata.max.age.ms"),
@@ -84,6 +111,9 @@ class AdminOperations(Measured):
 
     def _ask(self, handler: AdminApiHandler[K, V], keys: Iterable[K], deadline: float) -> Steps[Results[K, V]]:
         """Carries out an operation for all keys; gives what became of each."""
+        refusal = self._refusal(handler.name)
+        if refusal is not None:
+            return Results({}, dict.fromkeys(keys, refusal))
         driver = AdminApiDriver(
             handler, keys, self._client, self._metadata, self._backoff, deadline, self._config.get_int("retries")
         )
@@ -103,6 +133,14 @@ class AdminOperations(Measured):
         results = yield from self._ask(handler, [key], deadline)
         return results[key]
 
+    def _refusal(self, operation: str) -> KafkaError | None:
+        if not self._metadata.uses_controllers or operation in SERVED_BY_CONTROLLERS:
+            return None
+        return UnsupportedEndpointTypeError(
+            f"{operation} is not offered by controllers, to which bootstrap.controllers leads; "
+            "an admin client with bootstrap.servers can do it"
+        )
+
     def _known_nodes(self, deadline: float) -> Steps[list[Node]]:
         """All brokers, as soon as the first metadata has come."""
         self._ensure_open()
@@ -120,6 +158,9 @@ class AdminOperations(Measured):
         self, handler: AdminApiHandler[int, V], timeout: float | None, raise_errors: bool
     ) -> Steps[Results[int, V]]:
         """Asks every broker, by its id."""
+        refusal = self._refusal(handler.name)
+        if refusal is not None:
+            raise refusal
         deadline = self._deadline(timeout)
         nodes = yield from self._known_nodes(deadline)
         results = yield from self._ask(handler, [node.id for node in nodes], deadline)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
+from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.results import Results
-from barnabas.client.metadata import Metadata
 from barnabas.errors import (
     KafkaError,
     KafkaTimeoutError,
+    NotControllerError,
     ThrottlingQuotaExceededError,
     UnknownServerError,
     UnsupportedVersionError,
@@ -37,7 +38,7 @@ class AdminApiDriver(Generic[K, V]):
         handler: AdminApiHandler[K, V],
         keys: Iterable[K],
         client: NetworkClient,
-        metadata: Metadata,
+        metadata: AdminMetadata,
         backoff: ExponentialBackoff,
         deadline: float,
         retries: int,
@@ -118,7 +119,8 @@ class AdminApiDriver(Generic[K, V]):
             return target
         if isinstance(target, int):
             node = self._metadata.fetch().node(target)
-        elif target is Scope.CONTROLLER:
+        elif target is Scope.CONTROLLER or self._metadata.uses_controllers:
+            # Among controllers only the active one serves what any broker would.
             node = self._metadata.fetch().controller
         else:
             return self._client.least_loaded_node(now)
@@ -189,6 +191,8 @@ class AdminApiDriver(Generic[K, V]):
         self._problems[key] = error, self._now
         self._retry_at[key] = self._now + self._backoff.backoff(attempts - 1)
         self._targets[key] = self._handler.lookup.static_target(key)
+        if isinstance(error, NotControllerError):
+            self._metadata.forget_controller()
         # Where the controller or a broker has moved is in the metadata.
         self._metadata.request_update(reset_equivalent_backoff=False)
 

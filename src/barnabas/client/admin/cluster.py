@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from barnabas import __version__
 from barnabas.client.admin.acls import AclOperation, authorized_operations
+from barnabas.client.admin.admin_metadata import FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS, EndpointType
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.network.client_request import SOFTWARE_NAME, RequestBuilder
@@ -41,14 +42,20 @@ class ClusterDescription(NamedTuple):
 
 
 class DescribeClusterHandler:
-    """DescribeCluster, from any broker; its only key is "cluster"."""
+    """DescribeCluster, from any broker or the active controller; its only key is "cluster"."""
 
     name = "describe_cluster"
 
-    def __init__(self, *, include_fenced_brokers: bool, include_authorized_operations: bool) -> None:
+    def __init__(
+        self,
+        *,
+        include_fenced_brokers: bool = False,
+        include_authorized_operations: bool = False,
+        endpoint_type: EndpointType = EndpointType.BROKER,
+    ) -> None:
         self.lookup: StaticLookup[str] = StaticLookup(Scope.ANY)
-        self._include_fenced_brokers = include_fenced_brokers
         self._message = DescribeClusterRequest(
+            endpoint_type=endpoint_type,
             include_fenced_brokers=include_fenced_brokers,
             include_cluster_authorized_operations=include_authorized_operations,
         )
@@ -56,7 +63,10 @@ class DescribeClusterHandler:
     def build_request(self, keys: list[str], timeout_ms: int) -> RequestBuilder:
         """See `AdminApiHandler`."""
         low, high = stable_versions(ApiKey.DESCRIBE_CLUSTER)
-        low = _FIRST_WITH_FENCED_BROKERS if self._include_fenced_brokers else low
+        if self._message.endpoint_type != EndpointType.BROKER:
+            low = max(low, FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS)
+        if self._message.include_fenced_brokers:
+            low = max(low, _FIRST_WITH_FENCED_BROKERS)
         return RequestBuilder(ApiKey.DESCRIBE_CLUSTER, lambda _: self._message, low, high)
 
     def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, ClusterDescription]) -> None:

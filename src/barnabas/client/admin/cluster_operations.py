@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from barnabas.client.admin.admin_metadata import EndpointType
 from barnabas.client.admin.admin_operations import AdminOperations
 from barnabas.client.admin.cluster import (
     ClusterDescription,
@@ -38,16 +39,21 @@ class ClusterOperations(AdminOperations):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> ClusterDescription:
-        """The cluster's id, brokers and controller."""
+        """The cluster's id, brokers and controller; with `bootstrap.controllers`, controllers instead of brokers."""
         return self._complete(self._describe_cluster(include_fenced_brokers, include_authorized_operations, timeout))
 
     def _describe_cluster(self, fenced: bool, operations: bool, timeout: float | None) -> Steps[ClusterDescription]:
         deadline = self._deadline(timeout)
-        handler = DescribeClusterHandler(include_fenced_brokers=fenced, include_authorized_operations=operations)
+        uses_controllers = self._metadata.uses_controllers
+        handler = DescribeClusterHandler(
+            include_fenced_brokers=fenced,
+            include_authorized_operations=operations,
+            endpoint_type=EndpointType.CONTROLLER if uses_controllers else EndpointType.BROKER,
+        )
         try:
             return (yield from self._ask_one(handler, "cluster", deadline))
         except UnsupportedVersionError:
-            if fenced:
+            if fenced or uses_controllers:
                 raise
         older = describe_cluster_by_metadata(include_authorized_operations=operations)
         return (yield from self._ask_one(older, "cluster", deadline))

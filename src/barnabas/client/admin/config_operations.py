@@ -56,7 +56,9 @@ class ConfigOperations(AdminOperations):
             InvalidConfigurationError, ...
         """
         operations = {resource: as_operations(wanted) for resource, wanted in changes.items()}
-        handler = IncrementalAlterConfigsHandler(operations, validate_only=validate_only)
+        handler = IncrementalAlterConfigsHandler(
+            operations, validate_only=validate_only, at_controllers=self._metadata.uses_controllers
+        )
         return self._run(handler, operations, timeout, raise_errors)
 
     def list_config_resources(

@@ -173,13 +173,18 @@ def as_operations(changes: Changes) -> list[AlterConfigOp]:
 
 
 def _broker_of(key: ConfigResource) -> Target:
-    """A broker's own settings are that broker's to tell; all others any broker's."""
+    """A broker's own settings are that broker's to tell and to change; all others any broker's."""
     if key.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and key.name:
         try:
             return int(key.name)
         except ValueError:
             raise IllegalArgumentError(f"{key}: the name of a broker is its id, a number") from None
     return Scope.ANY
+
+
+def _controller_of(key: ConfigResource) -> Target:
+    """Among controllers each has loggers of its own, and the active one changes all else."""
+    return _broker_of(key) if key.type == ConfigResourceType.BROKER_LOGGER else Scope.CONTROLLER
 
 
 class DescribeConfigsHandler:
@@ -218,8 +223,10 @@ class IncrementalAlterConfigsHandler:
 
     name = "incremental_alter_configs"
 
-    def __init__(self, changes: Mapping[ConfigResource, list[AlterConfigOp]], *, validate_only: bool) -> None:
-        self.lookup = StaticLookup(_broker_of)
+    def __init__(
+        self, changes: Mapping[ConfigResource, list[AlterConfigOp]], *, validate_only: bool, at_controllers: bool
+    ) -> None:
+        self.lookup = StaticLookup(_controller_of if at_controllers else _broker_of)
         self._changes = changes
         self._validate_only = validate_only
 

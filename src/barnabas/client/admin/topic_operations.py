@@ -123,7 +123,7 @@ class TopicOperations(AdminOperations):
     def _describe_pages(
         self, names: list[str], operations: bool, limit: int, deadline: float
     ) -> Steps[Results[TopicKey, TopicDescription]]:
-        cluster = DescribeClusterHandler(include_fenced_brokers=False, include_authorized_operations=False)
+        cluster = DescribeClusterHandler()
         described = yield from self._ask_one(cluster, "cluster", deadline)
         pages = TopicPages(names, described.nodes, include_authorized_operations=operations)
         while pages.left:
