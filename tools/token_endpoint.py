@@ -149,11 +149,14 @@ def serving(endpoint: TokenEndpoint, context: ssl.SSLContext | None = None) -> I
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
             form = dict(urllib.parse.parse_qsl(text, strict_parsing=True))
             status, body = endpoint.answer(form, self.headers)
-            self.send_response(status)
-            if 300 <= status < 400:
-                self.send_header("Location", f"{endpoint.url}/elsewhere")
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
+            try:
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", f"{endpoint.url}/elsewhere")
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+            except ConnectionError:
+                self.close_connection = True  # who asked has given up
 
         def log_message(self, format: str, *args: Any) -> None:
             return
