@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from barnabas.errors import AuthenticationError
-from barnabas.network.selectable import Buffer, Disconnection
+from barnabas.network.selectable import Authentication, Buffer, Disconnection
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.framing import FrameReader, decode_request, encode_response
 from barnabas.protocol.message import Message
@@ -85,6 +85,7 @@ class FakeSelector:
 
     def __init__(self) -> None:
         self.connected: list[int] = []
+        self.authentications: list[Authentication] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
         self.completed_receives: list[tuple[int, Buffer]] = []

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from barnabas.aio.environment import Environment
 from barnabas.config.client_config import ClientConfig
-from barnabas.network.selectable import Buffer, Disconnection, Selectable
+from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 from barnabas.protocol.framing import FrameReader
 from barnabas.records import read_batches
 from tools.core_broker import CoreBroker, batch, create, fetch, produce
@@ -170,6 +170,7 @@ class VirtualPort:
     def __init__(self, broker: VirtualBroker) -> None:
         self.broker = broker
         self.connected: list[int] = []
+        self.authentications: list[Authentication] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
         self.completed_receives: list[tuple[int, Buffer]] = []

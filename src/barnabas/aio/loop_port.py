@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.network.selectable import Buffer, Disconnection, Selectable
+from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 
 if TYPE_CHECKING:
     from barnabas.aio.environment import Environment
@@ -95,6 +95,11 @@ class LoopPort:
     def connected(self) -> Sequence[int]:
         """See `Selectable.connected`."""
         return self._selector.connected
+
+    @property
+    def authentications(self) -> Sequence[Authentication]:
+        """See `Selectable.authentications`."""
+        return self._selector.authentications
 
     @property
     def disconnected(self) -> Mapping[int, Disconnection]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from barnabas.client.producer.producer_metrics import TXN_OPERATIONS
+from barnabas.client.producer.producer_metrics import TXN_OPERATIONS, TXN_PREPARE
 from barnabas.client.producer.producer_transactions import TransactionOperations
 from barnabas.client.producer.transaction_state import PreparedTxnState
 from barnabas.errors import KafkaError, KafkaTimeoutError
@@ -75,9 +75,10 @@ class ProducerTransactions(TransactionOperations):
 
     async def prepare_transaction(self) -> PreparedTxnState:
         """Make the transaction outlive this producer (KIP-939). See `barnabas.Producer.prepare_transaction`."""
-        manager = self._preparing()
-        await self.flush(self._max_block)
-        return manager.prepare()
+        with self._metrics.times.spent(TXN_PREPARE):
+            manager = self._preparing()
+            await self.flush(self._max_block)
+            return manager.prepare()
 
     async def complete_transaction(self, prepared: PreparedTxnState | str, timeout: float | None = None) -> None:
         """Commit the prepared transaction if it is this one, else abort it; without one do nothing (KIP-939)."""

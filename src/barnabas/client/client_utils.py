@@ -12,8 +12,10 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.network_client import NetworkClient
+from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.selectable import Selectable
 from barnabas.network.selector import Selector
+from barnabas.network.statistic import MetricConfig
 
 if TYPE_CHECKING:
     from barnabas.network.security.channel_builder import ChannelBuilder
@@ -53,6 +55,11 @@ def channel_builder(config: ClientConfig, client_id: str) -> ChannelBuilder | No
         config.raise_without_resolved(error)
 
 
+def metric_config(config: ClientConfig) -> MetricConfig:
+    """The window of averages, extremes and rates. All that is measured has Kafka's recording level INFO."""
+    return MetricConfig(config.get_int("metrics.num.samples"), config.get_seconds("metrics.sample.window.ms"))
+
+
 def create_network_client(
     config: ClientConfig,
     client_id: str,
@@ -82,6 +89,7 @@ def create_network_client(
             config.get_seconds("metadata.recovery.rebootstrap.trigger.ms") if does_rebootstrap else None
         ),
     )
+    metrics = NetworkMetrics(metric_config(config))
     return NetworkClient(
         selector,
         updater,
@@ -94,4 +102,5 @@ def create_network_client(
         connection_setup_timeout=config.get_seconds("socket.connection.setup.timeout.ms"),
         connection_setup_timeout_max=config.get_seconds("socket.connection.setup.timeout.max.ms"),
         connections_max_idle=config.get_seconds("connections.max.idle.ms"),
+        metrics=metrics,
     )

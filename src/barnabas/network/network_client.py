@@ -68,6 +68,7 @@ class NetworkClient:
         connection_setup_timeout: float = 10.0,
         connection_setup_timeout_max: float = 30.0,
         connections_max_idle: float = 540.0,
+        metrics: NetworkMetrics | None = None,
     ) -> None:
         self._selector = selector
         self._metadata_updater = metadata_updater
@@ -87,7 +88,7 @@ class NetworkClient:
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
-        self.metrics = NetworkMetrics()
+        self.metrics = NetworkMetrics() if metrics is None else metrics
         # Why the last attempt to connect failed; empty since one succeeded.
         self._last_failure = ""
 
@@ -217,7 +218,7 @@ class NetworkClient:
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._last_used[request.destination] = now
-        self.metrics.sent(request.destination, sum(len(part) for part in parts))
+        self.metrics.sent(request.destination, sum(len(part) for part in parts), now)
         self._selector.send(request.destination, parts, expect_response=request.expect_response)
 
     def _build(self, request: ClientRequest) -> tuple[Any, int]:
@@ -302,7 +303,7 @@ class NetworkClient:
                 self._give_up_on(node_id, in_flight, error, responses, now)
                 continue
             self._last_used[node_id] = now
-            self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, now - in_flight.sent_at)
+            self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, in_flight.sent_at, now)
             pause = throttle_seconds(request.api_key, in_flight.version, message)
             if pause:
                 self.connection_states.throttle(node_id, now + pause)
@@ -362,8 +363,9 @@ class NetworkClient:
         for node_id in self._selector.connected:
             self._api_versions_to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
             self._last_used[node_id] = now
-            self.metrics.connections_created += 1
-            self.metrics.open_connections = len(self._last_used)
+            self.metrics.opened(now)
+        for authentication in self._selector.authentications:
+            self.metrics.accepted(authentication, now)
 
     def _ask_api_versions(self, now: float) -> None:
         if not self._api_versions_to_ask:
@@ -381,6 +383,8 @@ class NetworkClient:
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
         for node_id, disconnection in self._selector.disconnected.items():
             self._log_disconnection(node_id, disconnection)
+            if disconnection.authentication_error is not None:
+                self.metrics.refused(now, was_accepted=disconnection.was_authenticated)
             self._process_disconnection(
                 node_id,
                 responses,
@@ -441,18 +445,17 @@ class NetworkClient:
             self.connection_states.disconnected(node_id, now)
         else:
             self.connection_states.authentication_failed(node_id, now, authentication_error)
-            self.metrics.failed_authentications += 1
-        self._forget(node_id)
+        self._forget(node_id, now)
         self._cancel_in_flight_requests(
             node_id, responses, now, reason=reason, timed_out=timed_out, authentication_error=authentication_error
         )
         self._metadata_updater.handle_server_disconnect(now, node_id, authentication_error)
 
-    def _forget(self, node_id: int) -> None:
+    def _forget(self, node_id: int, now: float) -> None:
         self._api_versions.pop(node_id, None)
         self._api_versions_to_ask.pop(node_id, None)
-        self._last_used.pop(node_id, None)
-        self.metrics.open_connections = len(self._last_used)
+        if self._last_used.pop(node_id, None) is not None:
+            self.metrics.closed(now)
 
     def _cancel_in_flight_requests(
         self,
@@ -522,7 +525,7 @@ class NetworkClient:
                 log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
                 self._selector.close(node_id)
                 self.connection_states.disconnected(node_id, now)
-                self._forget(node_id)
+                self._forget(node_id, now)
             else:
                 oldest = min(oldest, used_at)
         self._next_idle_check = oldest + self._max_idle
@@ -546,7 +549,7 @@ class NetworkClient:
         self._selector.close(node_id)
         self._cancel_in_flight_requests(node_id, self._aborted_sends, now, reason="this client closed it")
         self.connection_states.disconnected(node_id, now)
-        self._forget(node_id)
+        self._forget(node_id, now)
 
     def close(self) -> None:
         """Ends all connections; what is in flight is not answered. A second call does nothing."""
@@ -554,7 +557,7 @@ class NetworkClient:
             return
         self._is_closed = True
         self._selector.close_all()
-        self.metrics.open_connections = 0
+        self.metrics.all_closed()
         self._metadata_updater.close()
 
     def _ensure_open(self) -> None:

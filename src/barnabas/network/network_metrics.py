@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.network.metric_group import MetricGroup, node_tags
-from barnabas.network.statistic import NAN, Statistic
+from barnabas.network.statistic import DEFAULT, MetricConfig, Reading, Statistic
+
+if TYPE_CHECKING:
+    from barnabas.network.selectable import Authentication
 
 
 class NodeMetrics:
@@ -13,84 +17,126 @@ class NodeMetrics:
 
     __slots__ = ("latency", "received", "sizes")
 
-    def __init__(self) -> None:
-        self.latency = Statistic()
-        self.received = Statistic()
-        self.sizes = Statistic()
+    def __init__(self, config: MetricConfig) -> None:
+        self.latency = Statistic(config)
+        self.received = Statistic(config)
+        self.sizes = Statistic(config)
 
 
 class NetworkMetrics:
     """Counted once per request, response and connection by the thread that polls; any thread may read."""
 
-    __slots__ = ("connections_created", "failed_authentications", "nodes", "open_connections")
+    __slots__ = (
+        "_config",
+        "_opened_at",
+        "authenticated",
+        "authentication_failed",
+        "connections_closed",
+        "connections_created",
+        "nodes",
+        "open_connections",
+        "reauthenticated",
+        "reauthentication_failed",
+    )
 
-    def __init__(self) -> None:
-        self.connections_created = 0
-        self.failed_authentications = 0
+    def __init__(self, config: MetricConfig = DEFAULT) -> None:
+        self._config = config
+        self.connections_created = Statistic(config)
+        self.connections_closed = Statistic(config)
+        self.authenticated = Statistic(config)
+        self.authentication_failed = Statistic(config)
+        # What it took, in milliseconds.
+        self.reauthenticated = Statistic(config)
+        self.reauthentication_failed = Statistic(config)
         self.open_connections = 0
+        self._opened_at = 0.0
         self.nodes: dict[int, NodeMetrics] = {}
 
-    def sent(self, node_id: int, size: int) -> None:
+    def sent(self, node_id: int, size: int, now: float) -> None:
         """A request of so many bytes goes out."""
-        self._node(node_id).sizes.record(size)
+        self._node(node_id).sizes.record(size, now)
 
-    def answered(self, node_id: int, size: int, seconds: float) -> None:
-        """A response of so many bytes came, so long after its request went out."""
+    def answered(self, node_id: int, size: int, sent_at: float, now: float) -> None:
+        """A response of so many bytes came to the request that went out then."""
         node = self._node(node_id)
-        node.received.record(size)
-        node.latency.record(seconds * 1000)
+        node.received.record(size, now)
+        node.latency.record((now - sent_at) * 1000, now)
+
+    def opened(self, now: float) -> None:
+        """There is a connection more."""
+        self.open_connections += 1
+        self._opened_at = now
+        self.connections_created.record(1, now)
+
+    def closed(self, now: float) -> None:
+        """There is a connection less."""
+        self.open_connections -= 1
+        self.connections_closed.record(1, now)
+
+    def all_closed(self) -> None:
+        """The client has ended; at a time that nobody tells and that matters to no rate any more."""
+        while self.open_connections:
+            self.closed(self._opened_at)
+
+    def accepted(self, authentication: Authentication, now: float) -> None:
+        """A broker has accepted the client."""
+        if authentication.renewed_in is None:
+            self.authenticated.record(1, now)
+        else:
+            self.reauthenticated.record(authentication.renewed_in * 1000, now)
+
+    def refused(self, now: float, *, was_accepted: bool) -> None:
+        """A broker has refused the client, which it may have accepted before."""
+        (self.reauthentication_failed if was_accepted else self.authentication_failed).record(1, now)
 
     def _node(self, node_id: int) -> NodeMetrics:
         node = self.nodes.get(node_id)
         if node is None:
-            node = self.nodes[node_id] = NodeMetrics()
+            node = self.nodes[node_id] = NodeMetrics(self._config)
         return node
 
 
-def network_metrics(clients: Iterable[NetworkMetrics]) -> dict[str, float]:
+def network_metrics(clients: Iterable[NetworkMetrics], now: float) -> dict[str, float]:
     """The numbers of all connections of the NetworkClients of one client: their sums, means and maxima."""
     all_metrics = list(clients)
     nodes = [node for metrics in all_metrics for node in list(metrics.nodes.values())]
-    created = sum(metrics.connections_created for metrics in all_metrics)
-    is_open = sum(metrics.open_connections for metrics in all_metrics)
+
+    def reading(name: str) -> Reading:
+        return Reading.of([getattr(metrics, name) for metrics in all_metrics], now)
+
+    renewed = reading("reauthenticated")
+    both_ways = Reading.of([statistic for node in nodes for statistic in (node.sizes, node.received)], now)
     return {
-        "connection-count": is_open,
-        "connection-creation-total": created,
-        "connection-close-total": max(created - is_open, 0),
-        "failed-authentication-total": sum(metrics.failed_authentications for metrics in all_metrics),
-        **_of_nodes(nodes),
+        "connection-count": sum(metrics.open_connections for metrics in all_metrics),
+        **reading("connections_created").counted("connection-creation"),
+        **reading("connections_closed").counted("connection-close"),
+        **reading("authenticated").counted("successful-authentication"),
+        **reading("authentication_failed").counted("failed-authentication"),
+        **renewed.counted("successful-reauthentication"),
+        **renewed.averaged("reauthentication-latency"),
+        **reading("reauthentication_failed").counted("failed-reauthentication"),
+        **both_ways.counted("network-io"),
+        **_of_nodes(nodes, now),
     }
 
 
-def node_metrics(group: str, clients: Iterable[NetworkMetrics]) -> list[MetricGroup]:
+def node_metrics(group: str, clients: Iterable[NetworkMetrics], now: float) -> list[MetricGroup]:
     """Kafka's node metrics, in the group of that name; bootstrap servers and coordinators have numbers of their own."""
     by_id: dict[int, list[NodeMetrics]] = {}
     for metrics in clients:
         for node_id, node in list(metrics.nodes.items()):
             by_id.setdefault(node_id, []).append(node)
-    return [MetricGroup(group, node_tags(node_id), _of_nodes(nodes)) for node_id, nodes in sorted(by_id.items())]
+    return [MetricGroup(group, node_tags(node_id), _of_nodes(nodes, now)) for node_id, nodes in sorted(by_id.items())]
 
 
-def _of_nodes(nodes: list[NodeMetrics]) -> dict[str, float]:
-    sizes = [node.sizes for node in nodes]
-    received = [node.received for node in nodes]
-    latencies = [node.latency for node in nodes]
+def _of_nodes(nodes: list[NodeMetrics], now: float) -> dict[str, float]:
+    sizes = Reading.of([node.sizes for node in nodes], now)
+    received = Reading.of([node.received for node in nodes], now)
     return {
-        "request-total": sum(one.count for one in sizes),
-        "request-size-avg": _average(sizes),
-        "request-size-max": _maximum(sizes),
-        "outgoing-byte-total": sum(one.total for one in sizes),
-        "response-total": sum(one.count for one in received),
-        "incoming-byte-total": sum(one.total for one in received),
-        "request-latency-avg": _average(latencies),
-        "request-latency-max": _maximum(latencies),
+        **sizes.counted("request"),
+        **sizes.averaged("request-size"),
+        **sizes.metered("outgoing-byte"),
+        **received.counted("response"),
+        **received.metered("incoming-byte"),
+        **Reading.of([node.latency for node in nodes], now).averaged("request-latency"),
     }
-
-
-def _average(statistics: list[Statistic]) -> float:
-    count = sum(one.count for one in statistics)
-    return sum(one.total for one in statistics) / count if count else NAN
-
-
-def _maximum(statistics: list[Statistic]) -> float:
-    return max((one.maximum for one in statistics if one.count), default=NAN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from barnabas.errors import AuthenticationError
@@ -11,13 +11,21 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 
 
+class Authentication(NamedTuple):
+    """A broker has accepted this client, by TLS or SASL; `renewed_in` seconds, if it had done so before (KIP-368)."""
+
+    node_id: int
+    renewed_in: float | None = None
+
+
 class Disconnection:
     """Why a connection ended: `reason` for people, `address` that was tried or connected, `was_connected`.
 
-    With an `authentication_error` there is no point in trying again.
+    With an `authentication_error` there is no point in trying again; `was_authenticated` says that it came when a
+    session was to be renewed.
     """
 
-    __slots__ = ("address", "authentication_error", "reason", "was_connected")
+    __slots__ = ("address", "authentication_error", "reason", "was_authenticated", "was_connected")
 
     def __init__(
         self,
@@ -26,10 +34,12 @@ class Disconnection:
         *,
         was_connected: bool,
         authentication_error: AuthenticationError | None = None,
+        was_authenticated: bool = False,
     ) -> None:
         self.authentication_error = authentication_error
         self.reason = reason
         self.address = address
+        self.was_authenticated = was_authenticated
         self.was_connected = was_connected
 
     def __repr__(self) -> str:
@@ -39,13 +49,17 @@ class Disconnection:
 class Selectable(Protocol):
     """Connections by node id. `Selector` does it with sockets, a simulator with virtual ones.
 
-    The results of the last `poll` stand in the five collections until the next. Only the owner's thread may call
+    The results of the last `poll` stand in the six collections until the next. Only the owner's thread may call
     anything but `wakeup`.
     """
 
     @property
     def connected(self) -> Sequence[int]:
         """Nodes whose connection was established in the last poll; TLS and SASL may follow."""
+
+    @property
+    def authentications(self) -> Sequence[Authentication]:
+        """Those of the last poll; none of nodes that ask for no TLS or SASL."""
 
     @property
     def disconnected(self) -> Mapping[int, Disconnection]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.errors import AuthenticationError, IllegalStateError, KafkaError, ProtocolError
 from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.resolver import Address, Resolver, ThreadedResolver
-from barnabas.network.selectable import Buffer, Disconnection
+from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
 if TYPE_CHECKING:
     from barnabas.network.security.channel_builder import ChannelBuilder
@@ -56,6 +56,7 @@ class _Channel:
         "node_id",
         "own_sending",
         "receive",
+        "renewal_began",
         "sending",
         "socket",
         "target",
@@ -76,6 +77,7 @@ class _Channel:
         self.is_last_word = False
         self.is_ready = False
         self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
+        self.renewal_began: float | None = None
         self.sending: list[memoryview] = []
         self.own_sending: list[memoryview] = []
 
@@ -99,6 +101,7 @@ class Selector:
         channel_builder: ChannelBuilder | None = None,
     ) -> None:
         self.connected: list[int] = []
+        self.authentications: list[Authentication] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
         self.completed_receives: list[tuple[int, Buffer]] = []
@@ -230,6 +233,7 @@ class Selector:
     def poll(self, timeout: float, now: float) -> float:
         """See `Selectable.poll`; `now` only matters to simulators, here the time is the system's monotonic clock."""
         self.connected = []
+        self.authentications = []
         self.disconnected = {}
         self.completed_sends = []
         self.completed_receives = []
@@ -304,6 +308,7 @@ class Selector:
         channel.authenticator = self._channel_builder.authenticator(channel.address)
         if channel.authenticator is None:
             channel.is_ready = True
+            self.authentications.append(Authentication(channel.node_id))
         else:
             self._take_step(channel, channel.authenticator, channel.authenticator.start())
 
@@ -315,6 +320,9 @@ class Selector:
             self._have_worked(channel, step)
         elif authenticator.is_complete:
             channel.is_ready = True
+            began = channel.renewal_began
+            renewed_in = None if began is None else time.monotonic() - began
+            self.authentications.append(Authentication(channel.node_id, renewed_in))
             if channel.sending:
                 self._write(channel)
 
@@ -361,7 +369,9 @@ class Selector:
         if authenticator is not None and not channel.is_begun:
             if not channel.is_ready:
                 return
-            if authenticator.is_renewal_due(time.monotonic()):
+            now = time.monotonic()
+            if authenticator.is_renewal_due(now):
+                channel.renewal_began = now
                 # What is to be sent waits until the broker has accepted the client once more (KIP-368).
                 channel.is_ready = False
                 self._take_step(channel, authenticator, authenticator.renew())
@@ -441,7 +451,11 @@ class Selector:
     def _report_failures(self) -> None:
         for channel, reason, error in self._failed:
             self.disconnected[channel.node_id] = Disconnection(
-                reason, channel.address, was_connected=channel.is_connected, authentication_error=error
+                reason,
+                channel.address,
+                was_connected=channel.is_connected,
+                authentication_error=error,
+                was_authenticated=channel.renewal_began is not None,
             )
         self._failed.clear()
 

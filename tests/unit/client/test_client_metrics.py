@@ -63,8 +63,9 @@ def test_the_time_spent_in_transactions_flush_and_waiting_for_metadata_is_told(b
         elapsed = time.monotonic() - began
 
     spent = {name: value for name, value in found.items() if name.endswith("-time-ns-total")}
-    assert len(spent) == 8, "one for each operation, flush, metadata, and the wait for memory"
-    assert all(value > 0 for name, value in spent.items() if name != "bufferpool-wait-time-ns-total")
+    assert len(spent) == 9, "one for each operation, flush, metadata, and the wait for memory"
+    unused = {"bufferpool-wait-time-ns-total", "txn-prepare-time-ns-total"}
+    assert {name for name, value in spent.items() if not value} == unused
     assert sum(spent.values()) <= elapsed * 1e9
 
 
@@ -100,20 +101,25 @@ def test_an_admin_client_counts_too(broker: Broker) -> None:
 
 def test_several_network_clients_are_one_clients() -> None:
     one, other = NetworkMetrics(), NetworkMetrics()
-    one.sent(1, 10)
-    one.answered(1, 5, 0.001)
-    other.sent(1, 30)
-    other.answered(1, 5, 0.003)
-    other.sent(2, 1)
+    one.sent(1, 10, 100.0)
+    one.answered(1, 5, 100.0, 100.001)
+    other.sent(1, 30, 101.0)
+    other.answered(1, 5, 101.0, 101.003)
+    other.sent(2, 1, 102.0)
     both = [one, other]
-    first, second = node_metrics("consumer-node-metrics", both)
+    first, second = node_metrics("consumer-node-metrics", both, 110.0)
     assert first.group == second.group == "consumer-node-metrics"
     assert (first.tags, second.tags) == ({"node-id": "node-1"}, {"node-id": "node-2"})
     assert first.values["request-size-avg"] == 20
     assert first.values["request-latency-avg"] == pytest.approx(2.0)
     assert math.isnan(second.values["request-latency-max"])
-    assert network_metrics(both)["request-total"] == 3
-    assert network_metrics(both)["request-latency-max"] == pytest.approx(3.0)
+    found = network_metrics(both, 110.0)
+    assert (found["request-total"], found["network-io-total"]) == (3, 5)
+    assert found["request-rate"] == pytest.approx(3 / 40), "in the ten seconds since the first, and one sample before"
+    assert found["request-latency-max"] == pytest.approx(3.0)
+    assert network_metrics(both, 170.0)["request-total"] == 3
+    assert network_metrics(both, 170.0)["request-rate"] == 0
+    assert math.isnan(network_metrics(both, 170.0)["request-latency-max"])
 
 
 def test_prometheus_reads_clients_under_the_names_they_were_given(broker: Broker) -> None:

@@ -36,7 +36,14 @@ def test_records_bytes_fetches_and_lag_are_counted(cluster: ScriptedCluster) -> 
         pass
     assert consumer.metrics()["records-consumed-total"] == 6
     assert 600 < consumer.metrics()["bytes-consumed-total"] < 900
-    assert consumer.metrics()["records-lag-max"] == 0
+    assert 600 < consumer.metrics()["bytes-consumed-rate"] * 30 < 900, "a sample counts as full until there are two"
+    assert consumer.metrics()["records-per-request-avg"] == 3, "4 and 2, whatever the polls gave"
+    at_the_end = consumer.partition_metrics()[T0]
+    assert (at_the_end["records-lag"], at_the_end["records-lag-avg"], at_the_end["records-lag-max"]) == (0, 1.5, 3)
+    cluster.sleep(61)
+    assert math.isnan(consumer.metrics()["records-lag-max"]), "the window has moved on"
+    assert consumer.metrics()["records-consumed-rate"] == 0
+    assert consumer.metrics()["records-consumed-total"] == 6
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -78,7 +85,7 @@ def test_time_between_polls_and_time_spent_in_them_is_told(cluster: ScriptedClus
     found = consumer.metrics()
     assert found["time-between-poll-max"] == pytest.approx(8000, abs=100)
     assert found["last-poll-seconds-ago"] == pytest.approx(3, abs=0.1)
-    assert found["poll-idle-ratio-avg"] == pytest.approx(0.4, abs=0.02)
+    assert found["poll-idle-ratio-avg"] == pytest.approx(0.25, abs=0.02), "of the time from poll to poll"
 
 
 def test_the_lag_of_a_partition_that_is_not_read_is_asked_for(cluster: ScriptedCluster) -> None:
@@ -116,9 +123,20 @@ def test_lag_and_lead_are_told_by_partition_and_their_extremes_for_all(cluster: 
         read += len(consumer.poll(1))
 
     found = consumer.partition_metrics()
-    assert found[T0] == {"records-lag": 1, "records-lead": 2, "preferred-read-replica": -1}
-    assert found[T1] == {"records-lag": 1, "records-lead": 4, "preferred-read-replica": -1}
-    assert consumer.metrics()["records-lag-max"] == 1
+    assert found[T0] == {
+        "records-lag": 1,
+        "records-lag-avg": 1,
+        "records-lag-max": 1,
+        "records-lead": 2,
+        "records-lead-avg": 2,
+        "records-lead-min": 2,
+        "preferred-read-replica": -1,
+    }
+    of_t1 = {
+        name: found[T1][f"records-{name}"] for name in ("lag", "lag-avg", "lag-max", "lead", "lead-avg", "lead-min")
+    }
+    assert of_t1 == {"lag": 1, "lag-avg": 2, "lag-max": 3, "lead": 4, "lead-avg": 3, "lead-min": 2}
+    assert consumer.metrics()["records-lag-max"] == 3
     assert consumer.metrics()["records-lead-min"] == 2
 
 

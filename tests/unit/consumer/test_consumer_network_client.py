@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from barnabas.network.client_request import ClientResponse
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
+from barnabas.network.statistic import Statistic
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -173,7 +174,8 @@ def test_an_answer_first_waits_in_pending_completion(rig: Rig) -> None:
 )
 def test_the_completion_handler_puts_itself_into_pending_completion_either_way() -> None:
     pending: deque[RequestFutureCompletionHandler] = deque()
-    good, bad = RequestFutureCompletionHandler(pending, {}), RequestFutureCompletionHandler(pending, {})
+    latencies = defaultdict[int, Statistic](Statistic)
+    good, bad = (RequestFutureCompletionHandler(pending, latencies) for _ in range(2))
 
     good.on_complete(ClientResponse(Rig().client.client.new_client_request(0, HeartbeatRequest(), 0.0), 1.0, message=1))
     bad.on_failure(KafkaTimeoutError("late"))
@@ -184,6 +186,7 @@ def test_the_completion_handler_puts_itself_into_pending_completion_either_way()
     bad.fire_completion()
     assert good.future.value.message == 1
     assert str(bad.future.error) == "late"
+    assert latencies[ApiKey.HEARTBEAT].at(1.0).maximum == 1000
 
 
 @pytest.mark.shows(

@@ -11,6 +11,7 @@ from barnabas.client.metadata import Metadata
 from barnabas.client.metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import DisconnectError, SaslAuthenticationError
 from barnabas.network.network_client_utils import await_ready
+from barnabas.network.network_metrics import network_metrics
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -42,7 +43,7 @@ def test_whoever_waits_for_the_connection_is_told(world: Any, caplog: pytest.Log
         await_ready(world.client, world.node, lambda: world.now, 5.0)
 
     assert "me: the connection to node 1 (host:9092) failed authentication: Authentication failed" in caplog.text
-    assert world.client.metrics.failed_authentications == 1
+    assert network_metrics([world.client.metrics], world.now)["failed-authentication-total"] == 1
 
 
 def test_what_is_in_flight_when_a_session_is_not_renewed_fails_with_the_reason(world: Any) -> None:

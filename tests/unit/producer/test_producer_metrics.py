@@ -33,7 +33,7 @@ def test_records_bytes_retries_errors_and_compression_are_counted_by_topic() -> 
     harness.settle()
     harness.respond(INVALID_RECORD)
 
-    (found,), total = harness.metrics.by_topic(), harness.metrics.snapshot()
+    (found,), total = harness.metrics.by_topic(harness.now), harness.metrics.as_dict(harness.now)
     assert (found.group, found.tags) == ("producer-topic-metrics", {"topic": TOPIC})
     topic = found.values
     assert topic["record-send-total"] == total["record-send-total"] == 101, "those that went twice count twice"

@@ -168,7 +168,7 @@ def test_a_retriable_error_sends_the_batch_again_after_the_backoff_with_fresh_me
     assert asked < len([1 for _, header, _ in harness.selector.received if header.request_api_key == ApiKey.METADATA])
     harness.respond(base_offset=1)
     assert future.result(0).offset == 1
-    assert harness.metrics.snapshot()["record-retry-total"] == 1
+    assert harness.metrics.as_dict(harness.now)["record-retry-total"] == 1
 
 
 def test_a_named_new_leader_is_tried_without_asking_or_waiting() -> None:
@@ -336,7 +336,7 @@ def test_a_batch_too_large_for_the_broker_is_split_and_every_record_keeps_its_fu
     assert [future.result(0).offset for future in futures] == list(range(8))
     assert seen == [(n, n) for n in range(8)]
     assert done_later == [7]
-    assert harness.metrics.snapshot()["batch-split-total"] == 1
+    assert harness.metrics.as_dict(harness.now)["batch-split-total"] == 1
     assert memory_is_back(harness)
 
 
@@ -604,7 +604,7 @@ def test_batches_are_compressed_when_they_are_drained(codec: str) -> None:
 
     assert all(batch.compression == codec for batch in batches)
     assert sum(batch.record_count for batch in batches) == 50
-    assert harness.metrics.snapshot()["compression-rate-avg"] < 0.5
+    assert harness.metrics.as_dict(harness.now)["compression-rate-avg"] < 0.5
 
 
 def test_callbacks_follow_their_records_into_the_parts_of_a_split_batch() -> None:

@@ -11,6 +11,7 @@ from barnabas import TopicPartition
 from barnabas.client import serializers
 from barnabas.client.consumer.completed_fetch import CompletedFetch
 from barnabas.client.consumer.fetch_config import FetchConfig
+from barnabas.client.consumer.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.serializers import apply_serializer, as_bytes, resolve_serializer
 from barnabas.errors import ConfigError, SerializationError
 from barnabas.protocol.messages.fetch_response import PartitionData
@@ -121,5 +122,6 @@ def test_a_serializer_may_add_headers_and_its_deserializer_reads_them() -> None:
     builder.try_append(0, stored.key, stored.value, stored.headers)
     data = PartitionData(partition_index=0, records=builder.close())
     config = FetchConfig(key_deserializer=bytes.decode, value_deserializer=Tagged())
-    (record,) = CompletedFetch(TopicPartition("one", 0), 0, data, config, 1, 1).take(10)
+    answer = FetchMetricsAggregator(FetchMetrics())
+    (record,) = CompletedFetch(TopicPartition("one", 0), 0, data, config, 1, 1, answer).take(10)
     assert (record.key, record.value) == ("k", ("abc", {"mine": b"1", "length": b"3"}))

@@ -92,10 +92,10 @@ class AdminOperations(Measured):
 
         Sizes are in bytes, times in milliseconds. May be called from any thread.
         """
-        network = [self._client.metrics]
+        now, network = self._clock(), [self._client.metrics]
         return [
-            MetricGroup("admin-client-metrics", {}, network_metrics(network)),
-            *node_metrics("admin-client-node-metrics", network),
+            MetricGroup("admin-client-metrics", {}, network_metrics(network, now)),
+            *node_metrics("admin-client-node-metrics", network, now),
         ]
 
     # What a client on an event loop does in another way.

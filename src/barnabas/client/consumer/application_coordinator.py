@@ -61,6 +61,7 @@ class ApplicationCoordinator:
         subscriptions: SubscriptionState,
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
+        rebalances: RebalanceMetrics,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
         on_commit: Callable[[Offsets], object],
     ) -> None:
@@ -71,8 +72,8 @@ class ApplicationCoordinator:
         self._start_heartbeat_thread = start_heartbeat_thread
         self._join_heartbeat_thread: Callable[[float], object] | None = None
         self.commits = OffsetCommits(membership, on_commit)
-        self._rebalances = RebalanceMetrics()
-        self.listener = ConsumerRebalanceListenerInvoker(subscriptions)
+        self._rebalances = rebalances
+        self.listener = ConsumerRebalanceListenerInvoker(subscriptions, rebalances)
         self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
         self._events: deque[Event] = deque()
         self._failure: KafkaError | None = None

@@ -14,6 +14,7 @@ from barnabas.records.decoder import RecordsDecoder
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetch_config import FetchConfig
+    from barnabas.client.consumer.fetch_metrics import FetchMetricsAggregator
     from barnabas.records.decoder import EncodedRecords
 
     Found: TypeAlias = list[ConsumerRecord] | EncodedRecords
@@ -46,6 +47,7 @@ class CompletedFetch:
         "_config",
         "_data",
         "_decoder",
+        "aggregator",
         "end_offset",
         "fetch_offset",
         "is_consumed",
@@ -65,7 +67,9 @@ class CompletedFetch:
         config: FetchConfig,
         node_id: int,
         seek_id: int,
+        aggregator: FetchMetricsAggregator,
     ) -> None:
+        self.aggregator = aggregator
         self.partition = partition
         self.node_id = node_id
         self.seek_id = seek_id

@@ -36,6 +36,7 @@ from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
     from barnabas.client.consumer.membership_core import MembershipCore
     from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -52,13 +53,14 @@ class ConsumerCoordinator(ApplicationCoordinator):
         subscriptions: SubscriptionState,
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
+        rebalances: RebalanceMetrics,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
         on_commit: Callable[[Offsets], object],
         *,
         assignors: Sequence[ConsumerPartitionAssignor],
         rack_id: str | None,
     ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread, on_commit)
+        super().__init__(membership, subscriptions, metadata, settings, rebalances, start_heartbeat_thread, on_commit)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = _common_protocol(assignors)
         self._rack_id = rack_id
@@ -91,7 +93,7 @@ class ConsumerCoordinator(ApplicationCoordinator):
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
-            self._rebalances.given_up()
+            self._rebalances.given_up(now)
             self._is_joining = False
             self._leader = None
             self._request_rejoin(f"rebalance failed due to {type(event.error).__name__}")

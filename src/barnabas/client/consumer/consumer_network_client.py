@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError, WakeupError
-from barnabas.network.statistic import Statistic
+from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
 
 if TYPE_CHECKING:
     from barnabas.network.client_request import ClientRequest, ClientResponse
@@ -26,7 +27,7 @@ class RequestFutureCompletionHandler:
     __slots__ = ("_error", "_latencies", "_pending_completion", "_response", "future")
 
     def __init__(
-        self, pending_completion: deque[RequestFutureCompletionHandler], latencies: dict[int, Statistic]
+        self, pending_completion: deque[RequestFutureCompletionHandler], latencies: Mapping[int, Statistic]
     ) -> None:
         self._latencies = latencies
         self.future: RequestFuture[ClientResponse] = RequestFuture()
@@ -52,7 +53,7 @@ class RequestFutureCompletionHandler:
         elif response.error is not None:
             self.future.raise_error(_as_lost_connection(response.error))
         else:
-            self._latencies.setdefault(response.request.api_key, Statistic()).record(response.latency * 1000)
+            self._latencies[response.request.api_key].record(response.latency * 1000, response.received_at)
             self.future.complete(response)
 
 
@@ -79,6 +80,7 @@ class ConsumerNetworkClient:
         *,
         retry_backoff: float,
         request_timeout: float,
+        metric_config: MetricConfig = DEFAULT,
     ) -> None:
         self.client = client
         self._clock = clock
@@ -91,7 +93,7 @@ class ConsumerNetworkClient:
         self._nodes: dict[int, Node] = {}
         self._pending_completion: deque[RequestFutureCompletionHandler] = deque()
         # API key to what its answered requests took, in milliseconds; for the metrics, which other threads may read.
-        self.latencies: dict[int, Statistic] = {}
+        self.latencies: defaultdict[int, Statistic] = defaultdict(partial(Statistic, metric_config))
         self._wakeup_requested = False
         self._wakeups_disabled = False
 

@@ -8,16 +8,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.client_utils import create_network_client
+from barnabas.client.client_utils import create_network_client, metric_config
 from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
 from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
 from barnabas.client.consumer.consumer_membership_manager import ConsumerMembershipManager
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
+from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
 from barnabas.client.consumer.fetch_collector import FetchCollector
 from barnabas.client.consumer.fetch_config import FetchConfig
+from barnabas.client.consumer.fetch_metrics import FetchMetrics
 from barnabas.client.consumer.fetcher import Fetcher
 from barnabas.client.consumer.group_requests import GroupIdentity
 from barnabas.client.consumer.heartbeat import Heartbeat
@@ -93,7 +95,8 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     client = _network_client(config, environment, metadata)
     fetch_config = FetchConfig.of(config, config.key_deserializer, config.value_deserializer)
     retry_backoff = config.get_seconds("retry.backoff.ms")
-    fetcher = Fetcher(client, metadata, subscriptions, fetch_config, retry_backoff=retry_backoff)
+    fetch_metrics = FetchMetrics(metric_config(config))
+    fetcher = Fetcher(client, metadata, subscriptions, fetch_config, fetch_metrics, retry_backoff=retry_backoff)
     offset_fetcher = OffsetFetcher(
         client,
         metadata,
@@ -130,6 +133,7 @@ def _network_client(config: ConsumerConfig, environment: Environment, metadata: 
         environment.clock,
         retry_backoff=config.get_seconds("retry.backoff.ms"),
         request_timeout=config.get_seconds("request.timeout.ms"),
+        metric_config=metric_config(config),
     )
 
 
@@ -188,16 +192,19 @@ def _coordinator(
         retry_backoff=config.get_seconds("retry.backoff.ms"),
     )
 
+    rebalances = RebalanceMetrics(environment.clock, metric_config(config))
+
     def start() -> Callable[[float], object]:
         return environment.start(membership, group_id)
 
     if config.is_consumer_protocol:
-        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, start, on_commit)
+        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, rebalances, start, on_commit)
     return ConsumerCoordinator(
         membership,
         subscriptions,
         metadata,
         settings,
+        rebalances,
         start,
         on_commit,
         assignors=config.assignors,

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
-from barnabas.client.consumer.consumer_metrics import PollMetrics, extremes, partition_metrics
+from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.fetch_config import READ_COMMITTED, isolation_level
-from barnabas.client.consumer.fetch_metrics import FETCH_GROUP
 from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
@@ -67,7 +67,7 @@ class ConsumerPolling:
         self._max_poll_records = parts.config.get_int("max.poll.records")
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
         self._interceptors = parts.interceptors
-        self._metrics = PollMetrics()
+        self._metrics = PollMetrics(metric_config(parts.config))
         self._times = TimeTotals(self._clock, COMMIT_SYNC, COMMITTED)
         self.cursor = RecordCursor()
         self._arrow: Any = None
@@ -135,7 +135,7 @@ class ConsumerPolling:
     def poll(self, timeout: float, max_records: int | None) -> Steps[ConsumerRecords]:
         """See `Consumer.poll`."""
         wanted = max_records or self._max_poll_records
-        records = yield from self._poll(timeout, lambda: self._collector.collect_fetch(wanted))
+        records = yield from self._poll(timeout, lambda now: self._collector.collect_fetch(wanted, now))
         return self._interceptors.on_consume(records) if records and self._interceptors else records or EMPTY
 
     def poll_arrow(self, timeout: float) -> Steps[pa.RecordBatch | None]:
@@ -145,14 +145,14 @@ class ConsumerPolling:
 
             self._arrow = ColumnBuilder(ALL_COLUMNS)
         builder = self._arrow
-        yield from self._poll(timeout, lambda: self._collector.collect_arrow(builder))
+        yield from self._poll(timeout, lambda now: self._collector.collect_arrow(builder, now))
         return builder.finish() if builder.row_count else None
 
     def poll_raw(self, timeout: float) -> Steps[list[FetchedData]]:
         """See `Consumer.poll_raw`."""
         return (yield from self._poll(timeout, self._collector.collect_raw)) or []
 
-    def _poll(self, timeout: float, collect: Callable[[], Any]) -> Steps[Any]:
+    def _poll(self, timeout: float, collect: Callable[[float], Any]) -> Steps[Any]:
         self._check_poll()
         self._settle_cursor()
         now = self._clock()
@@ -162,13 +162,13 @@ class ConsumerPolling:
         finally:
             self._metrics.poll_ended(self._clock())
 
-    def _poll_until(self, deadline: float, now: float, collect: Callable[[], Any]) -> Steps[Any]:
+    def _poll_until(self, deadline: float, now: float, collect: Callable[[float], Any]) -> Steps[Any]:
         while True:
             self._client.maybe_trigger_wakeup()
             yield from self._update_assignment(now)
             if self.is_abandoned:
                 return None
-            found = collect()
+            found = collect(now)
             if found:
                 self._prefetch(now)
                 return found
@@ -176,7 +176,7 @@ class ConsumerPolling:
             wait = self._time_to_wait(now, deadline)
             now = self._last_io = self._client.poll(wait, now, should_block=self._has_nothing_to_collect)
             self._parts.metadata.raise_any_error()
-            found = collect()
+            found = collect(now)
             if found:
                 self._prefetch(now)
                 return found
@@ -333,22 +333,16 @@ class ConsumerPolling:
         """See `Consumer.metric_groups`."""
         now, coordinator = self._clock(), self._coordinator
         network = [self._client.client.metrics, *([] if coordinator is None else [coordinator.network_metrics])]
-        whole = {**network_metrics(network), **self._metrics.as_dict(now), **self._times.as_dict()}
+        whole = {**network_metrics(network, now), **self._metrics.as_dict(now), **self._times.as_dict()}
         assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
         of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
+        read_committed = self.isolation_level == READ_COMMITTED
         return [
             MetricGroup("consumer-metrics", {}, whole),
             MetricGroup("consumer-coordinator-metrics", {}, of_group),
-            *self._fetch_groups(),
-            *node_metrics("consumer-node-metrics", network),
+            *self._fetcher.metrics.groups(self._subscriptions, now, read_committed=read_committed),
+            *node_metrics("consumer-node-metrics", network, now),
         ]
-
-    def _fetch_groups(self) -> list[MetricGroup]:
-        fetches = self._fetcher.metrics
-        by_topic = fetches.by_topic(self._subscriptions.assigned_partitions)
-        by_partition = partition_metrics(self._subscriptions, read_committed=self.isolation_level == READ_COMMITTED)
-        whole = {**fetches.as_dict(), **extremes(group.values for group in by_partition)}
-        return [MetricGroup(FETCH_GROUP, {}, whole), *by_topic, *by_partition]
 
     # --- commits
 

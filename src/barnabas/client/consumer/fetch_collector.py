@@ -42,6 +42,8 @@ class FetchCollector:
         self._subscriptions = subscriptions
         self._metadata = metadata
         self._next_in_line: CompletedFetch | None = None
+        # The time that the call in progress knows of.
+        self._now = 0.0
 
     @property
     def has_available_fetches(self) -> bool:
@@ -51,12 +53,13 @@ class FetchCollector:
             return True
         return any(self._subscriptions.is_fetchable(fetch.partition) for fetch in self._fetcher.completed_fetches)
 
-    def collect_fetch(self, max_records: int) -> ConsumerRecords:
+    def collect_fetch(self, max_records: int, now: float) -> ConsumerRecords:
         """At most `max_records` records, of as many partitions as it takes; the positions are then past them.
 
         Data of partitions that are no longer assigned, or whose position was changed, is dropped; data of paused ones
         is kept. Raises what is wrong with a partition once everything before it is handed out.
         """
+        self._now = now
         found: dict[TopicPartition, Any] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         paused: deque[CompletedFetch] = deque()
@@ -79,8 +82,9 @@ class FetchCollector:
             self._fetcher.completed_fetches.extendleft(reversed(paused))
         return ConsumerRecords(found, offsets) if found or offsets else EMPTY
 
-    def collect_arrow(self, builder: Any) -> bool:
+    def collect_arrow(self, builder: Any, now: float) -> bool:
         """Move all data that has arrived into a `ColumnBuilder`, until it is full; tells whether there was any."""
+        self._now = now
         paused: deque[CompletedFetch] = deque()
         if not builder.row_count:
             builder.expect(sum(fetch.size_in_bytes for fetch in self._fetcher.completed_fetches))
@@ -89,7 +93,7 @@ class FetchCollector:
                 rows = builder.row_count
                 before = fetch.next_offset
                 fetch.take_arrow(builder)
-                self._fetcher.metrics.handed_out(fetch.partition.topic, builder.row_count - rows)
+                fetch.aggregator.handed_out(fetch.partition.topic, builder.row_count - rows, now)
                 if fetch.next_offset > before:
                     self._move_on(fetch)
                 if fetch.is_consumed:
@@ -104,8 +108,9 @@ class FetchCollector:
             self._fetcher.completed_fetches.extendleft(reversed(paused))
         return bool(builder.row_count)
 
-    def collect_raw(self) -> list[FetchedData]:
+    def collect_raw(self, now: float) -> list[FetchedData]:
         """All data that has arrived, as it came; the positions are then past it."""
+        self._now = now
         found: list[FetchedData] = []
         paused: deque[CompletedFetch] = deque()
         try:
@@ -156,12 +161,12 @@ class FetchCollector:
             completed.popleft()
 
     def _finish(self, fetch: CompletedFetch) -> None:
-        self._fetcher.metrics.consumed(fetch.partition.topic, fetch.size_in_bytes)
+        self._fetcher.metrics.consumed(fetch.partition.topic, fetch.size_in_bytes, self._now)
         self._subscriptions.move_partition_to_end(fetch.partition)
         self._end(fetch)
 
     def _end(self, fetch: CompletedFetch) -> None:
-        self._fetcher.ended(fetch)
+        self._fetcher.ended(fetch, self._now)
         self._next_in_line = None
 
     def _is_stale(self, fetch: CompletedFetch) -> bool:
@@ -178,7 +183,7 @@ class FetchCollector:
             raise CorruptRecordError(
                 f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"
             ) from error
-        self._fetcher.metrics.handed_out(fetch.partition.topic, len(records))
+        fetch.aggregator.handed_out(fetch.partition.topic, len(records), self._now)
         if fetch.next_offset > before:
             offsets[fetch.partition] = self._move_on(fetch)
         if fetch.is_consumed:
@@ -191,6 +196,7 @@ class FetchCollector:
         leader = position.current_leader if position is not None else self._metadata.leader_and_epoch(partition)
         epoch = fetch.leader_epoch
         self._subscriptions.set_position(partition, FetchPosition(fetch.next_offset, epoch, leader))
+        self._fetcher.note_distances(partition, self._now)
         return OffsetAndMetadata(fetch.next_offset, "", epoch)
 
     # --- errors
@@ -238,4 +244,4 @@ class FetchCollector:
         if self._next_in_line is not None:
             self._end(self._next_in_line)
         while self._fetcher.completed_fetches:
-            self._fetcher.ended(self._fetcher.completed_fetches.popleft())
+            self._fetcher.ended(self._fetcher.completed_fetches.popleft(), self._now)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.completed_fetch import CompletedFetch
-from barnabas.client.consumer.fetch_metrics import FetchMetrics
+from barnabas.client.consumer.fetch_config import READ_COMMITTED
+from barnabas.client.consumer.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.consumer.fetch_plan import Asked, FetchPlan
 from barnabas.client.consumer.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
 from barnabas.client.consumer.fetch_session_handler import FetchRequestData, FetchSessionHandler
@@ -44,6 +45,7 @@ class Fetcher:
         metadata: ConsumerMetadata,
         subscriptions: SubscriptionState,
         config: FetchConfig,
+        metrics: FetchMetrics,
         *,
         retry_backoff: float,
     ) -> None:
@@ -59,7 +61,7 @@ class Fetcher:
         self._plan = FetchPlan(metadata, subscriptions, config.max_partition_bytes)
         self._nothing_to_send: object = None
         self.completed_fetches: deque[CompletedFetch] = deque()
-        self.metrics = FetchMetrics()
+        self.metrics = metrics
         self._counted_assignment = 0
 
     # --- sending
@@ -112,28 +114,31 @@ class Fetcher:
             return
         names = session.topic_names() if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else None
         self._count(response, names)
+        aggregator = FetchMetricsAggregator(self.metrics)
         if message.node_endpoints:
             self._note_leaders(message, names)
         for topic in message.responses:
             name = topic.topic if names is None else names.get(topic.topic_id, "")
             for found in topic.partitions:
-                self._take(node, TopicPartition(name, found.partition_index), asked, found)
+                self._take(node, TopicPartition(name, found.partition_index), asked, found, aggregator)
 
     def _count(self, response: ClientResponse, names: dict[bytes, str] | None) -> None:
         if self._counted_assignment != self._subscriptions.assignment_number and len(self._subscriptions):
             # Between two assignments of an eager rebalance nothing is assigned; what was counted is kept meanwhile.
             self._counted_assignment = self._subscriptions.assignment_number
-            self.metrics.retain_topics(self._subscriptions.assigned_partitions)
+            self.metrics.retain(self._subscriptions.assigned_partitions)
         size = 0
         for topic in response.message.responses:
             of_topic = sum(len(found.records or b"") for found in topic.partitions)
             name = topic.topic if names is None else names.get(topic.topic_id)
             if of_topic and name is not None:
-                self.metrics.fetched_of(name, of_topic)
+                self.metrics.fetched_of(name, of_topic, response.received_at)
             size += of_topic
-        self.metrics.fetched(response.latency, response.message.throttle_time_ms, size)
+        self.metrics.fetched(response.latency, response.message.throttle_time_ms, size, response.received_at)
 
-    def _take(self, node: Node, partition: TopicPartition, asked: Asked, found: Any) -> None:
+    def _take(
+        self, node: Node, partition: TopicPartition, asked: Asked, found: Any, aggregator: FetchMetricsAggregator
+    ) -> None:
         if partition not in asked:
             log.warning("Node %s sent data of %s, which was not asked for", node.id, partition)
             return
@@ -149,11 +154,12 @@ class Fetcher:
         if found.preferred_read_replica >= 0:
             until = self._client.now + self._metadata.max_age
             self._subscriptions.update_preferred_read_replica(partition, found.preferred_read_replica, until)
-        fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id)
+        fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id, aggregator)
         if fetch.has_data:
             self.completed_fetches.append(fetch)
             self._full_nodes.add(node.id)
             if found.error_code == NONE:
+                aggregator.expect()
                 self._plan.note_buffered(fetch)
 
     def _note_leaders(self, message: Any, names: dict[bytes, str] | None) -> None:
@@ -200,10 +206,19 @@ class Fetcher:
         """Look at this answer's data for the first time: its node may be asked for more."""
         self._full_nodes.discard(fetch.node_id)
 
-    def ended(self, fetch: CompletedFetch) -> None:
+    def ended(self, fetch: CompletedFetch, now: float) -> None:
         """Forget this answer: all its data is handed out, or dropped."""
         fetch.drain()
+        if fetch.response.error_code == NONE:
+            fetch.aggregator.ended(now)
         self._plan.forget_buffered(fetch)
+
+    def note_distances(self, partition: TopicPartition, now: float) -> None:
+        """Count how far the position is from the ends of the log, now that it has changed."""
+        lag = self._subscriptions.partition_lag(
+            partition, read_committed=self._config.isolation_level == READ_COMMITTED
+        )
+        self.metrics.moved_on(partition, lag, self._subscriptions.partition_lead(partition), now)
 
     def close_sessions(self, now: float) -> None:
         """Tell the brokers that the sessions are over; nobody waits for the answers."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+from barnabas.client.consumer.consumer_metrics import ASSIGNED, LOST, REVOKED
 from barnabas.client.consumer.steps import Steps, call
 from barnabas.errors import KafkaError, WakeupError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
+    from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.consumer")
-
-_NO_LISTENER = ConsumerRebalanceListener()
 
 
 class ConsumerRebalanceListenerInvoker:
@@ -25,22 +24,23 @@ class ConsumerRebalanceListenerInvoker:
     On an event loop they may be coroutines.
     """
 
-    def __init__(self, subscriptions: SubscriptionState) -> None:
+    def __init__(self, subscriptions: SubscriptionState, metrics: RebalanceMetrics) -> None:
+        self._metrics = metrics
         self._subscriptions = subscriptions
         self._first_error: Exception | None = None
         self.is_running = False
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of new partitions."""
-        yield from self._run(self._listener.on_partitions_assigned, sorted(partitions))
+        yield from self._listen(ASSIGNED, "on_partitions_assigned", partitions)
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions to give up."""
-        yield from self._run(self._listener.on_partitions_revoked, sorted(partitions))
+        yield from self._listen(REVOKED, "on_partitions_revoked", partitions)
 
     def lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions that are gone."""
-        yield from self._run(self._listener.on_partitions_lost, sorted(partitions))
+        yield from self._listen(LOST, "on_partitions_lost", partitions)
 
     def call(self, function: Callable[[], object]) -> Steps[None]:
         """Run other code of the application under the same rule."""
@@ -57,9 +57,11 @@ class ConsumerRebalanceListenerInvoker:
             f"The rebalance listener raised {type(error).__name__}: {error}. The rebalance itself went through"
         ) from error
 
-    @property
-    def _listener(self) -> ConsumerRebalanceListener:
-        return self._subscriptions.rebalance_listener or _NO_LISTENER
+    def _listen(self, kind: str, method: str, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        listener = self._subscriptions.rebalance_listener
+        if listener is not None:
+            with self._metrics.listening(kind):
+                yield from self._run(getattr(listener, method), sorted(partitions))
 
     def _run(
         self, callback: Callable[[Collection[TopicPartition]], object], partitions: Collection[TopicPartition]

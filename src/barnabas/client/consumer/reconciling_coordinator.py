@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.consumer.application_coordinator import CoordinatorSettings
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
     from barnabas.client.consumer.membership_core import MembershipCore
     from barnabas.client.consumer.offset_commits import Offsets
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -49,10 +50,11 @@ class ReconcilingCoordinator(ApplicationCoordinator):
         subscriptions: SubscriptionState,
         metadata: ConsumerMetadata,
         settings: CoordinatorSettings,
+        rebalances: RebalanceMetrics,
         start_heartbeat_thread: Callable[[], Callable[[float], object]],
         on_commit: Callable[[Offsets], object],
     ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, start_heartbeat_thread, on_commit)
+        super().__init__(membership, subscriptions, metadata, settings, rebalances, start_heartbeat_thread, on_commit)
         self._is_member = False
         self._subscribed: tuple[tuple[str, ...], str | None] | None = None
         # What the coordinator wants, while it is not what the application owns.
@@ -76,7 +78,7 @@ class ReconcilingCoordinator(ApplicationCoordinator):
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
-            yield from self._lose()
+            yield from self._lose(now)
             raise event.error
         if isinstance(event, OffsetsCommitted | OffsetsFetched) or event.attempt != self._attempt:
             return
@@ -88,11 +90,11 @@ class ReconcilingCoordinator(ApplicationCoordinator):
             self._subscriptions.assigned_topic_ids = frozenset(event.partitions)
         elif isinstance(event, MembershipLost):
             log.info("Group %s: %s", self._settings.group_id, event.reason)
-            yield from self._lose()
+            yield from self._lose(now)
 
-    def _lose(self) -> Steps[None]:
+    def _lose(self, now: float) -> Steps[None]:
         """The partitions belong to others by now; the next step joins again."""
-        self._rebalances.given_up()
+        self._rebalances.given_up(now)
         owned = self._subscriptions.assigned_partitions
         try:
             if self._subscriptions.has_auto_assigned_partitions and owned:

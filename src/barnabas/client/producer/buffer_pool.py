@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError
+from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
 
 
 class Waiter(ABC):
@@ -44,10 +45,11 @@ class BufferPool:
     if need be, so that a large record is not starved by small ones.
     """
 
-    def __init__(self, total_memory: int, clock: Callable[[], float]) -> None:
+    def __init__(self, total_memory: int, clock: Callable[[], float], config: MetricConfig = DEFAULT) -> None:
         self.total_memory = total_memory
-        self.wait_seconds_total = 0.0
-        self.exhausted_total = 0
+        # Seconds that somebody waited; times when that was in vain.
+        self._waited = Statistic(config)
+        self._exhausted = Statistic(config)
         self._available = total_memory
         self._waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
@@ -90,13 +92,14 @@ class BufferPool:
 
     def settle(self, waiter: Waiter, waited: float, max_time_to_block: float) -> None:
         """End a wait of so many seconds: the bytes are the waiter's, or it raises as `allocate` does."""
-        self.wait_seconds_total += waited
+        now = self._clock()
         with self._lock:
+            self._waited.record(waited, now)
             if waiter.granted == waiter.size and not self._closed:
                 return
             self._give_up(waiter)
             self._check_open()
-            self.exhausted_total += 1
+            self._exhausted.record(1, now)
             raise BufferExhaustedError(
                 f"No {waiter.size} bytes came free within max.block.ms ({max_time_to_block:.3f} s were left of it): "
                 f"{self._available} of {self.total_memory} bytes of buffer.memory are free, {len(self._waiters)} "
@@ -146,6 +149,15 @@ class BufferPool:
     def queued(self) -> int:
         """How many threads wait for memory."""
         return len(self._waiters)
+
+    def metrics(self, now: float) -> dict[str, float]:
+        """The pool's part of Kafka's producer-metrics; the ratio is waited time to time, of all threads together."""
+        waited = self._waited.at(now)
+        return {
+            "bufferpool-wait-ratio": waited.recent_total / waited.seconds,
+            "bufferpool-wait-time-ns-total": waited.total * 1e9,
+            **self._exhausted.at(now).metered("buffer-exhausted"),
+        }
 
     def close(self) -> None:
         """Refuse further allocations, and send everyone who waits home with an error."""

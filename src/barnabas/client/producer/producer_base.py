@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from barnabas.client.client_utils import create_network_client
+from barnabas.client.client_utils import create_network_client, metric_config
 from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
 from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
@@ -26,7 +26,7 @@ from barnabas.client.serializers import resolve_serializer
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
 from barnabas.network.metric_group import Measured, MetricGroup, by_topic
 from barnabas.network.network_metrics import network_metrics, node_metrics
-from barnabas.network.statistic import NAN
+from barnabas.network.statistic import NAN, MetricConfig
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.builder import RecordBatchBuilder
 
@@ -62,7 +62,7 @@ class ProducerBase(Measured, Generic[K, V]):
         clock: Callable[[], float],
         rng: random.Random,
         selector: Callable[[ProducerConfig], Selectable] | None = None,
-        buffer_pool: Callable[[int, Callable[[], float]], BufferPool] = BufferPool,
+        buffer_pool: Callable[[int, Callable[[], float], MetricConfig], BufferPool] = BufferPool,
     ) -> None:
         self._config = settled = ProducerConfig(config, settings)
         self._clock = clock
@@ -82,10 +82,11 @@ class ProducerBase(Measured, Generic[K, V]):
             max_in_flight_requests_per_connection=settled.get_int(IN_FLIGHT), random=rng,
             selector=None if selector is None else selector(settled),
         )  # fmt: skip
-        self._metrics = ProducerMetrics(clock)
+        metric_window = metric_config(settled)
+        self._metrics = ProducerMetrics(clock, metric_window)
         self._transactions = self._make_transactions(settled, rng)
         manager = self._transactions or (TransactionManager() if settled.idempotent else None)
-        pool = buffer_pool(settled.get_int("buffer.memory"), clock)
+        pool = buffer_pool(settled.get_int("buffer.memory"), clock, metric_window)
         self._accumulator = self._make_accumulator(settled, manager, rng, pool)
         self._metadata.add_listener(self._accumulator.metadata_changed)
         # The metadata must not keep the producer itself: one that nobody holds any more is noticed.
@@ -153,7 +154,7 @@ class ProducerBase(Measured, Generic[K, V]):
         if on_delivery is not None:
             run_callback(tp, on_delivery, *future.metadata_and_error())
         result.complete()
-        self._metrics.record_errors(1)
+        self._metrics.record_errors(1, self._clock())
         if self._transactions is not None:
             self._transactions.record_not_taken(error)
         return future
@@ -217,25 +218,24 @@ class ProducerBase(Measured, Generic[K, V]):
         Sizes are in bytes, times in milliseconds, `...-ns-total` in nanoseconds, `metadata-age` in seconds; a topic is
         forgotten when it was idle for metadata.max.idle.ms. May be called from any thread.
         """
-        network = [self._client.metrics]
+        now, network = self._clock(), [self._client.metrics]
         return [
-            MetricGroup("producer-metrics", {}, {**network_metrics(network), **self._own_metrics()}),
-            *self._metrics.by_topic(),
-            *node_metrics("producer-node-metrics", network),
+            MetricGroup("producer-metrics", {}, {**network_metrics(network, now), **self._own_metrics(now)}),
+            *self._metrics.by_topic(now),
+            *node_metrics("producer-node-metrics", network, now),
         ]
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's producer-topic-metrics by topic, until it was idle for metadata.max.idle.ms; from any thread."""
-        return by_topic(self._metrics.by_topic())
+        return by_topic(self._metrics.by_topic(self._clock()))
 
-    def _own_metrics(self) -> dict[str, float]:
-        pool, age = self._accumulator.free, self._metadata.age(self._clock())
+    def _own_metrics(self, now: float) -> dict[str, float]:
+        pool, age = self._accumulator.free, self._metadata.age(now)
         return {
-            **self._metrics.snapshot(),
+            **self._metrics.as_dict(now),
+            **pool.metrics(now),
             "buffer-total-bytes": pool.total_memory,
             "buffer-available-bytes": pool.available_memory,
-            "buffer-exhausted-total": pool.exhausted_total,
-            "bufferpool-wait-time-ns-total": pool.wait_seconds_total * 1e9,
             "waiting-threads": pool.queued,
             "requests-in-flight": self._client.in_flight_request_count(),
             "metadata-age": NAN if math.isinf(age) else age,

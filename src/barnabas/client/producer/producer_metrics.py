@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.network.metric_group import TOPIC, MetricGroup
-from barnabas.network.statistic import Statistic, TimeTotals
+from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic, TimeTotals
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer_batch import ProducerBatch
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FLUSH: Final = "flush"
 METADATA_WAIT: Final = "metadata-wait"
 TXN_BEGIN: Final = "txn-begin"
+TXN_PREPARE: Final = "txn-prepare"
 # By the operation that is waited for.
 TXN_OPERATIONS: Final = {
     "init_transactions()": "txn-init",
@@ -28,91 +29,93 @@ TXN_OPERATIONS: Final = {
 class TopicMetrics:
     """Kafka's producer-topic-metrics of one topic. Belongs to the Sender thread, others may read."""
 
-    __slots__ = ("bytes_sent", "compression_ratio", "failed_records", "record_sends", "retried_records")
+    __slots__ = ("bytes", "compression_ratio", "failed_records", "records", "retried_records")
 
-    def __init__(self) -> None:
-        self.record_sends = 0
-        self.bytes_sent = 0
-        self.retried_records = 0
-        self.failed_records = 0
-        self.compression_ratio = Statistic()
+    def __init__(self, config: MetricConfig) -> None:
+        self.records = Statistic(config)
+        self.bytes = Statistic(config)
+        self.retried_records = Statistic(config)
+        self.failed_records = Statistic(config)
+        self.compression_ratio = Statistic(config)
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self, now: float) -> dict[str, float]:
         """Sizes in bytes; the compression rate is the mean of the batches' rates."""
         return {
-            "record-send-total": self.record_sends,
-            "byte-total": self.bytes_sent,
-            "record-retry-total": self.retried_records,
-            "record-error-total": self.failed_records,
-            "compression-rate": self.compression_ratio.average,
+            **self.records.at(now).metered("record-send"),
+            **self.bytes.at(now).metered("byte"),
+            **self.retried_records.at(now).metered("record-retry"),
+            **self.failed_records.at(now).metered("record-error"),
+            "compression-rate": self.compression_ratio.at(now).average,
         }
 
 
 class ProducerMetrics:
     """Counted once per batch or request by the Sender thread, so that a record costs nothing."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.times = TimeTotals(clock, FLUSH, METADATA_WAIT, TXN_BEGIN, *TXN_OPERATIONS.values())
+    def __init__(self, clock: Callable[[], float], config: MetricConfig = DEFAULT) -> None:
+        self.times = TimeTotals(clock, FLUSH, METADATA_WAIT, TXN_BEGIN, TXN_PREPARE, *TXN_OPERATIONS.values())
+        self._config = config
         self._topics: dict[str, TopicMetrics] = {}
-        self.record_sends = 0
-        self.bytes_sent = 0
-        self.retried_records = 0
-        self.failed_records = 0
-        self.batch_splits = 0
         # Application threads count errors too.
         self._lock = threading.Lock()
-        self._batch_size = Statistic()
-        self._compression_ratio = Statistic()
-        self._queue_time = Statistic()
-        self._record_size = Statistic()
-        self._records_per_request = Statistic()
-        self._request_latency = Statistic()
-        self._throttle_time = Statistic()
+        self._batch_size = Statistic(config)
+        self._batch_splits = Statistic(config)
+        self._compression_ratio = Statistic(config)
+        self._failed_records = Statistic(config)
+        self._queue_time = Statistic(config)
+        self._record_size = Statistic(config)
+        self._records_per_request = Statistic(config)
+        self._request_latency = Statistic(config)
+        self._retried_records = Statistic(config)
+        self._throttle_time = Statistic(config)
 
-    def record_request(self, batches: list[ProducerBatch]) -> None:
+    def record_request(self, batches: list[ProducerBatch], now: float) -> None:
         """A ProduceRequest with these batches goes out."""
         records = 0
         for batch in batches:
             size = len(batch.records())
             ratio = batch.compression_ratio
-            records += batch.record_count
-            self.bytes_sent += size
-            self._batch_size.record(size)
-            self._compression_ratio.record(ratio)
+            count = batch.record_count
+            records += count
+            self._batch_size.record(size, now)
+            self._compression_ratio.record(ratio, now)
             topic = self._topic(batch)
-            topic.record_sends += batch.record_count
-            topic.bytes_sent += size
-            topic.compression_ratio.record(ratio)
-            self._queue_time.record((batch.drained_at - batch.created_at) * 1000)
-            self._record_size.record(batch.max_record_size)
-        self.record_sends += records
-        self._records_per_request.record(records)
+            topic.records.record(count, now)
+            topic.bytes.record(size, now)
+            topic.compression_ratio.record(ratio, now)
+            self._queue_time.record((batch.drained_at - batch.created_at) * 1000, now)
+            self._record_size.record(batch.max_record_size, now)
+        self._records_per_request.record(records, now)
 
-    def record_latency(self, seconds: float, throttle_ms: int) -> None:
+    def record_latency(self, seconds: float, throttle_ms: int, now: float) -> None:
         """A broker has answered a ProduceRequest."""
-        self._request_latency.record(seconds * 1000)
-        self._throttle_time.record(throttle_ms)
+        self._request_latency.record(seconds * 1000, now)
+        self._throttle_time.record(throttle_ms, now)
 
-    def record_retry(self, batch: ProducerBatch) -> None:
+    def record_retry(self, batch: ProducerBatch, now: float) -> None:
         """A batch goes back into its deque, to go out again."""
-        self.retried_records += batch.record_count
-        self._topic(batch).retried_records += batch.record_count
+        self._retried_records.record(batch.record_count, now)
+        self._topic(batch).retried_records.record(batch.record_count, now)
 
-    def record_failure(self, batch: ProducerBatch) -> None:
+    def record_split(self, now: float) -> None:
+        """A batch was too large for the broker."""
+        self._batch_splits.record(1, now)
+
+    def record_failure(self, batch: ProducerBatch, now: float) -> None:
         """The records of a batch have failed."""
-        self.record_errors(batch.record_count)
-        self._topic(batch).failed_records += batch.record_count
+        self.record_errors(batch.record_count, now)
+        self._topic(batch).failed_records.record(batch.record_count, now)
 
-    def record_errors(self, records: int) -> None:
+    def record_errors(self, records: int, now: float) -> None:
         """Records have failed: a batch, or one that never came into a batch, which counts for no topic."""
         with self._lock:
-            self.failed_records += records
+            self._failed_records.record(records, now)
 
     def _topic(self, batch: ProducerBatch) -> TopicMetrics:
         topic = batch.topic_partition.topic
         metrics = self._topics.get(topic)
         if metrics is None:
-            metrics = self._topics[topic] = TopicMetrics()
+            metrics = self._topics[topic] = TopicMetrics(self._config)
         return metrics
 
     def retain_topics(self, is_in_use: Callable[[str], bool]) -> None:
@@ -120,29 +123,28 @@ class ProducerMetrics:
         for topic in [topic for topic in self._topics if not is_in_use(topic)]:
             del self._topics[topic]
 
-    def by_topic(self) -> list[MetricGroup]:
+    def by_topic(self, now: float) -> list[MetricGroup]:
         """The numbers of each topic that is in use."""
         topics = sorted(self._topics.items())
-        return [MetricGroup("producer-topic-metrics", {TOPIC: topic}, metrics.as_dict()) for topic, metrics in topics]
+        return [
+            MetricGroup("producer-topic-metrics", {TOPIC: topic}, metrics.as_dict(now)) for topic, metrics in topics
+        ]
 
-    def snapshot(self) -> dict[str, float]:
-        """The numbers; times in milliseconds, sizes in bytes, averages and maxima over the producer's life."""
+    def as_dict(self, now: float) -> dict[str, float]:
+        """The numbers; times in milliseconds, sizes in bytes."""
+        batch_size, requests = self._batch_size.at(now), self._records_per_request.at(now)
         return {
-            "record-send-total": self.record_sends,
-            "byte-total": self.bytes_sent,
-            "record-retry-total": self.retried_records,
-            "record-error-total": self.failed_records,
-            "batch-split-total": self.batch_splits,
-            "batch-size-avg": self._batch_size.average,
-            "batch-size-max": self._batch_size.maximum,
-            "compression-rate-avg": self._compression_ratio.average,
-            "record-queue-time-avg": self._queue_time.average,
-            "record-queue-time-max": self._queue_time.maximum,
-            "record-size-max": self._record_size.maximum,
-            "records-per-request-avg": self._records_per_request.average,
-            "request-latency-avg": self._request_latency.average,
-            "request-latency-max": self._request_latency.maximum,
-            "produce-throttle-time-avg": self._throttle_time.average,
-            "produce-throttle-time-max": self._throttle_time.maximum,
+            **requests.metered("record-send"),
+            "records-per-request-avg": requests.average,
+            **batch_size.metered("byte"),
+            **batch_size.averaged("batch-size"),
+            **self._retried_records.at(now).metered("record-retry"),
+            **self._failed_records.at(now).metered("record-error"),
+            **self._batch_splits.at(now).metered("batch-split"),
+            "compression-rate-avg": self._compression_ratio.at(now).average,
+            **self._queue_time.at(now).averaged("record-queue-time"),
+            **self._record_size.at(now).averaged("record-size"),
+            **self._request_latency.at(now).averaged("request-latency"),
+            **self._throttle_time.at(now).averaged("produce-throttle-time"),
             **self.times.as_dict(),
         }

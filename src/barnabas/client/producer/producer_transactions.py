@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from barnabas.client.producer import lifetime
-from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS
+from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS, TXN_PREPARE
 from barnabas.client.producer.transaction_state import PreparedTxnState, State
 from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
@@ -162,9 +162,10 @@ class ProducerTransactions(TransactionOperations):
         the other participant's data; then commit, or after a crash `init_transactions(keep_prepared_txn=True)` and
         `complete_transaction(state)`.
         """
-        manager = self._preparing()
-        self.flush(self._max_block)
-        return manager.prepare()
+        with self._metrics.times.spent(TXN_PREPARE):
+            manager = self._preparing()
+            self.flush(self._max_block)
+            return manager.prepare()
 
     def complete_transaction(self, prepared: PreparedTxnState | str, timeout: float | None = None) -> None:
         """Commit the prepared transaction if it is this one, else abort it; without one do nothing (KIP-939)."""

@@ -318,7 +318,7 @@ class Sender:
             timeout=self._config.request_timeout,
             callback=lambda response: self._handle_produce_response(response, by_partition, ids),
         )
-        self._metrics.record_request(batches)
+        self._metrics.record_request(batches, now)
         self._client.send(request, now)
 
     # Results
@@ -332,7 +332,7 @@ class Sender:
             for batch in batches.values():
                 self._complete_batch(batch, PartitionResponse(_error_of_request(response)), now)
             return
-        self._metrics.record_latency(response.latency, response.message.throttle_time_ms)
+        self._metrics.record_latency(response.latency, response.message.throttle_time_ms, now)
         topics = {topic_id: topic for topic, topic_id in ids.items()}
         new_leaders: dict[TopicPartition, tuple[int, int]] = {}
         waiting: dict[TopicPartition, ProducerBatch] = dict(batches)
@@ -365,7 +365,7 @@ class Sender:
             # A duplicate was stored before, only its offset is forgotten.
             self._succeed(batch, response)
         elif isinstance(error, RecordTooLargeError) and batch.record_count > 1 and not batch.is_done:
-            self._split(batch)
+            self._split(batch, now)
         elif self._can_retry(batch, response, now):
             log.warning(
                 "%s on %s, trying again (%d attempts left): %s",
@@ -376,10 +376,11 @@ class Sender:
             )
             self._accumulator.reenqueue(batch, now)
             self._remove_from_in_flight(batch)
-            self._metrics.record_retry(batch)
+            self._metrics.record_retry(batch, now)
         else:
             # After the last attempt it is not known whether the broker stored an earlier one, so its numbers stay.
-            self._fail(batch, *_errors_of_batch(batch, response), batch.attempts < self._config.retries)
+            adjust = batch.attempts < self._config.retries
+            self._fail(batch, *_errors_of_batch(batch, response), adjust, now)
         if error is not None and error.refresh_metadata:
             log.info("Fetching metadata anew: %s on %s", error.name, batch.topic_partition)
             self._metadata.request_update()
@@ -405,7 +406,7 @@ class Sender:
         if batch.is_done or batch.complete(response.base_offset, response.log_append_time):
             self._release(batch)
 
-    def _split(self, batch: ProducerBatch) -> None:
+    def _split(self, batch: ProducerBatch, now: float) -> None:
         log.warning(
             "A batch of %d records for %s is too large for the broker, splitting it",
             batch.record_count,
@@ -415,13 +416,18 @@ class Sender:
             self._transaction_manager.remove_in_flight_batch(batch)
         self._accumulator.split_and_reenqueue(batch)
         self._release(batch)
-        self._metrics.batch_splits += 1
+        self._metrics.record_split(now)
 
     def _fail(
-        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None, adjust: bool
+        self,
+        batch: ProducerBatch,
+        error: KafkaError,
+        record_errors: dict[int, KafkaError] | None,
+        adjust: bool,
+        now: float,
     ) -> None:
         if batch.complete_exceptionally(error, record_errors):
-            self._metrics.record_failure(batch)
+            self._metrics.record_failure(batch, now)
             if self._transaction_manager is not None:
                 self._transaction_manager.handle_failed_batch(batch, error, adjust)
         self._release(batch)
@@ -449,7 +455,7 @@ class Sender:
                 "delivery.timeout.ms allows no more. Whether the broker is reachable is in the log of barnabas.network"
             )
             was_sent = batch.in_retry or batch.has_sequence
-            self._fail(batch, error, None, False)
+            self._fail(batch, error, None, False, now)
             if self._transaction_manager is not None and was_sent:
                 self._transaction_manager.mark_sequence_unresolved(batch)
 

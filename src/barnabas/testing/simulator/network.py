@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ProtocolError
 from barnabas.network.network_receive import NetworkReceive
-from barnabas.network.selectable import Buffer, Disconnection
+from barnabas.network.selectable import Authentication, Buffer, Disconnection
 from barnabas.testing.simulator.world import INFINITY
 
 if TYPE_CHECKING:
@@ -252,6 +252,7 @@ class SimulatedSelector:
         self.process = process
         self.number = number
         self.connected: list[int] = []
+        self.authentications: list[Authentication] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
         self.completed_receives: list[tuple[int, Buffer]] = []
