@@ -58,8 +58,8 @@ class _LoopOperations(_Operations):
         """Whether `close` was called."""
         return self._is_closed
 
-    def close(self) -> None:
-        super().close()
+    def close(self, timeout: float | None = None) -> None:
+        super().close(timeout)
         self._waiter.wake_all()
 
     @property

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from itertools import pairwise
+from queue import Queue
 from typing import Any
 
 import pytest
 
+from barnabas import AdminClient
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource, OpType
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
 from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
@@ -454,6 +458,27 @@ def test_a_closed_client_says_so(admin: Any) -> None:
     admin.client.close()
     with pytest.raises(IllegalStateError, match="the admin client is closed"):
         admin.client.list_topics()
+
+
+def test_closing_ends_a_call_of_another_thread_after_a_timeout() -> None:
+    said: Queue[BaseException] = Queue()
+
+    def ask(client: AdminClient) -> None:
+        try:
+            client.list_topics(timeout=600)
+        except IllegalStateError as error:
+            said.put(error)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = AdminClient(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}")
+        thread = threading.Thread(target=ask, args=(client,), daemon=True)
+        thread.start()
+        with silent.accept()[0]:  # so the call is under way
+            with pytest.raises(IllegalArgumentError, match="negative"):
+                client.close(timeout=-1)
+            client.close(timeout=0.05)
+            assert "closed" in str(said.get(timeout=30))
+            thread.join(30)
 
 
 def test_its_id_is_its_own_or_the_one_given(new_admin: Any) -> None:

@@ -1,4 +1,4 @@
-"""docs/admin.md: every operation of Java's Admin is here, or the page says why not."""
+"""Everything that Java's admin client offers is here, or tools/admin_comparison.py says why not."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ import shutil
 
 import pytest
 
-from barnabas import AdminClient
-from tools import admin_table, apache_kafka
+from tools import admin_comparison, admin_table, apache_kafka, java_admin
 
 
 def test_the_page_is_what_the_code_makes_it() -> None:
     assert admin_table.PATH.read_text(encoding="utf-8") == admin_table.table(), "python -m tools.admin_table --write"
 
 
-@pytest.mark.parametrize("java", [name for name in admin_table.JAVA if name not in admin_table.NOT_OFFERED])
-def test_an_operation_of_java_is_here(java: str) -> None:
-    assert callable(getattr(AdminClient, admin_table.python_name(java)))
+@pytest.mark.parametrize("kind", ["methods", "options", "values", "enums"])
+def test_all_that_java_offers_is_here_or_has_a_reason_why_not(kind: str) -> None:
+    found = getattr(admin_comparison, f"_{kind}")(java_admin.stored())
+    missing = [entry for entry in found if not entry.exists and not entry.reason]
+    assert missing == []
+
+
+def test_the_tables_say_nothing_that_is_not_java_s() -> None:
+    assert admin_comparison.unused() == set()
 
 
 @pytest.mark.timeout(300)  # a fresh machine fetches Apache Kafka
-def test_the_list_is_that_of_apache_kafka() -> None:
+def test_what_java_offers_is_what_its_jar_says() -> None:
     if apache_kafka.why_not() or shutil.which("javap") is None:
         pytest.skip("javap or Apache Kafka's jars are missing")
-    assert admin_table.java_methods() == sorted(admin_table.JAVA)
+    assert java_admin.read() == java_admin.stored(), "python -m tools.java_admin --write"

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin.acls import AclBinding, AclBindingFilter, AclOperation, ResourceType
+from barnabas.client.admin.acls import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
 from barnabas.client.admin.scram import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from barnabas.errors import (
     IllegalArgumentError,
@@ -120,6 +127,7 @@ def test_a_token_is_made_and_keeps_its_secret(admin: Any) -> None:
     assert request.renewers[0].principal_name == "bob"
 
     admin.answer(ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenResponse(expiry_timestamp_ms=9))
+    assert token.hmac_as_base64_string == "c2VjcmV0"
     assert admin.client.renew_delegation_token(token.hmac) == 9
     assert admin.requests(ApiKey.RENEW_DELEGATION_TOKEN)[0].renew_period_ms == -1
 
@@ -143,3 +151,50 @@ def test_what_the_broker_does_not_offer_names_api_and_broker(admin: Any) -> None
     admin.handlers[ApiKey.API_VERSIONS] = lambda request: ApiVersionsResponse(api_keys=known)
     with pytest.raises(UnsupportedVersionError, match=r"describe_acls at (one|two):9092 .*DESCRIBE_ACLS"):
         admin.client.describe_acls()
+
+
+RULE = AclBinding(ResourceType.TOPIC, "flights", "User:alice", AclOperation.READ)
+
+
+@pytest.mark.parametrize(
+    ("rule", "wanted", "found"),
+    [
+        (RULE, AclBindingFilter(), True),
+        (RULE, RULE.to_filter(), True),
+        (RULE, AclBindingFilter(ResourceType.GROUP), False),
+        (RULE, AclBindingFilter(principal="User:bob"), False),
+        (RULE, AclBindingFilter(operation=AclOperation.WRITE), False),
+        (RULE, AclBindingFilter(permission_type=AclPermissionType.DENY), False),
+        (RULE, AclBindingFilter(host="10.0.0.1"), False),
+        (RULE, AclBindingFilter(resource_name="fl"), False),
+        (RULE, AclBindingFilter(resource_name="flights", pattern_type=PatternType.PREFIXED), False),
+        (RULE, AclBindingFilter(resource_name="flights", pattern_type=PatternType.MATCH), True),
+        (RULE._replace(resource_name="*"), AclBindingFilter(resource_name="x", pattern_type=PatternType.MATCH), True),
+        (RULE._replace(resource_name="*"), AclBindingFilter(resource_name="x"), False),
+        (
+            RULE._replace(resource_name="fl", pattern_type=PatternType.PREFIXED),
+            AclBindingFilter(resource_name="flights", pattern_type=PatternType.MATCH),
+            True,
+        ),
+        (
+            RULE._replace(resource_name="flights", pattern_type=PatternType.PREFIXED),
+            AclBindingFilter(resource_name="fl", pattern_type=PatternType.MATCH),
+            False,
+        ),
+    ],
+)
+def test_a_filter_finds_rules_as_a_broker_does(rule: AclBinding, wanted: AclBindingFilter, found: bool) -> None:
+    assert wanted.matches(rule) is found
+
+
+def test_a_filter_that_names_everything_finds_at_most_one_rule() -> None:
+    assert RULE.to_filter().matches_at_most_one
+    for name, value in AclBindingFilter()._asdict().items():
+        assert RULE.to_filter()._replace(**{name: value}).find_indefinite_field() == name
+
+
+def test_what_a_newer_broker_knows_is_unknown_here() -> None:
+    assert AclOperation(99) is AclOperation.UNKNOWN
+    assert RULE._replace(operation=AclOperation(99)).is_unknown
+    assert AclBindingFilter(ResourceType(99)).is_unknown
+    assert not RULE.is_unknown

@@ -82,6 +82,15 @@ class AclBinding(NamedTuple):
     host: str = "*"
     pattern_type: PatternType = PatternType.LITERAL
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it has a part that a newer broker knows and this client does not."""
+        return _has_unknown(self)
+
+    def to_filter(self) -> AclBindingFilter:
+        """Finds this rule and no other."""
+        return AclBindingFilter(*self)
+
 
 class AclBindingFilter(NamedTuple):
     """Finds rules; what is ANY or None finds all."""
@@ -93,6 +102,53 @@ class AclBindingFilter(NamedTuple):
     permission_type: AclPermissionType = AclPermissionType.ANY
     host: str | None = None
     pattern_type: PatternType = PatternType.ANY
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it has a part that a newer broker knows and this client does not."""
+        return _has_unknown(self)
+
+    def matches(self, acl: AclBinding) -> bool:
+        """Whether it finds a rule, as a broker decides it."""
+        return self._matches_name(acl) and all(
+            wanted in (None, 1) or wanted == found
+            for wanted, found in (
+                (self.resource_type, acl.resource_type),
+                (self.principal, acl.principal),
+                (self.operation, acl.operation),
+                (self.permission_type, acl.permission_type),
+                (self.host, acl.host),
+            )
+        )
+
+    def _matches_name(self, acl: AclBinding) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.resource_name is None:
+            return True
+        if self.pattern_type != PatternType.MATCH or self.resource_name == acl.resource_name:
+            return self.resource_name == acl.resource_name
+        if acl.pattern_type == PatternType.PREFIXED:
+            return self.resource_name.startswith(acl.resource_name)
+        return acl.pattern_type == PatternType.LITERAL and acl.resource_name == "*"
+
+    def find_indefinite_field(self) -> str | None:
+        """The first of its parts that leaves open which rule is meant; None when it finds at most one."""
+        open_patterns = (PatternType.UNKNOWN, PatternType.ANY, PatternType.MATCH)
+        for name, value in zip(self._fields, self, strict=True):
+            indefinite = open_patterns if name == "pattern_type" else (None, 0, 1)
+            if value in indefinite:
+                return name
+        return None
+
+    @property
+    def matches_at_most_one(self) -> bool:
+        """Whether it names all parts of a rule."""
+        return self.find_indefinite_field() is None
+
+
+def _has_unknown(acl: AclBinding | AclBindingFilter) -> bool:
+    return 0 in (acl.resource_type, acl.operation, acl.permission_type, acl.pattern_type)
 
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:

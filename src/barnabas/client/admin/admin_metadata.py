@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import IntEnum
 from typing import Any
 
+from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Metadata, MetadataQuery
 from barnabas.errors import KafkaError, MismatchedEndpointTypeError, for_code
@@ -17,9 +17,10 @@ from barnabas.protocol.messages.metadata_response import MetadataResponse, Metad
 FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS = 1
 
 
-class EndpointType(IntEnum):
+class EndpointType(ProtocolEnum):
     """What listens at an address (KIP-919), with the numbers of the protocol."""
 
+    UNKNOWN = 0
     BROKER = 1
     CONTROLLER = 2
 

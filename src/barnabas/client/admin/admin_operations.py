@@ -117,8 +117,8 @@ class AdminOperations(Measured):
         driver = AdminApiDriver(
             handler, keys, self._client, self._metadata, self._backoff, deadline, self._config.get_int("retries")
         )
-        self._ensure_open()
         while not driver.is_done:
+            self._ensure_open()
             now = self._clock()
             wait = driver.step(now)
             if not driver.is_done:
@@ -227,13 +227,24 @@ class AdminOperations(Measured):
             raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
         return self._clock() + timeout
 
-    def close(self) -> None:
-        """Ends the connections, after the call that another thread may be in. A second call does nothing."""
+    def close(self, timeout: float | None = None) -> None:
+        """Ends the connections. A second call does nothing.
+
+        A call that another thread is in may take as long as it needs, or `timeout` seconds if given; then it fails.
+        """
+        if timeout is not None and timeout < 0:
+            raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
         if self._is_foreign:
             return
-        with self._lock:
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            self._is_closed = True
+            self._client.wakeup()
+            self._lock.acquire()
+        try:
             self._is_closed = True
             self._client.close()
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self

@@ -41,6 +41,11 @@ class ConfigResource(NamedTuple):
     def __str__(self) -> str:
         return f"{self.type.name.lower()} {self.name}"
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it stands for all of its type."""
+        return not self.name
+
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
         """The settings of a topic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -30,6 +31,11 @@ class DelegationToken(NamedTuple):
     issue_timestamp: int
     expiry_timestamp: int
     max_timestamp: int
+
+    @property
+    def hmac_as_base64_string(self) -> str:
+        """What a client gives as the password of SCRAM."""
+        return b64encode(self.hmac).decode()
 
     def __repr__(self) -> str:
         return (

@@ -121,7 +121,7 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupDescription]:
-        """Groups of the classic protocol, with members of any kind: consumers, workers of Kafka Connect, ...
+        """Groups of the classic protocol, with members of any kind, such as consumers or workers of Kafka Connect.
 
         Raises:
             GroupIdNotFoundError, GroupAuthorizationError, ...
