@@ -18,6 +18,7 @@ from barnabas.client.admin.acls import (
     ResourceType,
 )
 from barnabas.client.admin.client_quotas import ClientQuotaEntity
+from barnabas.client.admin.configs import ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource
 from barnabas.client.admin.groups import GroupType
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.quorum import RaftVoterEndpoint
@@ -160,12 +161,31 @@ def test_a_broker_that_never_was_cannot_be_unregistered(admin: AdminClient) -> N
         admin.unregister_broker(98765)
 
 
+def test_the_level_of_a_logger_is_set_at_its_broker(admin: AdminClient) -> None:
+    node = admin.describe_cluster().nodes[0].id
+    loggers = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(node))
+
+    def root() -> ConfigEntry:
+        return admin.describe_configs([loggers])[loggers]["root"]
+
+    before = root()
+    assert before.source == ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    for level in ("TRACE" if before.value != "TRACE" else "FATAL", before.value):
+        admin.incremental_alter_configs({loggers: {"root": level}})
+        assert root().value == level
+    with pytest.raises(InvalidRequestError, match="root"):
+        admin.incremental_alter_configs({loggers: {"root": None}})
+
+
 def test_replicas_move_only_to_directories_that_there_are(admin: AdminClient, topic: str) -> None:
     node = admin.describe_cluster().nodes[0].id
     here, there = TopicPartitionReplica(topic, 0, node), TopicPartitionReplica(topic, 1, node)
     eventually(lambda: all(at.current_log_dir for at in admin.describe_replica_log_dirs([here, there]).values()))
     path = admin.describe_replica_log_dirs([here])[here].current_log_dir
     assert path is not None
+    directory = admin.describe_log_dirs([node])[node][path]
+    assert (directory.error, directory.is_cordoned) == (None, False)
+    assert 0 < directory.usable_bytes < directory.total_bytes
     results = admin.alter_replica_log_dirs({here: path, there: "/nowhere"}, raise_errors=False)
     assert list(results) == [here]
     assert isinstance(results.errors[there], LogDirNotFoundError)

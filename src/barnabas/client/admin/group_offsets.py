@@ -10,7 +10,7 @@ from barnabas.client.admin.lookups import CoordinatorLookup
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts, partitions_of
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import UnsupportedVersionError
+from barnabas.errors import UnsupportedVersionError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.offset_commit_request import (
@@ -34,6 +34,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 _FIRST_FETCH_OF_GROUPS = 8
 # From version 10 on partitions go by topic id, which a caller who names topics does not know.
 _LAST_WITH_TOPIC_NAMES = 9
+# UNSTABLE_OFFSET_COMMIT: a transaction that is to be waited for has offsets of the partition in it.
+_PASSING_WITH_TIME = (88,)
 
 GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
 
@@ -90,18 +92,20 @@ class OffsetFetchHandler:
             group = groups.get(key)
             if group is None or not outcome.is_success(key, group.error_code):
                 continue
-            offsets: GroupOffsets = {}
-            for topic in group.topics:
-                for partition in topic.partitions:
-                    label = f"{key}, {topic.name}-{partition.partition_index}"
-                    if not outcome.is_success(key, partition.error_code, label if partition.error_code else None):
-                        break
-                    if partition.committed_offset >= 0:
-                        offsets[TopicPartition(topic.name, partition.partition_index)] = OffsetAndMetadata(
-                            partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
-                        )
-            if key not in outcome.failed and key not in outcome.problems:
-                outcome.complete(key, offsets)
+            partitions = list(partitions_of(group.topics))
+            failed = next(((at, partition.error_code) for at, partition in partitions if partition.error_code), None)
+            if failed is not None:
+                at, code = failed
+                outcome.is_success(key, code, f"{at}: {for_code(code)}", _PASSING_WITH_TIME)
+                continue
+            offsets = {
+                at: OffsetAndMetadata(
+                    partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
+                )
+                for at, partition in partitions
+                if partition.committed_offset >= 0
+            }
+            outcome.complete(key, offsets)
 
 
 def commit_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> RequestInParts[TopicPartition]:
