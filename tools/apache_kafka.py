@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,14 +59,22 @@ class ApacheKafka:
     """One broker and controller in one process, with its data in a temporary directory; a context manager."""
 
     def __init__(
-        self, settings: Mapping[str, str] | None = None, *, heap: str = "1g", system: Mapping[str, str] | None = None
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap: str = "1g",
+        system: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
-        """`settings` are added to server.properties; `system` are Java's system properties."""
+        """`settings` are added to server.properties; `system` are Java's system properties; `format_options` go to the
+        tool that formats the storage.
+        """
         self.port, self.controller_port = free_port(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
         self.settings = dict(settings or {})
+        self._format_options = format_options
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,7 +100,8 @@ class ApacheKafka:
         properties = self.folder / "server.properties"
         if not properties.exists():
             properties.write_text(self._properties(), encoding="utf-8")
-            self._java("kafka.tools.StorageTool", "format", "-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties))
+            options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
+            self._java("kafka.tools.StorageTool", "format", *options)
         command = ["java", *self._options, "-cp", classpath(), "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)

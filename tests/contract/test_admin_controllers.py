@@ -15,15 +15,19 @@ from barnabas.client.admin.configs import AlterConfigOp, ConfigResource, ConfigR
 from barnabas.client.admin.quorum import RaftVoterEndpoint
 from barnabas.errors import (
     BrokerIdNotRegisteredError,
+    DuplicateVoterError,
+    InconsistentClusterIdError,
     InvalidUpdateVersionError,
     KafkaError,
     MismatchedEndpointTypeError,
     NoReassignmentInProgressError,
     UnsupportedEndpointTypeError,
     UnsupportedVersionError,
+    VoterNotFoundError,
 )
 from barnabas.protocol import kafka_uuid
 from tests.contract.waiting import create_topic, eventually
+from tools import apache_kafka
 from tools.apache_kafka import ApacheKafka
 
 NewName = Callable[[str], str]
@@ -143,3 +147,60 @@ def test_controllers_are_asked_in_an_event_loop_too(controllers: str) -> None:
             return (await admin.describe_metadata_quorum()).leader_id
 
     assert asyncio.run(scenario()) == 1
+
+
+def directory_id(kafka: ApacheKafka) -> bytes:
+    text = (kafka.folder / "data" / "meta.properties").read_text(encoding="utf-8")
+    return kafka_uuid.from_text(text.partition("directory.id=")[2].splitlines()[0])
+
+
+@pytest.fixture(scope="module")
+def quorum() -> Iterator[tuple[ApacheKafka, ApacheKafka]]:
+    """A broker with the only voter of its quorum (KIP-853), and a controller that follows it."""
+    missing = apache_kafka.why_not()
+    if missing:
+        pytest.skip(missing)
+    dynamic = {"controller.quorum.voters": "", "controller.quorum.fetch.timeout.ms": "1000"}
+    first = ApacheKafka(dynamic, heap="256m", format_options=["--standalone"])
+    dynamic["controller.quorum.bootstrap.servers"] = first.settings["controller.quorum.bootstrap.servers"] = (
+        f"127.0.0.1:{first.controller_port}"
+    )
+    second = ApacheKafka(dynamic, heap="256m", format_options=["--no-initial-controllers"])
+    second.port = second.controller_port
+    own = {
+        "process.roles": "controller",
+        "node.id": "2",
+        "listeners": f"CONTROLLER://127.0.0.1:{second.port}",
+    }
+    second.settings.update(own)
+    with first, second:
+        yield first, second
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("setting", ["bootstrap.servers", "bootstrap.controllers"])
+def test_a_controller_is_given_a_vote_and_loses_it(quorum: tuple[ApacheKafka, ApacheKafka], setting: str) -> None:
+    first, second = quorum
+    port = first.port if setting == "bootstrap.servers" else first.controller_port
+    endpoint = RaftVoterEndpoint("CONTROLLER", "127.0.0.1", second.port)
+    with AdminClient({setting: f"127.0.0.1:{port}"}) as admin:
+
+        def ids() -> tuple[set[int], set[int]]:
+            found = admin.describe_metadata_quorum()
+            return {one.replica_id for one in found.voters}, {one.replica_id for one in found.observers}
+
+        eventually(lambda: ids() == ({1}, {2}))
+        (observer,) = admin.describe_metadata_quorum().observers
+        assert observer.replica_directory_id == directory_id(second)
+        with pytest.raises(InconsistentClusterIdError):
+            admin.add_raft_voter(2, directory_id(second), [endpoint], cluster_id="another")
+        admin.add_raft_voter(2, directory_id(second), [endpoint], cluster_id=admin.describe_cluster().cluster_id)
+        eventually(lambda: ids() == ({1, 2}, set()))
+        assert admin.describe_metadata_quorum().nodes[2] == [endpoint]
+        with pytest.raises(DuplicateVoterError):
+            admin.add_raft_voter(2, directory_id(second), [endpoint])
+        admin.remove_raft_voter(2, directory_id(second))
+        eventually(lambda: ids() == ({1}, {2}))
+        with pytest.raises(VoterNotFoundError):
+            admin.remove_raft_voter(2, directory_id(second))

@@ -15,9 +15,10 @@ import pytest
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.aio import Consumer as AioConsumer
 from barnabas.aio import Producer as AioProducer
+from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.reassignments import ElectionType
 from barnabas.client.consumer.offset_fetcher import TruncatedLogError
-from barnabas.errors import NotEnoughReplicasError, PreferredLeaderNotAvailableError
+from barnabas.errors import InvalidReplicationFactorError, NotEnoughReplicasError, PreferredLeaderNotAvailableError
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
 from tools import apache_kafka
@@ -326,3 +327,38 @@ def test_the_admin_client_sees_and_moves_leaders_and_replicas(world: World) -> N
         3,
     }
     assert {voter.replica_id for voter in world.admin.describe_metadata_quorum().voters} == {1, 2, 3}
+
+
+def test_the_admin_client_sees_who_may_lead_and_which_brokers_are_gone(world: World) -> None:
+    topic, partition = "eligible", TopicPartition("eligible", 0)
+    world.admin.create_topics([NewTopic(topic, replica_assignments={0: [1, 2]})])
+    eventually(lambda: world.is_whole(topic))
+    with pytest.raises(InvalidReplicationFactorError):
+        world.admin.alter_partition_reassignments({partition: [1, 2, 3]}, allow_replication_factor_change=False)
+    assert world.replicas(topic)[0].elr == []
+
+    killed(world.brokers[2])
+    eventually(lambda: [node.id for node in world.replicas(topic)[0].elr or ()] == [2])
+    eventually(lambda: world.admin.describe_cluster(include_fenced_brokers=True).fenced == {2})
+    eventually(lambda: {node.id for node in world.admin.describe_cluster().nodes} == {1, 3})
+    world.admin.unregister_broker(2)
+    eventually(lambda: world.admin.describe_cluster(include_fenced_brokers=True).fenced == frozenset())
+    world.brokers[2].start()
+    eventually(lambda: world.is_whole(topic), 60)
+
+
+def test_controllers_are_found_again_when_the_active_one_dies(world: World) -> None:
+    controllers = ",".join(f"127.0.0.1:{broker.controller_port}" for broker in world.brokers.values())
+    with AdminClient({"bootstrap.controllers": controllers, **SOON}) as admin:
+        described = admin.describe_cluster()
+        assert {node.id for node in described.nodes} == {1, 2, 3}
+        assert described.controller is not None
+        assert described.controller.id == admin.describe_metadata_quorum().leader_id
+
+        killed(world.brokers[described.controller.id])
+        quorum = admin.describe_metadata_quorum()
+        assert quorum.leader_id != described.controller.id
+        everybody = ConfigResource.broker(None)
+        admin.incremental_alter_configs({everybody: {"log.cleaner.threads": 2}})
+        eventually(lambda: admin.describe_configs([everybody])[everybody]["log.cleaner.threads"].value == "2")
+        admin.incremental_alter_configs({everybody: {"log.cleaner.threads": None}})
