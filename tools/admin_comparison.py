@@ -18,9 +18,6 @@ from tools.java_admin import stored
 #: Methods that Java has deprecated, by what takes their place in both.
 METHODS = {"listClientMetricsResources": "list_config_resources", "listConsumerGroups": "list_groups"}
 
-_TELEMETRY = "clients push no telemetry (KIP-714), so there is nothing to add to it"
-WITHOUT_METHODS = {"registerMetricForSubscription": _TELEMETRY, "unregisterMetricFromSubscription": _TELEMETRY}
-
 #: Options that are another argument here than their name says.
 OPTIONS = {
     "AddRaftVoterOptions.setClusterId": "cluster_id",
@@ -313,11 +310,8 @@ def entries() -> list[Entry]:
 
 def _methods(data: dict[str, Any]) -> Iterator[Entry]:
     for java in data["methods"]:
-        if java in WITHOUT_METHODS:
-            yield Entry(java, "", False, WITHOUT_METHODS[java])
-        else:
-            name = method_name(java)
-            yield Entry(java, name, callable(getattr(AdminClient, name, None)))
+        name = method_name(java)
+        yield Entry(java, name, callable(getattr(AdminClient, name, None)))
 
 
 def _options(data: dict[str, Any]) -> Iterator[Entry]:
@@ -385,7 +379,7 @@ def unused() -> set[str]:
     """The rows of the tables that stand for nothing of Java's."""
     data = stored()
     java = {entry.java for entry in entries()}
-    rows = {*METHODS, *WITHOUT_METHODS, *OPTIONS, *VALUES, *WITHOUT_VALUES, *WITHOUT_ENUMS}
+    rows = {*METHODS, *OPTIONS, *VALUES, *WITHOUT_VALUES, *WITHOUT_ENUMS}
     classes = {*CLASSES, *WITHOUT_CLASSES} - set(data["values"]) | set(ENUMS) - set(data["enums"])
     returned = {entry.java.rpartition(".")[2] for entry in entries() if entry.reason == RETURNED_AS_IS}
     return (rows - java) | classes | (set(RETURNED) - returned)

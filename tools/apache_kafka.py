@@ -65,14 +65,16 @@ class ApacheKafka:
         heap: str = "1g",
         system: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
+        class_path: str | None = None,
     ) -> None:
         """`settings` are added to server.properties; `system` are Java's system properties; `format_options` go to the
-        tool that formats the storage.
+        tool that formats the storage; `class_path` has Kafka's jars and more, for plugins.
         """
         self.port, self.controller_port = free_port(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
+        self._class_path = class_path
         self.settings = dict(settings or {})
         self._format_options = format_options
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,7 +104,8 @@ class ApacheKafka:
             properties.write_text(self._properties(), encoding="utf-8")
             options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
             self._java("kafka.tools.StorageTool", "format", *options)
-        command = ["java", *self._options, "-cp", classpath(), "kafka.Kafka", str(properties)]
+        jars = self._class_path or classpath()
+        command = ["java", *self._options, "-cp", jars, "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from barnabas.errors import AuthenticationError
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
+from barnabas.network.telemetry_sender import TELEMETRY_APIS
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.framing import FrameReader, decode_request, encode_response
 from barnabas.protocol.message import Message
@@ -26,10 +27,12 @@ Handler = Callable[[Any], "Message | None"]
 """Takes a request message and gives the response; None for "do not answer"."""
 
 
-def all_api_versions() -> ApiVersionsResponse:
-    """What a broker that knows everything we know says."""
+def all_api_versions(*, telemetry: bool = False) -> ApiVersionsResponse:
+    """What a broker that knows everything we know says; of telemetry only one with a receiver for it speaks."""
     known = []
     for key in ApiKey:
+        if key in TELEMETRY_APIS and not telemetry:
+            continue
         try:
             low, high = stable_versions(key)
         except ValueError:

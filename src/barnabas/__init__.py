@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import OffsetAndMetadata as OffsetAndMetadata
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern as SubscriptionPattern
     from barnabas.client.producer.producer import Producer as Producer
+    from barnabas.client.telemetry.kafka_metric import KafkaMetric as KafkaMetric
     from barnabas.protocol.topic_partition import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ _HOMES = {
     "Consumer": "barnabas.client.consumer.consumer",
     "ConsumerRebalanceListener": "barnabas.client.consumer.consumer_rebalance_listener",
     "ConsumerRecord": "barnabas.client.consumer.consumer_record",
+    "KafkaMetric": "barnabas.client.telemetry.kafka_metric",
     "NewTopic": "barnabas.client.admin.new_topic",
     "OffsetAndMetadata": "barnabas.client.consumer.offsets",
     "Producer": "barnabas.client.producer.producer",
@@ -42,6 +44,7 @@ __all__ = [
     "Consumer",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
+    "KafkaMetric",
     "NewTopic",
     "OffsetAndMetadata",
     "Producer",

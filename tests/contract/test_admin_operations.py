@@ -56,9 +56,12 @@ def test_features_are_described_and_cannot_be_raised_beyond_what_is_supported(ad
         admin.update_features({"group.version": too_high}, validate_only=True)
 
 
-def test_an_operation_that_no_broker_offers_names_api_and_broker(admin: AdminClient, bootstrap_servers: str) -> None:
+def test_an_operation_that_no_broker_offers_names_api_and_broker(bootstrap_servers: str) -> None:
     # A broker without a telemetry plug-in does not offer the API.
-    with pytest.raises(UnsupportedVersionError) as raised:
+    with (
+        AdminClient(bootstrap_servers=bootstrap_servers, enable_metrics_push=True) as admin,
+        pytest.raises(UnsupportedVersionError) as raised,
+    ):
         admin.client_instance_id()
     assert bootstrap_servers in str(raised.value)
     assert "GET_TELEMETRY_SUBSCRIPTIONS" in str(raised.value)

@@ -13,6 +13,7 @@ from barnabas.aio.loop_port import LoopPort
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.admin import admin_client
 from barnabas.client.consumer.steps import Steps
+from barnabas.client.telemetry.kafka_metric import KafkaMetric
 from barnabas.config.client_config import ClientConfig
 from barnabas.network.metric_group import Measured, MetricGroup
 
@@ -58,8 +59,19 @@ class _LoopOperations(_Operations):
         """Whether `close` was called."""
         return self._is_closed
 
+    def _wall_clock_ms(self) -> Callable[[], int]:
+        return self.environment.wall_clock_ms
+
+    async def end(self) -> None:
+        """Push telemetry a last time, then close."""
+        try:
+            if not self._is_closed and self.environment.loop is not None:
+                await self._run_steps(self._last_push())
+        finally:
+            self.close()
+
     def close(self, timeout: float | None = None) -> None:
-        super().close(timeout)
+        self._close_connections()
         self._waiter.wake_all()
 
     @property
@@ -193,11 +205,20 @@ class AdminClient(Measured):
         """See `barnabas.AdminClient.metric_groups`."""
         return self._operations.metric_groups()
 
+    def register_metric_for_subscription(self, metric: KafkaMetric) -> None:
+        """See `barnabas.AdminClient.register_metric_for_subscription`."""
+        self._operations.register_metric_for_subscription(metric)
+
+    def unregister_metric_from_subscription(self, metric: KafkaMetric) -> None:
+        """See `barnabas.AdminClient.unregister_metric_from_subscription`."""
+        self._operations.unregister_metric_from_subscription(metric)
+
     # The end.
 
     async def close(self) -> None:
         """End the connections; operations in progress fail. A second call does nothing."""
-        self._operations.close()
+        if not self._operations.environment.is_foreign:
+            await self._operations.end()
 
     async def __aenter__(self) -> Self:
         self._operations.environment.bind()

@@ -180,6 +180,10 @@ class Consumer(ConsumerBase[K, V]):
         """All topics that this consumer may see, with their partitions."""
         return await self._run(self._look_up_topics(None, timeout))
 
+    async def client_instance_id(self, timeout: float | None = None) -> bytes:
+        """The id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Consumer`."""
+        return await self._run(self._instance_id(timeout))
+
     # --- the end
 
     async def close(

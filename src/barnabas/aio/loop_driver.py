@@ -41,6 +41,10 @@ class LoopDriver:
         """Whether `start` was called."""
         return self._loop is not None
 
+    def now(self) -> float:
+        """The time that turns are told."""
+        return self._environment.clock()
+
     def start(self) -> None:
         """Begin, in the running loop."""
         self._loop = self._environment.bind()

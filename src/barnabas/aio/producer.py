@@ -22,6 +22,7 @@ from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.record_accumulator import RecordAppendResult
 from barnabas.client.serializers import SerializerSetting, given_serializers
+from barnabas.client.telemetry.reports_telemetry import answered
 from barnabas.errors import ApiError, IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.send_table import TableFuture
     from barnabas.client.producer.sender import Sender
+    from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
     from barnabas.records.rows import ArrowRows
 
 # After so many new batches, or so many bytes of them, send() lets the loop have a turn, in which they leave: every few
@@ -86,6 +88,7 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             config,
             settings,
             clock=outside.clock,
+            wall_clock_ms=outside.wall_clock_ms,
             rng=outside.random,
             selector=selector,
             buffer_pool=LoopBufferPool,
@@ -358,6 +361,16 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         cluster = await self._wait_on_metadata(topic, -1, self._clock() + self._max_block)
         return list(cluster.partitions_for_topic(topic))
 
+    async def client_instance_id(self, timeout: float | None = None) -> bytes:
+        """The id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Producer`."""
+        self._start()
+        sender = self._telemetry_sender(timeout)
+        sender.ask_for_instance_id()
+        self._client.wakeup()
+        wait = self._max_block if timeout is None else timeout
+        await self._driver.until(sender.has_answer, wait)
+        return answered(sender, wait, self._client.failure_to_connect)
+
     async def close(self, timeout: float | None = None) -> None:
         """Send what is left, wait for the results, and end; a second call waits for the first one.
 
@@ -372,7 +385,8 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         self._start()
         self._send_path.closed_reason = self._send_path.closed_reason or CLOSED
         if self._ending is None:
-            self._ending = _Ending(self._driver, self._sender, self._accumulator, self._max_block)
+            telemetry = None if self._telemetry is None else self._telemetry.sender
+            self._ending = _Ending(self._driver, self._sender, self._accumulator, self._max_block, telemetry)
             self._ending.task.add_done_callback(lambda _: self._close_parts())
         await self._ending.wait(timeout)
         await self._callbacks.drain()
@@ -418,12 +432,18 @@ class _Ending:
     """The end of a producer: what is left is sent, then all is shut down. Keeps no reference to the producer."""
 
     def __init__(
-        self, driver: LoopDriver, sender: Sender, accumulator: RecordAccumulator, abort_timeout: float
+        self,
+        driver: LoopDriver,
+        sender: Sender,
+        accumulator: RecordAccumulator,
+        abort_timeout: float,
+        telemetry: ClientTelemetrySender | None = None,
     ) -> None:
         self._driver = driver
         self._sender = sender
         self._accumulator = accumulator
         self._abort_timeout = abort_timeout
+        self._telemetry = telemetry
         self._is_forced = False
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -437,9 +457,16 @@ class _Ending:
                 await self._driver.until(
                     lambda: self._is_forced or not self._sender.is_ending_transaction(), self._abort_timeout
                 )
+            if self._telemetry is not None:
+                await self._push_telemetry(self._telemetry)
         finally:
             self._driver.stop()
             self._sender.shut_down()
+
+    async def _push_telemetry(self, telemetry: ClientTelemetrySender) -> None:
+        telemetry.initiate_close(self._driver.now())
+        self._sender.wakeup()
+        await self._driver.until(lambda: self._is_forced or telemetry.is_done)
 
     async def wait(self, timeout: float | None) -> None:
         """Wait for the end, and force it after `timeout` seconds. Who is cancelled leaves it going on."""

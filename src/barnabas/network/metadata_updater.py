@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.network.internal_requests import InternalRequests
+
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 
 
-class MetadataUpdater(Protocol):
+class MetadataUpdater(InternalRequests, Protocol):
     """Keeps the metadata fresh with requests of its own, sent by `NetworkClient.send_internal_request`."""
 
     def fetch_nodes(self) -> list[Node]:
@@ -24,12 +26,6 @@ class MetadataUpdater(Protocol):
 
     def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
         """A connection ended; `error` is one that will not go away by trying again."""
-
-    def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
-        """The metadata request got no answer; `error` is one that will not go away by trying again."""
-
-    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
-        """The answer to the metadata request, in the version it was asked in."""
 
     def needs_rebootstrap(self, now: float) -> bool:
         """Whether no broker known now can be relied on, so that all must start again (KIP-1102)."""

@@ -25,12 +25,14 @@ from barnabas.network.client_request import (
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
+from barnabas.network.internal_requests import InternalRequests
 from barnabas.network.log_context import enter_client
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_try
 from barnabas.network.selectable import Buffer, Disconnection, Selectable
+from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.framing import decode_response, encode_request_parts
@@ -72,6 +74,8 @@ class NetworkClient:
     ) -> None:
         self._selector = selector
         self._metadata_updater = metadata_updater
+        #: Pushes the client's metrics (KIP-714), for a client that does.
+        self.telemetry_sender: TelemetrySender | None = None
         self.client_id = client_id
         self.request_timeout = request_timeout
         self.reconnect_backoff = reconnect_backoff
@@ -84,6 +88,8 @@ class NetworkClient:
         self._last_used: dict[int, float] = {}
         self._next_idle_check = -math.inf
         self._api_versions: dict[int, NodeApiVersions] = {}
+        # Bootstrap servers too, which the metadata forgets.
+        self._connected_to: dict[int, Node] = {}
         self._api_versions_to_ask: dict[int, int] = {}
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
@@ -117,6 +123,7 @@ class NetworkClient:
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begins to connect to a node that `connection_states` allows to be connected to."""
         attempt = self.connection_states.connecting(node.id, now, node.host)
+        self._connected_to[node.id] = node
         log.debug("%s: connecting to node %s", self.client_id, node)
         self._selector.connect(node.id, node.host, node.port, attempt)
 
@@ -167,6 +174,15 @@ class NetworkClient:
                 connectable = node
         return best or connecting or connectable
 
+    def ready_node_with(self, api_key: int, now: float) -> Node | None:
+        """The node that can be sent to now and has the fewest requests in flight, of those with the API if there are
+        any; None when none can be sent to.
+        """
+        ready = [node_id for node_id in self._api_versions if self.can_send_request(node_id, now)]
+        knowing = [node_id for node_id in ready if self._api_versions[node_id].supported(api_key)]
+        best = min(knowing or ready, key=self.in_flight_requests.count, default=None)
+        return None if best is None else self._connected_to[best]
+
     def has_ready_connection(self, now: float) -> bool:
         """Whether any known node has a ready connection, busy or not."""
         return any(self.connection_states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
@@ -206,8 +222,14 @@ class NetworkClient:
         self._do_send(request, is_internal=False, now=now)
 
     def send_internal_request(self, node_id: int, message: Any, now: float) -> None:
-        """Sends a request of the client's own; its outcome goes to the metadata updater, not to `poll`'s caller."""
+        """Sends a request of the client's own; its outcome goes to whom `_owner` names, not to `poll`'s caller."""
         self._do_send(self.new_client_request(node_id, message, now), is_internal=True, now=now)
+
+    def _owner(self, request: ClientRequest) -> InternalRequests | None:
+        """Who is told of the outcome of a request of the client's own; nobody of ApiVersions, which is its own."""
+        if request.api_key in TELEMETRY_APIS:
+            return self.telemetry_sender
+        return None if request.api_key == ApiKey.API_VERSIONS else self._metadata_updater
 
     def _do_send(self, request: ClientRequest, *, is_internal: bool, now: float) -> None:
         try:
@@ -235,9 +257,14 @@ class NetworkClient:
     def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:
         log.debug("%s: no version of %r suits node %s: %s", self.client_id, request, request.destination, error)
         if is_internal:
-            self._metadata_updater.handle_failed_request(now, error)
+            self._fail_internal(request, error, now)
         else:
             self._aborted_sends.append(ClientResponse(request, now, error=error, version_mismatch=True))
+
+    def _fail_internal(self, request: ClientRequest, error: KafkaError | None, now: float) -> None:
+        owner = self._owner(request)
+        if owner is not None:
+            owner.handle_failed_request(now, error)
 
     def poll(self, timeout: float, now: float) -> list[ClientResponse]:
         """Transmits and receives, waits up to `timeout` seconds for something to happen, and runs the callbacks of what
@@ -250,6 +277,8 @@ class NetworkClient:
             self._complete_responses(responses)
             return responses
         until_update = self._metadata_updater.maybe_update(now, self)
+        if self.telemetry_sender is not None:
+            until_update = min(until_update, self.telemetry_sender.maybe_update(now, self))
         if timeout > 0:
             timeout = min(timeout, until_update, self._time_to_next_timeout(now))
         now = self._selector.poll(timeout, now)
@@ -309,10 +338,10 @@ class NetworkClient:
                 self.connection_states.throttle(node_id, now + pause)
             if not in_flight.is_internal:
                 responses.append(ClientResponse(request, now, message=message, api_version=in_flight.version))
-            elif request.api_key == ApiKey.API_VERSIONS:
-                self._handle_api_versions(in_flight, message, responses, now)
+            elif (owner := self._owner(request)) is not None:
+                owner.handle_successful_response(now, message, in_flight.version)
             else:
-                self._metadata_updater.handle_successful_response(now, message, in_flight.version)
+                self._handle_api_versions(in_flight, message, responses, now)
 
     def _decode(self, in_flight: InFlightRequest, frame: Buffer) -> Any:
         request = in_flight.request
@@ -330,8 +359,7 @@ class NetworkClient:
         """Ends a connection whose bytes make no sense."""
         log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
         if in_flight.is_internal:
-            if in_flight.request.api_key != ApiKey.API_VERSIONS:
-                self._metadata_updater.handle_failed_request(now, None)
+            self._fail_internal(in_flight.request, None, now)
         else:
             responses.append(ClientResponse(in_flight.request, now, error=error, disconnected=True))
         self._disconnect_locally(node_id, responses, now)
@@ -453,6 +481,7 @@ class NetworkClient:
 
     def _forget(self, node_id: int, now: float) -> None:
         self._api_versions.pop(node_id, None)
+        self._connected_to.pop(node_id, None)
         self._api_versions_to_ask.pop(node_id, None)
         if self._last_used.pop(node_id, None) is not None:
             self.metrics.closed(now)
@@ -470,8 +499,7 @@ class NetworkClient:
         for in_flight in self.in_flight_requests.clear_all(node_id):
             request = in_flight.request
             if in_flight.is_internal:
-                if request.api_key != ApiKey.API_VERSIONS:
-                    self._metadata_updater.handle_failed_request(now, None)
+                self._fail_internal(request, None, now)
                 continue
             error: KafkaError = authentication_error or DisconnectError(
                 f"the connection to node {node_id} ended before it answered the {ApiKey(request.api_key).name} request "

@@ -28,12 +28,13 @@ from barnabas.client.consumer.subscription_state import SubscriptionState
 from barnabas.errors import IllegalArgumentError, IllegalStateError, OffsetOutOfRangeError, WakeupError
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.mock_telemetry import MockTelemetry
 
 PartitionLike = TopicPartition | tuple[str, int]
 Offsets = dict[TopicPartition, int]
 
 
-class MockConsumer(Measured, Generic[K, V]):
+class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
     """Has the methods of `Consumer`, and hands out the records that the test gave it.
 
     A test tells it of the topics (`update_beginning_offsets`, `update_end_offsets`, `update_partitions`), assigns or
@@ -45,6 +46,7 @@ class MockConsumer(Measured, Generic[K, V]):
     """
 
     def __init__(self, auto_offset_reset: str = "latest", *, max_poll_records: int = 500) -> None:
+        super().__init__()
         self.poll_exception: Exception | None = None
         self.offsets_exception: Exception | None = None
         self.max_poll_records = max_poll_records

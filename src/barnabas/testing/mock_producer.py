@@ -24,6 +24,7 @@ from barnabas.errors import (
 )
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.mock_telemetry import MockTelemetry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class _Completion:
         result.complete()
 
 
-class MockProducer(Measured, Generic[K, V]):
+class MockProducer(MockTelemetry, Measured, Generic[K, V]):
     """Has the methods of `Producer`, keeps the records, and succeeds at once or when the test says so.
 
     But for prepared transactions (KIP-939), which outlive their producer: those take a broker.
@@ -76,6 +77,7 @@ class MockProducer(Measured, Generic[K, V]):
         value_serializer: Any = None,
         partitions: Mapping[str, int] | None = None,
     ) -> None:
+        super().__init__()
         self.send_exception: Exception | None = None
         self.flush_exception: Exception | None = None
         self.init_transaction_exception: Exception | None = None

@@ -26,7 +26,10 @@ def public(cls: type) -> set[str]:
 def test_it_has_every_operation_of_the_client_for_threads() -> None:
     assert public(AdminClient) == public(barnabas.AdminClient)
     plain = {name for name in public(AdminClient) if not inspect.iscoroutinefunction(getattr(AdminClient, name))}
-    assert plain == {"metric_groups", "metrics", "node_metrics"}
+    assert plain == {
+        "metric_groups", "metrics", "node_metrics",
+        "register_metric_for_subscription", "unregister_metric_from_subscription",
+    }  # fmt: skip
 
 
 def test_operations_are_awaited() -> None:

@@ -38,7 +38,7 @@ class World:
         assert not self.client.ready(node, self.now)
         self.poll()
         self.poll()
-        self.selector.respond(node.id, all_api_versions())
+        self.selector.respond(node.id, all_api_versions(telemetry=True))
         self.poll()
         assert self.client.is_ready(node, self.now)
 

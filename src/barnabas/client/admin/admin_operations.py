@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,9 +16,10 @@ from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_driver import AdminApiDriver
 from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
-from barnabas.client.client_utils import create_network_client
+from barnabas.client.client_utils import create_network_client, wall_clock_ms
 from barnabas.client.consumer.steps import Steps, run
 from barnabas.client.forked import refusal
+from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, last_push
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import (
     IllegalArgumentError,
@@ -58,7 +60,7 @@ _FORKED = refusal("admin client")
 _numbers = itertools.count(1)
 
 
-class AdminOperations(Measured):
+class AdminOperations(ReportsTelemetry, Measured):
     """The ground of `AdminClient`; the operations themselves are in the classes that derive from this one.
 
     An operation is written as steps (see `Steps`), and a public method does nothing after `_complete` or `_run`, so
@@ -82,10 +84,13 @@ class AdminOperations(Measured):
         self._client = create_network_client(
             config, self._client_id, self._metadata, random=random, selector=self._selector(config)
         )
+        self._report_telemetry(
+            config, self.metric_groups, self._telemetry_labels, self._client,
+            random=random, wall_clock_ms=self._wall_clock_ms(),
+        )  # fmt: skip
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._is_closed = False
-        self._client_instance_id: bytes | None = None
 
     def metric_groups(self) -> list[MetricGroup]:
         """All that is counted, in Kafka's groups: `admin-client-metrics`, and `admin-client-node-metrics` by node.
@@ -98,10 +103,16 @@ class AdminOperations(Measured):
             *node_metrics("admin-client-node-metrics", network, now),
         ]
 
+    def _telemetry_labels(self) -> dict[str, str | None]:
+        return {}
+
     # What a client on an event loop does in another way.
 
     def _clock(self) -> float:
         return time.monotonic()
+
+    def _wall_clock_ms(self) -> Callable[[], int]:
+        return wall_clock_ms
 
     def _selector(self, config: ClientConfig) -> Selectable | None:
         """The way to the network, None for sockets."""
@@ -241,10 +252,18 @@ class AdminOperations(Measured):
             self._client.wakeup()
             self._lock.acquire()
         try:
-            self._is_closed = True
-            self._client.close()
+            if not self._is_closed:
+                run(self._last_push())
+            self._close_connections()
         finally:
             self._lock.release()
+
+    def _last_push(self) -> Steps[None]:
+        return last_push(self._telemetry, self._client.poll, self._clock, math.inf)
+
+    def _close_connections(self) -> None:
+        self._is_closed = True
+        self._client.close()
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,6 @@ from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -183,16 +182,6 @@ def unregister_broker(broker_id: int) -> KeyedRequest[str, None]:
     """UnregisterBroker, at any broker."""
     request = UnregisterBrokerRequest(broker_id=broker_id)
     return one_request("unregister_broker", lambda timeout_ms: request, _nothing)
-
-
-def client_instance_id() -> KeyedRequest[str, bytes]:
-    """GetTelemetrySubscriptions, at any broker, for a client that has no id yet."""
-
-    def read(response: Any) -> bytes:
-        instance_id: bytes = response.client_instance_id
-        return instance_id
-
-    return one_request("client_instance_id", lambda timeout_ms: GetTelemetrySubscriptionsRequest(), read)
 
 
 def _nothing(response: Any) -> None:

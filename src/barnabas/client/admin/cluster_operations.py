@@ -11,7 +11,6 @@ from barnabas.client.admin.cluster import (
     DescribeClusterHandler,
     FeatureMetadata,
     FeatureUpdate,
-    client_instance_id,
     describe_cluster_by_metadata,
     describe_features,
     unregister_broker,
@@ -26,6 +25,7 @@ from barnabas.client.admin.quorum import (
 )
 from barnabas.client.admin.results import Results
 from barnabas.client.consumer.steps import Steps
+from barnabas.client.telemetry.reports_telemetry import client_instance_id
 from barnabas.errors import UnsupportedVersionError
 
 
@@ -122,14 +122,13 @@ class ClusterOperations(AdminOperations):
         self._run_one(unregister_broker(broker_id), "broker", timeout)
 
     def client_instance_id(self, *, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry; asked for once.
+        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
 
         Raises:
             UnsupportedVersionError: the brokers take no telemetry.
+            IllegalStateError: enable.metrics.push is off.
         """
-        return self._complete(self._instance_id(timeout))
-
-    def _instance_id(self, timeout: float | None) -> Steps[bytes]:
-        if self._client_instance_id is None:
-            self._client_instance_id = yield from self._ask_one(client_instance_id(), "client", self._deadline(timeout))
-        return self._client_instance_id
+        sender = self._telemetry_sender(timeout)
+        self._ensure_open()
+        wait = self._deadline(timeout) - self._clock()
+        return self._complete(client_instance_id(sender, self._client, self._client.poll, self._clock, wait))

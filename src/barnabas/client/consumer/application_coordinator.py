@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.membership_core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
-    from barnabas.network.network_metrics import NetworkMetrics
+    from barnabas.network.network_client import NetworkClient
     from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.consumer")
@@ -312,9 +312,9 @@ class ApplicationCoordinator:
         }
 
     @property
-    def network_metrics(self) -> NetworkMetrics:
-        """What the connections of the membership core count."""
-        return self._membership.network_client.metrics
+    def network_client(self) -> NetworkClient:
+        """The connections of the membership core; nobody else sends through them."""
+        return self._membership.network_client
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What identifies this member."""

@@ -169,6 +169,15 @@ class Consumer(ConsumerBase[K, V]):
         """All topics that this consumer may see, with their partitions."""
         return self._run(self._look_up_topics(None, timeout))
 
+    def client_instance_id(self, timeout: float | None = None) -> bytes:
+        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
+
+        Raises `KafkaTimeoutError` when none comes within `timeout` seconds (default.api.timeout.ms),
+        `UnsupportedVersionError` when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is
+        off.
+        """
+        return self._run(self._instance_id(timeout))
+
     # --- the end
 
     def close(

@@ -25,8 +25,10 @@ from barnabas.client.consumer.offsets import (
 from barnabas.client.consumer.steps import Steps
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
+from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, client_instance_id
 from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.network.metric_group import Measured, MetricGroup, by_partition, by_topic
+from barnabas.network.telemetry_sender import TelemetrySender
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class ExclusiveUse(Protocol):
     ) -> None: ...
 
 
-class ConsumerBase(Measured, Generic[K, V]):
+class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     """What all consumers do without waiting, whether they block their thread or live on an event loop.
 
     `topics` are names and dicts of settings, as given to the consumer; `use` keeps out who must not come in now.
@@ -65,10 +67,37 @@ class ConsumerBase(Measured, Generic[K, V]):
         self._config = ConsumerConfig(properties, settings)
         self._parts = consumer_parts(self._config, environment)
         self._polling = ConsumerPolling(self._parts)
+        self._begin_telemetry(environment)
         self._use = use
         use.client_id = self._config.client_id
         if names:
             self.subscribe(names)
+
+    def _begin_telemetry(self, environment: Environment) -> None:
+        client, coordinator = self._parts.client.client, self._parts.coordinator
+        self._report_telemetry(
+            self._config, self.metric_groups, self._telemetry_labels, client,
+            random=environment.random, wall_clock_ms=environment.wall_clock_ms,
+        )  # fmt: skip
+        self._polling.telemetry = telemetry = self._telemetry
+        if telemetry is not None and coordinator is not None:
+            # The membership core pushes on while the application is busy with what it has read.
+            client.telemetry_sender = TelemetrySender(telemetry.sender, lambda: coordinator.has_heartbeat_thread)
+            coordinator.network_client.telemetry_sender = TelemetrySender(telemetry.sender)
+
+    def _telemetry_labels(self) -> dict[str, str | None]:
+        coordinator = self._parts.coordinator
+        return {
+            "client_rack": self._config["client.rack"],
+            "group_id": self._config.group_id,
+            "group_instance_id": self._config.group_instance_id,
+            "group_member_id": None if coordinator is None else coordinator.group_metadata().member_id,
+        }
+
+    def _instance_id(self, timeout: float | None) -> Steps[bytes]:
+        sender, client = self._telemetry_sender(timeout), self._parts.client
+        wait = self._timeout(timeout)
+        return client_instance_id(sender, client.client, client.poll, self._parts.environment.clock, wait)
 
     # --- what to read
 

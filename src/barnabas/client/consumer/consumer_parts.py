@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.client_utils import create_network_client, metric_config
+from barnabas.client.client_utils import create_network_client, metric_config, wall_clock_ms
 from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
@@ -49,7 +49,7 @@ class Environment:
 
     def wall_clock_ms(self) -> int:
         """Epoch milliseconds."""
-        return int(time.time() * 1000)
+        return wall_clock_ms()
 
     def network_client(self, config: ConsumerConfig, metadata: Metadata) -> NetworkClient:
         """A client of its own for each core."""

@@ -16,6 +16,7 @@ from barnabas.client.consumer.membership_messages import GroupMembershipOperatio
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.steps import Steps
+from barnabas.client.telemetry.reports_telemetry import last_push
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
+    from barnabas.client.telemetry.client_telemetry_reporter import ClientTelemetryReporter
 
 log = client_logger("barnabas.consumer")
 
@@ -69,6 +71,8 @@ class ConsumerPolling:
         self._interceptors = parts.interceptors
         self._metrics = PollMetrics(metric_config(parts.config))
         self._times = TimeTotals(self._clock, COMMIT_SYNC, COMMITTED)
+        #: What is told to the cluster; None when nothing is.
+        self.telemetry: ClientTelemetryReporter | None = None
         self.cursor = RecordCursor()
         self._arrow: Any = None
         self._last_io = 0.0
@@ -332,7 +336,7 @@ class ConsumerPolling:
     def metric_groups(self) -> list[MetricGroup]:
         """See `Consumer.metric_groups`."""
         now, coordinator = self._clock(), self._coordinator
-        network = [self._client.client.metrics, *([] if coordinator is None else [coordinator.network_metrics])]
+        network = [self._client.client.metrics, *([] if coordinator is None else [coordinator.network_client.metrics])]
         whole = {**network_metrics(network, now), **self._metrics.as_dict(now), **self._times.as_dict()}
         assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
         of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
@@ -449,6 +453,7 @@ class ConsumerPolling:
             yield from _attempt(errors, self._abandon_commits())
         yield from _attempt(errors, self._close_sessions())
         self._collector.drop_all()
+        yield from _attempt(errors, last_push(self.telemetry, self._client.poll, self._clock, deadline))
         self._client.client.close()
         self._interceptors.close()
         if errors:

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.client_utils import wall_clock_ms
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, RecordSending, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
@@ -20,6 +21,7 @@ from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
 from barnabas.client.serializers import SerializerSetting, given_serializers
+from barnabas.client.telemetry.reports_telemetry import answered
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -62,10 +64,11 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         **settings: Any,
     ) -> None:
         settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
-        super().__init__(config, settings, clock=time.monotonic, rng=random.Random())
+        super().__init__(config, settings, clock=time.monotonic, wall_clock_ms=wall_clock_ms, rng=random.Random())
         if self._interceptors:
             self._send_path = InterceptingSendPath(self._send_path, self._interceptors)
-        self._thread = SenderThread(self._sender, self._accumulator, self._config.client_id, self._max_block)
+        telemetry = None if self._telemetry is None else self._telemetry.sender
+        self._thread = SenderThread(self._sender, self._accumulator, self._config.client_id, self._max_block, telemetry)
         self._thread.start()
         lifetime.watch(self)
 
@@ -183,7 +186,7 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
             table,
             self._max_block,
             most,
-            int(time.time() * 1000),
+            wall_clock_ms(),
             self._client.wakeup,
         )
 
@@ -216,6 +219,21 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         if self._send_path.closed_reason is not None:
             raise IllegalStateError(self._send_path.closed_reason)
         return list(self._wait_on_metadata(topic).partitions_for_topic(topic))
+
+    def client_instance_id(self, timeout: float | None = None) -> bytes:
+        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
+
+        Raises `KafkaTimeoutError` when none comes within `timeout` seconds (max.block.ms), `UnsupportedVersionError`
+        when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is off.
+        """
+        lifetime.check(self)
+        self._check_may_wait("client_instance_id()")
+        sender = self._telemetry_sender(timeout)
+        sender.ask_for_instance_id()
+        self._client.wakeup()
+        wait = self._max_block if timeout is None else timeout
+        sender.await_answer(wait)
+        return answered(sender, wait, self._client.failure_to_connect)
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is left, wait for the results, and end; a second call does nothing.

@@ -23,6 +23,7 @@ from barnabas.client.producer.transaction_manager import TransactionManager
 from barnabas.client.producer.transactional_manager import TransactionalManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
+from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
 from barnabas.network.metric_group import Measured, MetricGroup, by_topic
 from barnabas.network.network_metrics import network_metrics, node_metrics
@@ -48,10 +49,11 @@ DeliveryCallback = Callable[[RecordMetadata, "BaseException | None"], object]
 CLOSED = "The producer is closed; a closed producer takes no records, make a new one"
 
 
-class ProducerBase(Measured, Generic[K, V]):
+class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
     """Puts a producer together and does what takes no waiting; whoever derives from it drives the Sender.
 
-    `clock` gives monotonic seconds, `selector` makes the way to the network (None for sockets).
+    `clock` gives monotonic seconds, `wall_clock_ms` epoch milliseconds, `selector` makes the way to the network (None
+    for sockets).
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ProducerBase(Measured, Generic[K, V]):
         settings: Mapping[str, Any],
         *,
         clock: Callable[[], float],
+        wall_clock_ms: Callable[[], int],
         rng: random.Random,
         selector: Callable[[ProducerConfig], Selectable] | None = None,
         buffer_pool: Callable[[int, Callable[[], float], MetricConfig], BufferPool] = BufferPool,
@@ -98,6 +101,13 @@ class ProducerBase(Measured, Generic[K, V]):
         )
         self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given, settled.client_id)
         self._send_path: SendPath | InterceptingSendPath = self._make_send_path(settled)
+        self._report_telemetry(
+            settled, self.metric_groups, self._telemetry_labels, self._client,
+            random=rng, wall_clock_ms=wall_clock_ms,
+        )  # fmt: skip
+
+    def _telemetry_labels(self) -> dict[str, str | None]:
+        return {"transactional_id": self._config.transactional_id}
 
     def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionalManager | None:
         if config.transactional_id is None:

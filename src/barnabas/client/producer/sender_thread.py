@@ -8,6 +8,7 @@ import time
 
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.sender import Sender
+from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
 
 log = logging.getLogger("barnabas.producer")
 
@@ -22,7 +23,12 @@ class SenderThread(threading.Thread):
     """
 
     def __init__(
-        self, sender: Sender, accumulator: RecordAccumulator, client_id: str, abort_timeout: float = 60.0
+        self,
+        sender: Sender,
+        accumulator: RecordAccumulator,
+        client_id: str,
+        abort_timeout: float = 60.0,
+        telemetry: ClientTelemetrySender | None = None,
     ) -> None:
         super().__init__(name=f"kafka-producer-network-thread | {client_id}", daemon=True)
         self._sender = sender
@@ -30,6 +36,7 @@ class SenderThread(threading.Thread):
         self._running = True
         self._forced = False
         self._abort_timeout = abort_timeout
+        self._telemetry = telemetry
 
     def run(self) -> None:
         """Send until closed. However it ends, no record is left without a result."""
@@ -39,6 +46,7 @@ class SenderThread(threading.Thread):
             while not self._forced and self._sender.has_work():
                 self._turn()
             self._abort_transaction()
+            self._push_telemetry()
         finally:
             self._sender.shut_down()
 
@@ -49,6 +57,12 @@ class SenderThread(threading.Thread):
                 log.warning("%s: closed before the transaction was aborted; the broker will abort it", self.name)
                 return
             self._turn()
+
+    def _push_telemetry(self) -> None:
+        if self._telemetry is not None:
+            self._telemetry.initiate_close(time.monotonic())
+            while not self._forced and not self._telemetry.is_done:
+                self._turn()
 
     def _turn(self) -> None:
         try:
