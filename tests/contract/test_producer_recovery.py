@@ -96,6 +96,7 @@ def test_a_prepared_transaction_outlives_its_producer_and_the_broker() -> None:
                 producer.begin_transaction()
                 producer.send("t", value, partition=0)
                 prepared = producer.prepare_transaction()
+                assert producer.metrics()["txn-prepare-time-ns-total"] > 0
             broker.kill()
             broker.restart()
             with Producer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:

@@ -46,6 +46,13 @@ class Measured(ABC):
         return {node_of(group.tags): dict(group.values) for group in self.metric_groups() if NODE_ID in group.tags}
 
 
+def with_app_info(groups: Iterable[MetricGroup], started_at_ms: int) -> list[MetricGroup]:
+    """These groups and the two that Kafka has for every client: when it was made, and how many metrics it has."""
+    found = [*groups, MetricGroup("app-info", {}, {"start-time-ms": started_at_ms})]
+    count = sum(len(group.values) for group in found)
+    return [*found, MetricGroup("kafka-metrics-count", {}, {"count": count + 1})]
+
+
 def by_topic(groups: Iterable[MetricGroup]) -> dict[str, dict[str, float]]:
     """The numbers of each topic."""
     return {group.tags[TOPIC]: dict(group.values) for group in groups if group.tags.keys() == {TOPIC}}

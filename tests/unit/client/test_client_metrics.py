@@ -173,7 +173,7 @@ def tags_by_group(groups: list[MetricGroup]) -> dict[str, list[dict[str, str]]]:
 
 
 def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(broker: Broker) -> None:
-    servers = broker.bootstrap_servers
+    servers, began = broker.bootstrap_servers, time.time()
     with (
         Producer(bootstrap_servers=servers) as producer,
         Consumer("grouped", bootstrap_servers=servers, group_id="grouped", auto_offset_reset="earliest") as consumer,
@@ -188,7 +188,9 @@ def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(br
     nodes = [{"node-id": "node--1"}, {"node-id": "node-1"}]
     at = {"topic": "grouped", "partition": "0"}
 
+    of_all = {"app-info": [{}], "kafka-metrics-count": [{}]}
     assert tags_by_group(produced) == {
+        **of_all,
         "producer-metrics": [{}],
         "producer-topic-metrics": [{"topic": "grouped"}],
         "producer-node-metrics": nodes,
@@ -196,6 +198,7 @@ def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(br
     found = tags_by_group(consumed)
     assert found.pop("consumer-node-metrics")[:2] == nodes, "and the coordinator"
     assert found == {
+        **of_all,
         "consumer-metrics": [{}],
         "consumer-coordinator-metrics": [{}],
         "consumer-fetch-manager-metrics": [{}, {"topic": "grouped"}, at],
@@ -204,5 +207,7 @@ def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(br
     assert topics["grouped"]["records-consumed-total"] == 1
     assert partitions[TopicPartition("grouped", 0)]["records-lag"] == 0
     for groups in (produced, consumed, asked):
+        assert groups[-1].values == {"count": sum(len(group.values) for group in groups)}
+        assert began * 1000 - 1 <= groups[-2].values["start-time-ms"] <= time.time() * 1000
         names = [name for group in groups if not group.tags for name in group.values]
         assert len(names) == len(set(names)), "metrics() would lose one"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection
 
 import pytest
 
 from barnabas import Consumer, TopicPartition
+from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.api import ApiKey
 from tools.scripted_cluster import ScriptedCluster
@@ -213,3 +215,48 @@ def test_the_time_spent_in_commit_and_committed_is_told_even_where_they_fail(clu
     found = consumer.metrics()
     assert found["commit-sync-time-ns-total"] == pytest.approx(2e9, rel=0.1)
     assert found["committed-time-ns-total"] == pytest.approx(3e9, rel=0.1)
+
+
+def test_the_window_is_that_of_the_settings(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b")
+    consumer = member(cluster, metrics_num_samples=3, metrics_sample_window_ms=5000, metrics_recording_level="DEBUG")
+    read_all(consumer, 2)
+
+    assert consumer.metrics()["records-consumed-rate"] == pytest.approx(2 / 10, rel=0.1)
+    cluster.sleep(12)
+    assert consumer.metrics()["records-consumed-rate"] == pytest.approx(2 / 12, rel=0.1)
+    assert consumer.metrics()["fetch-size-max"] > 0
+    cluster.sleep(4)
+    assert consumer.metrics()["records-consumed-rate"] == 0
+    assert math.isnan(consumer.topic_metrics()["t"]["records-per-request-avg"])
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_time_that_a_rebalance_listener_takes_is_told(cluster: ScriptedCluster, protocol: str) -> None:
+    class Slow(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            cluster.sleep(0.5)
+
+        def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            cluster.sleep(0.25)
+
+    consumer = cluster.consumer(group_id="g", group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Slow())
+    while not consumer.assignment():
+        consumer.poll(1)
+    assigned = consumer.metrics()
+    consumer.unsubscribe()
+
+    found = consumer.metrics()
+    assert found["partition-assigned-latency-avg"] == pytest.approx(500)
+    assert found["partition-assigned-latency-max"] == pytest.approx(500)
+    assert math.isnan(assigned["partition-revoked-latency-max"])
+    assert found["partition-revoked-latency-max"] == pytest.approx(250)
+    assert math.isnan(found["partition-lost-latency-avg"])
+    assert found["rebalance-rate-per-hour"] == pytest.approx(3600 / 30, rel=0.1)
+
+
+def test_what_has_never_been_was_minus_one_seconds_ago_as_in_kafka(cluster: ScriptedCluster) -> None:
+    found = member(cluster).metrics()
+    ago = {name: value for name, value in found.items() if name.endswith("-seconds-ago")}
+    assert ago == {"last-poll-seconds-ago": -1, "last-heartbeat-seconds-ago": -1, "last-rebalance-seconds-ago": -1}

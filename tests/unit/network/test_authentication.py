@@ -13,6 +13,7 @@ from barnabas.errors import DisconnectError, SaslAuthenticationError
 from barnabas.network.network_client_utils import await_ready
 from barnabas.network.network_metrics import network_metrics
 from barnabas.network.node import Node
+from barnabas.network.selectable import Authentication
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from tools.network_fakes import all_api_versions, metadata_response
@@ -127,3 +128,18 @@ def test_a_connection_that_just_ends_is_no_denial(world: Any) -> None:
     world.selector.refusing.add(9092)
     with pytest.raises(DisconnectError):
         await_ready(world.client, world.node, lambda: world.now, 5.0)
+
+
+def test_authentications_renewals_and_refusals_are_counted(world: Any) -> None:
+    metrics = world.client.metrics
+    metrics.accepted(Authentication(1), 10.0)
+    metrics.accepted(Authentication(1, renewed_in=0.25), 20.0)
+    metrics.accepted(Authentication(1, renewed_in=0.75), 20.0)
+    metrics.refused(30.0, was_accepted=True)
+
+    found = network_metrics([metrics], 30.0)
+    assert found["successful-authentication-total"] == 1
+    assert found["successful-authentication-rate"] == pytest.approx(1 / 50)
+    assert found["successful-reauthentication-total"] == 2
+    assert (found["reauthentication-latency-avg"], found["reauthentication-latency-max"]) == (500, 750)
+    assert (found["failed-authentication-total"], found["failed-reauthentication-total"]) == (0, 1)

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.client.producer.buffer_pool import BufferPool, Waiter
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError, KafkaTimeoutError
+from barnabas.network.statistic import MetricConfig
 
 
 def wait_until_queued(pool: BufferPool, count: int) -> None:
@@ -37,6 +38,22 @@ def test_who_gets_no_memory_in_time_gets_an_error_and_takes_nothing() -> None:
     assert isinstance(raised.value, KafkaTimeoutError)
     assert (pool.available_memory, pool.queued) == (10, 0)
     assert pool.metrics(time.monotonic())["buffer-exhausted-total"] == 1
+
+
+def test_the_time_that_records_waited_for_memory_is_told_in_all_and_as_a_share() -> None:
+    times = iter([100.0, 102.4, 102.4])
+    pool = BufferPool(100, lambda: next(times), MetricConfig(samples=2, time_window=10.0))
+    pool.allocate(90, 0)
+    with pytest.raises(BufferExhaustedError):
+        pool.allocate(20, 0.01)
+
+    found = pool.metrics(104.4)
+    assert found["bufferpool-wait-time-ns-total"] == pytest.approx(2.4e9)
+    assert found["bufferpool-wait-ratio"] == pytest.approx(2.4 / 12)
+    assert found["buffer-exhausted-rate"] == pytest.approx(1 / 12)
+    later = pool.metrics(130.0)
+    assert later["bufferpool-wait-time-ns-total"] == pytest.approx(2.4e9)
+    assert later["bufferpool-wait-ratio"] == later["buffer-exhausted-rate"] == 0
 
 
 def test_more_than_everything_is_refused_at_once() -> None:

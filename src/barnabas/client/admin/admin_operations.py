@@ -29,7 +29,7 @@ from barnabas.errors import (
     UnsupportedEndpointTypeError,
 )
 from barnabas.network.exponential_backoff import ExponentialBackoff
-from barnabas.network.metric_group import Measured, MetricGroup
+from barnabas.network.metric_group import Measured, MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
 from barnabas.network.selectable import Selectable
@@ -88,6 +88,7 @@ class AdminOperations(ReportsTelemetry, Measured):
             config, self.metric_groups, self._telemetry_labels, self._client,
             random=random, wall_clock_ms=self._wall_clock_ms(),
         )  # fmt: skip
+        self._started_at_ms = self._wall_clock_ms()()
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._is_closed = False
@@ -98,10 +99,11 @@ class AdminOperations(ReportsTelemetry, Measured):
         Sizes are in bytes, times in milliseconds. May be called from any thread.
         """
         now, network = self._clock(), [self._client.metrics]
-        return [
+        groups = [
             MetricGroup("admin-client-metrics", {}, network_metrics(network, now)),
             *node_metrics("admin-client-node-metrics", network, now),
         ]
+        return with_app_info(groups, self._started_at_ms)
 
     def _telemetry_labels(self) -> dict[str, str | None]:
         return {}

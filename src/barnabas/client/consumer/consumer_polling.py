@@ -26,7 +26,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.network.log_context import client_logger
-from barnabas.network.metric_group import MetricGroup
+from barnabas.network.metric_group import MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.statistic import TimeTotals
 from barnabas.protocol.topic_partition import TopicPartition
@@ -60,6 +60,7 @@ class ConsumerPolling:
         # Whether nobody waits any more for the poll in progress, which is to hand out nothing therefore.
         self.is_abandoned = False
         self._clock = parts.environment.clock
+        self._started_at_ms = parts.environment.wall_clock_ms()
         self._client = parts.client
         self._subscriptions = parts.subscriptions
         self._fetcher = parts.fetcher
@@ -341,12 +342,13 @@ class ConsumerPolling:
         assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
         of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
         read_committed = self.isolation_level == READ_COMMITTED
-        return [
+        groups = [
             MetricGroup("consumer-metrics", {}, whole),
             MetricGroup("consumer-coordinator-metrics", {}, of_group),
             *self._fetcher.metrics.groups(self._subscriptions, now, read_committed=read_committed),
             *node_metrics("consumer-node-metrics", network, now),
         ]
+        return with_app_info(groups, self._started_at_ms)
 
     # --- commits
 

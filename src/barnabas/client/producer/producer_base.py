@@ -25,7 +25,7 @@ from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry
 from barnabas.errors import ApiError, IllegalArgumentError, InvalidTopicError, KafkaTimeoutError, name_of
-from barnabas.network.metric_group import Measured, MetricGroup, by_topic
+from barnabas.network.metric_group import Measured, MetricGroup, by_topic, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.statistic import NAN, MetricConfig
 from barnabas.protocol.topic_partition import TopicPartition
@@ -69,6 +69,7 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
     ) -> None:
         self._config = settled = ProducerConfig(config, settings)
         self._clock = clock
+        self._started_at_ms = wall_clock_ms()
         self._key_serializer = resolve_serializer(settled["key.serializer"], "key.serializer")
         self._value_serializer = resolve_serializer(settled["value.serializer"], "value.serializer")
         self._partitioner = settled.partitioner()
@@ -229,11 +230,12 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
         forgotten when it was idle for metadata.max.idle.ms. May be called from any thread.
         """
         now, network = self._clock(), [self._client.metrics]
-        return [
+        groups = [
             MetricGroup("producer-metrics", {}, {**network_metrics(network, now), **self._own_metrics(now)}),
             *self._metrics.by_topic(now),
             *node_metrics("producer-node-metrics", network, now),
         ]
+        return with_app_info(groups, self._started_at_ms)
 
     def topic_metrics(self) -> dict[str, dict[str, float]]:
         """Kafka's producer-topic-metrics by topic, until it was idle for metadata.max.idle.ms; from any thread."""

@@ -16,6 +16,7 @@ from barnabas.errors import KafkaError, SaslAuthenticationError, SslAuthenticati
 from barnabas.network.security.channel_builder import ChannelBuilder
 from barnabas.network.security.sasl_client import PlainSaslClient, Work
 from barnabas.network.security.worker import run_work
+from barnabas.network.selectable import Authentication
 from barnabas.network.selector import Selector
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import (
@@ -244,6 +245,7 @@ def test_a_refusal_ends_the_connection_with_the_brokers_words(serving: Any) -> N
     assert isinstance(error, SaslAuthenticationError)
     assert str(error).startswith("Invalid username or password (SASL PLAIN at localhost:")
     assert "guess" not in str(error)
+    assert not selector.disconnected[1].was_authenticated
     selector.close_all()
 
 
@@ -251,19 +253,52 @@ def test_a_session_is_renewed_before_the_next_request_and_answers_still_arrive(s
     seen: list[int] = []
     selector = secured(sasl=True)
     selector.connect(1, "localhost", serving(sasl_broker(lifetime_ms=200, seen=seen)))
-    poll_until(selector, lambda: selector.is_channel_ready(1))
-    del seen[:]
+    poll_until(selector, lambda: selector.authentications)
+    assert (selector.is_channel_ready(1), selector.authentications) == (True, [Authentication(1)])
+    del seen[:], selector.authentications[:]
+    renewals: list[float | None] = []
+
+    def is_answered() -> bool:
+        renewals.extend(one.renewed_in for one in selector.authentications)
+        selector.authentications = []
+        return bool(selector.completed_receives)
+
     request = encode_request(ApiVersionsRequest(), 0, 7, "me")
     for _ in range(3):
         time.sleep(0.2)
         selector.send(1, [request])
         assert selector.is_send_in_progress(1)
-        poll_until(selector, lambda: selector.completed_receives)
+        poll_until(selector, is_answered)
         node, frame = selector.completed_receives[0]
         assert (node, bytes(frame[:4])) == (1, b"\0\0\0\7")
         selector.completed_receives = []
 
     assert seen == [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS] * 3
+    assert len(renewals) == 3
+    assert all(seconds is not None and 0 < seconds < 5 for seconds in renewals)
+    selector.close_all()
+
+
+def test_who_is_refused_when_the_session_is_renewed_was_let_in_before(serving: Any) -> None:
+    passwords = ["hunter2", "old"]
+    builder = ChannelBuilder("me", None, lambda: PlainSaslClient("alice", passwords.pop(0)), worker=Here())
+    selector = Selector(channel_builder=builder)
+    selector.connect(1, "localhost", serving(sasl_broker(lifetime_ms=1)))
+    poll_until(selector, lambda: selector.authentications)
+    time.sleep(0.01)
+    selector.send(1, [encode_request(ApiVersionsRequest(), 0, 7, "me")])
+    poll_until(selector, lambda: selector.disconnected)
+
+    assert isinstance(selector.disconnected[1].authentication_error, SaslAuthenticationError)
+    assert selector.disconnected[1].was_authenticated
+    selector.close_all()
+
+
+def test_tls_alone_lets_a_client_in_too(certificates: Certificates, serving: Any) -> None:
+    selector = secured(trusting(certificates))
+    selector.connect(1, "localhost", serving(echo(certificates)))
+    poll_until(selector, lambda: selector.authentications)
+    assert (selector.is_channel_ready(1), selector.authentications) == (True, [Authentication(1)])
     selector.close_all()
 
 
