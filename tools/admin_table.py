@@ -35,6 +35,8 @@ with AdminClient(bootstrap_servers="localhost:9092") as admin:
     print(results["flights"].partitions, results.errors)
 ```
 
+What goes in and comes out has names in `barnabas.admin`: `from barnabas.admin import ConfigResource, OffsetSpec`.
+
 With `bootstrap_controllers="controller:9093"` in place of `bootstrap_servers` the client talks to the controllers
 themselves (KIP-919), for instance while no broker is up. The column says what it can do there; all else is an
 `UnsupportedEndpointTypeError`. The server must be a controller of Apache Kafka 3.7 or later.

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from barnabas import admin
 from tools import admin_comparison, admin_table, apache_kafka, java_admin
 
 
@@ -22,6 +23,12 @@ def test_all_that_java_offers_is_here_or_has_a_reason_why_not(kind: str) -> None
 
 def test_the_tables_say_nothing_that_is_not_java_s() -> None:
     assert admin_comparison.unused() == set()
+
+
+def test_every_value_is_found_in_one_place() -> None:
+    paths = {*admin_comparison.CLASSES.values(), *admin_comparison.ENUMS.values()}
+    assert {path.rpartition(".")[2] for path in paths} <= set(admin.__all__)
+    assert all(getattr(admin, name) for name in admin.__all__)
 
 
 @pytest.mark.timeout(300)  # a fresh machine fetches Apache Kafka

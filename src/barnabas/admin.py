@@ -1,0 +1,187 @@
+"""The values that an `AdminClient` takes and gives, in one place, such as `ConfigResource` and `OffsetSpec`."""
+
+from __future__ import annotations
+
+from barnabas.client.admin.acls import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from barnabas.client.admin.admin_metadata import (
+    EndpointType,
+)
+from barnabas.client.admin.client_quotas import (
+    ClientQuotaEntity,
+    ClientQuotaFilterComponent,
+)
+from barnabas.client.admin.cluster import (
+    ClusterDescription,
+    FeatureMetadata,
+    FeatureUpdate,
+    UpgradeType,
+    VersionRange,
+)
+from barnabas.client.admin.configs import (
+    AlterConfigOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
+    OpType,
+)
+from barnabas.client.admin.delegation_tokens import (
+    DelegationToken,
+)
+from barnabas.client.admin.groups import (
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    MemberToRemove,
+)
+from barnabas.client.admin.log_dirs import (
+    LogDirDescription,
+    ReplicaInfo,
+    ReplicaLogDirInfo,
+    TopicPartitionReplica,
+)
+from barnabas.client.admin.new_topic import (
+    NewPartitions,
+    NewTopic,
+)
+from barnabas.client.admin.offsets import (
+    ListedOffset,
+    OffsetSpec,
+)
+from barnabas.client.admin.other_groups import (
+    ShareGroupDescription,
+    ShareMemberDescription,
+    SharePartitionOffset,
+    StreamsAssignment,
+    StreamsGroupDescription,
+    StreamsMemberDescription,
+    StreamsSubtopology,
+    StreamsTask,
+    StreamsTopic,
+)
+from barnabas.client.admin.quorum import (
+    QuorumInfo,
+    RaftVoterEndpoint,
+    ReplicaState,
+)
+from barnabas.client.admin.reassignments import (
+    ElectionType,
+    PartitionReassignment,
+)
+from barnabas.client.admin.results import (
+    FromBrokers,
+    PartialFailureError,
+    Results,
+)
+from barnabas.client.admin.scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from barnabas.client.admin.topic_descriptions import (
+    TopicDescription,
+    TopicPartitionInfo,
+)
+from barnabas.client.admin.topics import (
+    CreatedTopic,
+    TopicListing,
+)
+from barnabas.client.admin.transactions import (
+    AbortTransactionSpec,
+    ProducerIdAndEpoch,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from barnabas.client.consumer.offsets import (
+    OffsetAndMetadata,
+)
+from barnabas.network.node import (
+    Node,
+)
+
+__all__ = [
+    "AbortTransactionSpec",
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
+    "AlterConfigOp",
+    "ClientQuotaEntity",
+    "ClientQuotaFilterComponent",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSource",
+    "ConfigSynonym",
+    "ConfigType",
+    "CreatedTopic",
+    "DelegationToken",
+    "ElectionType",
+    "EndpointType",
+    "FeatureMetadata",
+    "FeatureUpdate",
+    "FromBrokers",
+    "GroupDescription",
+    "GroupListing",
+    "GroupState",
+    "GroupType",
+    "ListedOffset",
+    "LogDirDescription",
+    "MemberDescription",
+    "MemberToRemove",
+    "NewPartitions",
+    "NewTopic",
+    "Node",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "OpType",
+    "PartialFailureError",
+    "PartitionReassignment",
+    "PatternType",
+    "ProducerIdAndEpoch",
+    "ProducerState",
+    "QuorumInfo",
+    "RaftVoterEndpoint",
+    "ReplicaInfo",
+    "ReplicaLogDirInfo",
+    "ReplicaState",
+    "ResourceType",
+    "Results",
+    "ScramCredentialInfo",
+    "ScramMechanism",
+    "ShareGroupDescription",
+    "ShareMemberDescription",
+    "SharePartitionOffset",
+    "StreamsAssignment",
+    "StreamsGroupDescription",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTopic",
+    "TopicDescription",
+    "TopicListing",
+    "TopicPartitionInfo",
+    "TopicPartitionReplica",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
+    "UpgradeType",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+    "VersionRange",
+]
