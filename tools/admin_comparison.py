@@ -122,7 +122,7 @@ WITHOUT_CLASSES = {
     "ClientQuotaAlteration$Op": _A_DICT,
     "ClientQuotaFilter": "the arguments `components` and `strict` of `describe_client_quotas`",
     "Config": "a dict of ConfigEntry by name",
-    "DeleteAclsResult$FilterResult": "a rule that cannot be deleted makes its filter fail, and the error names it",
+    "DeleteAclsResult$FilterResult": "a rule that cannot be deleted is in `errors` of its filter's error",
     "DeletedRecords": "an offset",
     "DescribeProducersResult$PartitionProducerState": "a list of ProducerState",
     "ListConsumerGroupOffsetsSpec": _A_DICT,

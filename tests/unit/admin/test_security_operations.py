@@ -72,7 +72,13 @@ def test_a_rule_that_cannot_be_deleted_fails_its_filter(admin: Any) -> None:
     good, bad = AclBindingFilter(operation=AclOperation.READ), AclBindingFilter()
     results = admin.client.delete_acls([good, bad], raise_errors=False)
     assert results[good] == [READ]
-    assert "User:alice" in str(results.errors[bad])
+    error: Any = results.errors[bad]
+    assert isinstance(error, SecurityDisabledError)
+    assert "User:alice" in str(error)
+    assert (list(error.results), list(error.errors)) == ([READ], [READ._replace(operation=AclOperation.WRITE)])
+    with pytest.raises(SecurityDisabledError) as raised:
+        admin.client.delete_acls([good, bad])
+    assert raised.value.results == error.results
 
 
 def test_a_password_leaves_only_salted(admin: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
-from barnabas.errors import for_code
+from barnabas.client.admin.results import Results
+from barnabas.errors import KafkaError, for_code
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
@@ -234,13 +235,22 @@ class DeleteAclsHandler:
     def handle_response(
         self, keys: list[AclBindingFilter], response: Any, outcome: Outcome[AclBindingFilter, list[AclBinding]]
     ) -> None:
-        """See `AdminApiHandler`; a rule that matches and cannot be deleted makes its filter fail."""
+        """See `AdminApiHandler`; a rule that matches and cannot be deleted makes its filter fail.
+
+        Nothing is asked again: by now some rules are gone, and a second answer would not name them.
+        """
         for key, result in zip(keys, response.filter_results, strict=False):
             if not outcome.is_success(key, result.error_code, result.error_message):
                 continue
-            failed = next((acl for acl in result.matching_acls if acl.error_code), None)
-            if failed is None:
-                outcome.complete(key, [_binding(acl, acl) for acl in result.matching_acls])
-            else:
-                text = failed.error_message or str(for_code(failed.error_code))
-                outcome.is_success(key, failed.error_code, f"{_binding(failed, failed)}: {text}")
+            rules = [(_binding(acl, acl), acl) for acl in result.matching_acls]
+            deleted = {rule: None for rule, acl in rules if not acl.error_code}
+            stuck = {
+                rule: for_code(acl.error_code, f"{rule}: {acl.error_message or for_code(acl.error_code)}")
+                for rule, acl in rules
+                if acl.error_code
+            }
+            try:
+                Results(deleted, stuck).raise_errors()
+                outcome.complete(key, list(deleted))
+            except KafkaError as error:
+                outcome.fail(key, error)

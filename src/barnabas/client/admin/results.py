@@ -44,7 +44,8 @@ class Results(Mapping[K, V], Generic[K, V]):
         """Raises when anything failed: the error itself when one did; else one that holds them all.
 
         That is an error of the class that all of them have in common, or a `PartialFailureError` when they differ.
-        In any case its `errors` has the errors by key and its `results` what succeeded.
+        In any case its `errors` has the errors by key and its `results` what succeeded; of a single one that failed
+        in part, of its parts.
         """
         if not self.errors:
             return
@@ -55,8 +56,9 @@ class Results(Mapping[K, V], Generic[K, V]):
             classes = {type(error) for error in errors}
             text = "; ".join(dict.fromkeys(map(str, errors)))
             raised = classes.pop()(text) if len(classes) == 1 else PartialFailureError(text)
-        raised.errors = dict(self.errors)  # type: ignore[attr-defined]  # documented above
-        raised.results = dict(self._values)  # type: ignore[attr-defined]  # documented above
+        if not hasattr(raised, "errors"):
+            raised.errors = dict(self.errors)  # type: ignore[attr-defined]  # documented above
+            raised.results = dict(self._values)  # type: ignore[attr-defined]  # documented above
         raise raised
 
     def __repr__(self) -> str:

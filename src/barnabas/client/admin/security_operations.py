@@ -54,7 +54,11 @@ class SecurityOperations(AdminOperations):
     def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[AclBindingFilter, list[AclBinding]]:
-        """Deletes the rules that match any of the filters; gives for each filter which ones that were."""
+        """Deletes the rules that match any of the filters; gives for each filter which ones that were.
+
+        A rule that cannot be deleted makes its filter fail: that error's `errors` has such rules, and its `results`
+        those that were deleted.
+        """
         return self._run(DeleteAclsHandler(), unique(filters), timeout, raise_errors)
 
     def describe_user_scram_credentials(
