@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.network import statistic
 from barnabas.network.statistic import MetricConfig, Reading, Statistic
+from tools.line_scheduler import LineScheduler, turns
 
 # In eighths of a second, which are exact.
 steps = st.one_of(st.integers(0, 8), st.integers(0, 100), st.integers(0, 2000)).map(lambda step: step / 8)
@@ -25,10 +28,10 @@ def timed(steps_and_values: list[tuple[float, int]]) -> list[tuple[float, int]]:
 
 
 def recorded(config: MetricConfig, events: list[tuple[float, int]]) -> Statistic:
-    statistic = Statistic(config)
+    found = Statistic(config)
     for now, value in events:
-        statistic.record(value, now)
-    return statistic
+        found.record(value, now)
+    return found
 
 
 def in_window(config: MetricConfig, events: list[tuple[float, int]], now: float) -> list[list[tuple[float, int]]]:
@@ -82,10 +85,10 @@ def test_reading_changes_nothing_and_several_statistics_read_as_one(
     all_events = [timed(steps_and_values) for steps_and_values in several]
     now = max((events[-1][0] for events in all_events if events), default=1000.0) + wait
     statistics = [Statistic(config) for _ in all_events]
-    for statistic, events in zip(statistics, all_events, strict=True):
+    for one, events in zip(statistics, all_events, strict=True):
         for time, value in events:
-            statistic.at(time + wait)
-            statistic.record(value, time)
+            one.at(time + wait)
+            one.record(value, time)
 
     found, apart = Reading.of(statistics, now), [recorded(config, events).at(now) for events in all_events]
     assert found.events == sum(one.events for one in apart)
@@ -93,3 +96,25 @@ def test_reading_changes_nothing_and_several_statistics_read_as_one(
     assert found.maximum == pytest.approx(
         max((one.maximum for one in apart if one.recent_events), default=math.nan), nan_ok=True
     )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32).map(turns))
+def test_a_total_that_is_read_meanwhile_misses_nothing_and_counts_nothing_twice(order: Iterator[int]) -> None:
+    counted = Statistic(MetricConfig(2, 1.0))
+    done = [0]
+
+    def record() -> None:
+        for number in range(20):
+            counted.record(1, 1000 + number * 0.75)
+            done[0] += 1
+
+    def read() -> None:
+        while done[0] < 20:
+            before = done[0]
+            old, old_total, samples = counted.samples
+            assert before <= old + sum(sample.count for sample in samples) <= done[0] + 1
+            assert before <= old_total + sum(sample.total for sample in samples) <= done[0] + 1
+
+    assert LineScheduler(order, statistic).run(record, read) == [None, None]
+    assert counted.at(2000.0).total == 20

@@ -150,6 +150,11 @@ def test_prometheus_reads_clients_under_the_names_they_were_given(broker: Broker
         '# TYPE kafka_consumer_connection_count gauge\nkafka_consumer_connection_count{client="orders-reader"}' in text
     )
     assert 'kafka_producer_topic_record_send_total{client="orders",topic="counted"} 1.0\n' in text
+    for kind, name in (("counter", "record_send_total"), ("gauge", "record_send_rate"), ("gauge", "batch_size_avg")):
+        assert f"# TYPE kafka_producer_{name} {kind}\n" in text
+    rate = registry.get_sample_value("kafka_producer_record_send_rate", {"client": "orders"})
+    assert rate is not None
+    assert 0 < rate <= 1 / 30
     assert 'kafka_consumer_topic_records_consumed_total{client="orders-reader",topic="counted"}' in text
     assert 'kafka_consumer_partition_records_lag{client="orders-reader",partition="0",topic="counted"} 0.0\n' in text
     assert "orders-reader" not in later
