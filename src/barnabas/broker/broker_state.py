@@ -11,6 +11,7 @@ from barnabas.broker.purgatory import Purgatory
 if TYPE_CHECKING:
     import random
 
+    from barnabas.broker.client_metrics.client_metrics_manager import ClientMetricsManager
     from barnabas.broker.client_quotas import ClientQuotas
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.config_admin import ConfigAdmin
@@ -31,6 +32,7 @@ class BrokerState:
     - `topic_admin`: makes topics, by the controller's rules;
     - `config_admin`: changes settings while the broker runs;
     - `client_quotas`: who may use how much;
+    - `client_metrics`: the metrics that clients push, where somebody receives them;
     - `loggers`: what is logged;
     - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
@@ -49,6 +51,7 @@ class BrokerState:
         "_transaction_coordinator",
         "_transaction_verification",
         "advertised",
+        "client_metrics",
         "client_quotas",
         "config",
         "fetch_sessions",
@@ -91,6 +94,7 @@ class BrokerState:
         self._producer_ids: Iterator[int] = iter(())
         self.advertised: dict[str, tuple[str, int]] = {}
         self.unsent_bytes = 0
+        self.client_metrics: ClientMetricsManager | None = None
 
     @property
     def config_admin(self) -> ConfigAdmin:

@@ -191,7 +191,7 @@ def _check_changes(changes: Sequence[Change]) -> None:
 
 
 def _check_client_metrics(configs: Mapping[str, str]) -> None:
-    # The rules of ClientMetricsConfigs; no client is ever asked for metrics here (see docs/apis.md).
+    # The rules of ClientMetricsConfigs.
     for name, text in configs.items():
         if name not in CLIENT_METRICS_SETTINGS:
             raise errors.InvalidRequestError(f"Unknown client metrics configuration: {name}")
@@ -203,20 +203,16 @@ def _check_client_metrics(configs: Mapping[str, str]) -> None:
             _check_patterns(text)
 
 
-_MATCHABLE = frozenset(
-    ("client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
-     "client_source_port")
-)  # fmt: skip
-
-
 def _check_patterns(text: str) -> None:
     import re
+
+    from barnabas.broker.client_metrics.client_metrics_manager import TelemetryClient
 
     for pattern in filter(None, (part.strip() for part in text.split(","))):
         name, equals, expression = pattern.partition("=")
         try:
             re.compile(expression.strip())
-            legal = bool(equals) and name.strip() in _MATCHABLE
+            legal = bool(equals) and name.strip() in TelemetryClient._fields
         except re.error:
             legal = False
         if not legal:

@@ -21,6 +21,7 @@ from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.unopened_logs import LoadProgress
+    from barnabas.broker.metrics import BrokerMetrics
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -159,6 +160,7 @@ class BrokerRunner:
 
         metrics = BrokerMetrics(node.core, node.logs)
         node.core.observers.append(metrics)
+        _receive_client_metrics(node, metrics)
         return await self._loop.create_server(
             lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._metrics)
         )
@@ -233,3 +235,19 @@ def check_exposure(config: BrokerConfig) -> None:
                 "authentication yet: whoever connects may read and delete everything. Listen on 127.0.0.1, "
                 "or accept that with --allow-remote"
             )
+
+
+def _receive_client_metrics(node: BrokerNode, metrics: BrokerMetrics) -> None:
+    """Offer to take the metrics of clients (KIP-714), and show them beside the broker's own."""
+    try:
+        from barnabas.broker.client_metrics.client_metrics_receiver import ClientMetricsReceiver
+    except ImportError:
+        # Without its library it is a broker without a receiver, which clients push nothing to.
+        return
+    from barnabas.broker.client_metrics.client_metrics_manager import ClientMetricsManager
+
+    state = node.state
+    receiver = ClientMetricsReceiver(time.monotonic)
+    metrics.registry.register(receiver)
+    max_bytes = state.config.get_int("telemetry.max.bytes")
+    state.client_metrics = ClientMetricsManager(state.metadata, receiver, state.random, max_bytes)

@@ -108,7 +108,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
         queued.max.request.bytes
-        socket.request.max.bytes
+        socket.request.max.bytes telemetry.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes
@@ -157,7 +157,7 @@ IGNORED: dict[str, frozenset[str]] = {
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
-        socket.receive.buffer.bytes socket.send.buffer.bytes telemetry.max.bytes
+        socket.receive.buffer.bytes socket.send.buffer.bytes
         transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.replication.factor
         unclean.leader.election.enable
         """

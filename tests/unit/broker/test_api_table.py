@@ -22,6 +22,8 @@ _WRITE_TRANSACTION = {(Op.WRITE, Res.TRANSACTIONAL_ID)}
 _DESCRIBE_CONFIGS = {(Op.DESCRIBE_CONFIGS, Res.CLUSTER)}
 _ALTER_CONFIGS = {(Op.ALTER_CONFIGS, Res.CLUSTER)}
 
+_NOTHING = {(Op.ANY, Res.CLUSTER)}
+
 #: The operations and resources per API in "Operations and Resources on Protocols" of Kafka's documentation. It errs
 #: twice against Kafka's code, which is followed here: ElectLeaders needs ALTER (not CLUSTER_ACTION) on the cluster, and
 #: ConsumerGroupDescribe DESCRIBE (not READ) on the group.
@@ -39,7 +41,7 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     14: _READ_GROUP,
     15: {(Op.DESCRIBE, Res.GROUP)},
     16: _DESCRIBE_CLUSTER | {(Op.DESCRIBE, Res.GROUP)},
-    18: {(Op.ANY, Res.CLUSTER)},
+    18: _NOTHING,
     19: {(Op.CREATE, Res.CLUSTER), (Op.CREATE, Res.TOPIC)},
     20: {(Op.DELETE, Res.TOPIC)},
     21: {(Op.DELETE, Res.TOPIC)},
@@ -69,6 +71,8 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     66: _DESCRIBE_TRANSACTION,
     68: _READ_GROUP,
     69: {(Op.DESCRIBE, Res.GROUP)},
+    71: _NOTHING,
+    72: _NOTHING,
     74: _DESCRIBE_CONFIGS,
     75: _DESCRIBE_TOPIC,
 }

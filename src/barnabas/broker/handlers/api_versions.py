@@ -29,6 +29,9 @@ RESOURCE = ResourceType.CLUSTER
 #: Older librdkafka does not compress where it finds no Produce of version 0, which it never sends (KAFKA-18659).
 _LOWEST_SAID = {0: 0}
 
+#: Offered only where somebody receives the metrics of clients, as by Kafka.
+_TELEMETRY = frozenset((71, 72))
+
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -47,6 +50,7 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
         api_keys=[
             ApiVersion(api_key=key, min_version=_LOWEST_SAID.get(key, low), max_version=high)
             for key, (_, low, high) in SERVED.items()
+            if key not in _TELEMETRY or broker.client_metrics is not None
         ],
         supported_features=[
             # Versions before 4 cannot say that a feature can be off.

@@ -10,7 +10,6 @@ _SASL = "SASL is not built yet"
 _ACLS = "authorization is not built yet"
 _SHARE = "share groups are not built yet"
 _STREAMS = "streams groups are not built yet"
-_TELEMETRY = "left out as by a Kafka without a receiver for the metrics of clients"
 
 #: API key → the reason.
 NOT_SERVED: dict[int, str] = {
@@ -42,8 +41,6 @@ NOT_SERVED: dict[int, str] = {
     64: _SINGLE,
     67: _CONTROLLER,
     70: _CONTROLLER,
-    71: _TELEMETRY,
-    72: _TELEMETRY,
     73: _CONTROLLER,
     76: _SHARE,
     77: _SHARE,

@@ -1,0 +1,40 @@
+"""PushTelemetry: the metrics of a client (KIP-714)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.broker.client_metrics.client_metrics_manager import telemetry_client
+from barnabas.protocol.messages.push_telemetry_response import PushTelemetryResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest
+
+API = 72
+VERSIONS = (0, 0)
+OPERATION = AclOperation.ANY
+RESOURCE = ResourceType.CLUSTER
+
+
+def handle(broker: BrokerState, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    """Taken at once, or refused with the reason's code."""
+    manager = broker.client_metrics
+    if manager is None:
+        return PushTelemetryResponse(error_code=errors.UnsupportedVersionError.code)
+    try:
+        manager.push(
+            request.client_instance_id,
+            telemetry_client(context),
+            request.subscription_id,
+            is_last=request.terminating,
+            compression_type=request.compression_type,
+            metrics=request.metrics,
+            now=context.now,
+        )
+    except errors.KafkaError as problem:
+        return PushTelemetryResponse(error_code=problem.code)
+    return PushTelemetryResponse()
