@@ -61,12 +61,13 @@ class Statistic:
         if now - sample.began >= self._length:
             sample = self._advance(now)
         sample.last = now
-        sample.count += 1
-        sample.total += value
         if value > sample.maximum:
             sample.maximum = value
         if value < sample.minimum:
             sample.minimum = value
+        sample.total += value
+        # Last, so that nobody who reads meanwhile finds a value counted and no maximum.
+        sample.count += 1
 
     def _advance(self, now: float) -> _Sample:
         count, total, samples = self._samples
@@ -112,24 +113,27 @@ class Reading(NamedTuple):
     @classmethod
     def of(cls, statistics: Iterable[Statistic], now: float) -> Reading:
         """One reading of all values of several statistics, whose windows are alike."""
-        events, total = 0, 0.0
-        config = DEFAULT
-        recent: list[_Sample] = []
+        events, total, config = 0, 0.0, DEFAULT
+        recent_events, recent_total, began = 0, 0.0, now
+        maximum, minimum = -math.inf, math.inf
         for statistic in statistics:
             config = statistic.config
+            length = config.samples * config.time_window
             old_events, old_total, samples = statistic.samples
-            events += old_events + sum(sample.count for sample in samples)
-            total += old_total + sum(sample.total for sample in samples)
-            recent += [sample for sample in samples if now - sample.last < config.samples * config.time_window]
-        return cls(
-            events,
-            total,
-            sum(sample.count for sample in recent),
-            sum(sample.total for sample in recent),
-            max((sample.maximum for sample in recent), default=NAN),
-            min((sample.minimum for sample in recent), default=NAN),
-            _seconds(now - min((sample.began for sample in recent), default=now), config),
-        )
+            events += old_events
+            total += old_total
+            for sample in samples:
+                events += sample.count
+                total += sample.total
+                if now - sample.last < length:
+                    recent_events += sample.count
+                    recent_total += sample.total
+                    began = min(began, sample.began)
+                    maximum = max(maximum, sample.maximum)
+                    minimum = min(minimum, sample.minimum)
+        if not recent_events:
+            maximum = minimum = NAN
+        return cls(events, total, recent_events, recent_total, maximum, minimum, _seconds(now - began, config))
 
     @property
     def average(self) -> float:

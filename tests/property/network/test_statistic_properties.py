@@ -115,6 +115,7 @@ def test_a_total_that_is_read_meanwhile_misses_nothing_and_counts_nothing_twice(
             old, old_total, samples = counted.samples
             assert before <= old + sum(sample.count for sample in samples) <= done[0] + 1
             assert before <= old_total + sum(sample.total for sample in samples) <= done[0] + 1
+            assert not math.isinf(counted.at(0.0).maximum)
 
     assert LineScheduler(order, statistic).run(record, read) == [None, None]
     assert counted.at(2000.0).total == 20
