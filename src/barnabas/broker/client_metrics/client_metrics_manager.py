@@ -90,11 +90,15 @@ class _Instance:
         self.has_to_ask = False
 
     def may_ask(self, now: float) -> bool:
-        return self.has_to_ask or now - max(self.asked_at, self.pushed_at) >= self.subscription.push_interval_ms / 1000
+        return self.has_to_ask or self._is_over(now, max(self.asked_at, self.pushed_at))
 
     def may_push(self, now: float) -> bool:
         """The first push after the subscription was asked for may come early: clients spread it."""
-        return self.asked_at > self.pushed_at or now - self.pushed_at >= self.subscription.push_interval_ms / 1000
+        return self.asked_at > self.pushed_at or self._is_over(now, self.pushed_at)
+
+    def _is_over(self, now: float, since: float) -> bool:
+        # To the millisecond, as the interval is given.
+        return (now - since) * 1000 > self.subscription.push_interval_ms - 0.5
 
 
 class ClientMetricsManager:
