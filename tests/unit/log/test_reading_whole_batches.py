@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.broker.log import file_records
+from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
 from barnabas.broker.log.filesystem import WORTH_SENDING, FileRegion, OsFileSystem
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.errors import CorruptRecordError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 
@@ -113,3 +117,80 @@ def test_a_region_of_a_file_that_was_cut_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "f").write_bytes(bytes(1000))
         with pytest.raises(OSError, match="shorter than 200000 bytes"):
             found.read()
+
+
+def offsets_before_damage(records: bytes | FileRegion) -> list[int]:
+    """What a consumer hands out before it finds the damage."""
+    found = []
+    with contextlib.suppress(CorruptRecordError):
+        for one in read_batches(records):
+            found.append(one.base_offset)
+    return found
+
+
+@pytest.mark.parametrize("claim", [0, 13, 1 << 20, 0x80000000, 0xFFFFFFFF])
+@pytest.mark.parametrize("size", [300, 30_000])
+class TestADamagedSizeField:
+    """The size in a batch's head is too small for any batch, or larger than what is left of the segment.
+
+    A size below the smallest is CORRUPT_MESSAGE in Apache Kafka too; of one that is too large it takes the segment to
+    end there, and goes on with the next one, without a word on the records in between.
+    """
+
+    @staticmethod
+    @contextmanager
+    def damaged_log(directory: Path, size: int, claim: int) -> Iterator[tuple[UnifiedLog, str]]:
+        """Twenty batches, an index entry for every second, the size of the one at offset 10 replaced; its place."""
+        data = batch(size)
+        manager = LogManager(str(directory), OsFileSystem())
+        log = log_of(manager, [data] * 20, index_interval_bytes=len(data))
+        log.local_log.segments.active.records.file.pwrite(claim.to_bytes(4, "big"), 10 * len(data) + 8)
+        try:
+            yield log, f"at byte {10 * len(data)} of {20 * len(data)}:"
+        finally:
+            manager.close()
+
+    @pytest.mark.parametrize("batches", [0.1, 2.5, 100])
+    def test_is_an_error_to_a_read_that_begins_there(
+        self, tmp_path: Path, size: int, claim: int, batches: float
+    ) -> None:
+        with self.damaged_log(tmp_path, size, claim) as (log, place):
+            limit = int(batches * size)
+            with pytest.raises(CorruptRecordError, match=place):  # whose position is remembered from the append
+                log.read(10, limit, to_send=True)
+            log.local_log.segments.active.release()
+            with pytest.raises(CorruptRecordError, match=place):
+                log.read(10, limit, to_send=True)
+
+    def test_is_an_error_to_a_reader_that_comes_to_it(self, tmp_path: Path, size: int, claim: int) -> None:
+        with self.damaged_log(tmp_path, size, claim) as (log, place):
+            log.local_log.segments.active.release()
+            offset = 0
+            while offset < 10:
+                found = offsets_before_damage(log.read(offset, 3 * size + 300).records)
+                assert found == [*range(offset, min(offset + 3, 10))]
+                offset = found[-1] + 1
+            with pytest.raises(CorruptRecordError, match=place):
+                log.read(offset, 3 * size + 300)
+
+    def test_does_not_hide_what_stands_behind_it(self, tmp_path: Path, size: int, claim: int) -> None:
+        with self.damaged_log(tmp_path, size, claim) as (log, _):
+            for _ in range(2):
+                found = [one.base_offset for one in read_batches(log.read(14, 100 * size).records)]
+                assert found == [*range(14, 20)]
+                log.local_log.segments.active.release()
+
+
+@pytest.mark.parametrize("claim", [0, 13, 1 << 20, 0x80000000, 0xFFFFFFFF])
+def test_a_damaged_size_field_ends_a_scan_of_more_than_is_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, claim: int
+) -> None:
+    monkeypatch.setattr(file_records, "SCAN_CHUNK", 700)
+    data = batch(300)
+    disk = MemoryFileSystem(random.Random(0))
+    disk.create("/log")
+    records = FileRecords(disk, "/log", 0)
+    records.append(data[:8] + claim.to_bytes(4, "big") + data[12:] + data)
+    with pytest.raises(CorruptSegmentError, match="at byte 0 of 740"):
+        list(records.batches(0, check=True))
+    assert records.next_sound_batch(0) == len(data)

@@ -7,11 +7,20 @@ from struct import Struct
 
 from barnabas.broker.log.filesystem import Buffer, File, FileRegion, FileSystem
 from barnabas.errors import CorruptRecordError
-from barnabas.records.batch_header import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from barnabas.records.batch_header import (
+    HEADER_SIZE,
+    LEGACY_HEADER_SIZES,
+    LOG_OVERHEAD,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 
 SCAN_CHUNK = 4 << 20
 FIND_CHUNK = 64 << 10
 HEADS_CHUNK = 4 << 10
+
+SMALLEST_BATCH = LOG_OVERHEAD + LEGACY_HEADER_SIZES[0]
 
 _BASE_OFFSET_LENGTH = Struct(">qI")
 _LAST_OFFSET_DELTA = Struct(">I")
@@ -65,12 +74,18 @@ class FileRecords:
         left = self.size - position
         return self.file.region(min(size, left), position) if left > 0 and size > 0 else b""
 
-    def batch_size(self, data: bytes, position: int) -> int:
-        """The size of the batch at a position, from which `data` was read, perhaps not all of it."""
-        prefix = data if len(data) >= LOG_OVERHEAD else self.file.pread(LOG_OVERHEAD, position)
+    def batch_size(self, data: Buffer, position: int) -> int:
+        """The size of the batch at a position, from which `data` was read, perhaps not all of it, or nothing."""
+        prefix = data if len(data) >= LOG_OVERHEAD else self.read(LOG_OVERHEAD, position)
         if len(prefix) < LOG_OVERHEAD:
             raise CorruptSegmentError(self, position, f"{len(prefix)} bytes are no batch")
-        return LOG_OVERHEAD + int(_BASE_OFFSET_LENGTH.unpack_from(prefix)[1])
+        size = LOG_OVERHEAD + int(_BASE_OFFSET_LENGTH.unpack_from(prefix)[1])
+        self._check_size(size, position)
+        return size
+
+    def _check_size(self, size: int, position: int) -> None:
+        if not SMALLEST_BATCH <= size <= self.size - position:
+            raise CorruptSegmentError(self, position, f"a batch claims {size} bytes")
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that begins at a position."""
@@ -78,8 +93,6 @@ class FileRecords:
 
     def _read_batch(self, position: int) -> tuple[BatchHeader, bytes]:
         size = self.batch_size(b"", position)
-        if size > self.size - position:
-            raise CorruptSegmentError(self, position, f"a batch claims {size} bytes")
         data = self.file.pread(size, position)
         header = read_header(data)
         if header is None:
@@ -97,8 +110,7 @@ class FileRecords:
             chunk = self.read(FIND_CHUNK, position)
             start = 0
             while (head := _head_of(chunk, start)) is not None:
-                if position + start + head[1] > self.size:
-                    raise CorruptSegmentError(self, position + start, f"a batch claims {head[1]} bytes")
+                self._check_size(head[1], position + start)
                 if head[0] >= offset:
                     return position + start
                 start += head[1]
@@ -108,12 +120,15 @@ class FileRecords:
         return -1
 
     def end_of_batches(self, position: int, end: int) -> tuple[int, int]:
-        """Where, of the batches from `position` on, the last ends that is whole before `end`; and the offset there."""
+        """Where, of the batches from `position` on, the last ends that is whole before `end`; and the offset there.
+
+        A batch whose size cannot be right is not whole.
+        """
         next_offset = -1
         while True:
             chunk = self.read(HEADS_CHUNK, position)
             start = 0
-            while (head := _head_of(chunk, start)) is not None and position + start + head[1] <= end:
+            while (head := _head_of(chunk, start)) is not None and SMALLEST_BATCH <= head[1] <= end - position - start:
                 next_offset = head[0] + 1
                 start += head[1]
             if start == 0:
@@ -152,11 +167,12 @@ class FileRecords:
 
         Looks where the damaged batch says that it ends, then through the next megabytes.
         """
+        import contextlib
         import re
 
         data = self.read(SCAN_CHUNK, position)
         candidates = [match.start() for match in re.finditer(_LIKELY_BATCH, data) if match.start()]
-        if len(data) >= LOG_OVERHEAD:
+        with contextlib.suppress(CorruptSegmentError):
             candidates.insert(0, self.batch_size(data, position))
         return next((position + start for start in candidates if self._is_sound(position + start)), None)
 

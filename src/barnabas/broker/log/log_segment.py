@@ -281,8 +281,10 @@ class LogSegment:
                 whole = self.records.batch_size(b"", position)
                 if not min_one_message or available < whole:
                     return SegmentRead(position, b"", 0)
-        take = self.records.region if to_send else self.records.read
-        return SegmentRead(position, take(whole, position), max(size, whole))
+        data = self.records.region(whole, position) if to_send else self.records.read(whole, position)
+        # A position from memory, and an entry of the index behind it, lead past what `locate` looks at.
+        self.records.batch_size(data if isinstance(data, bytes) else b"", position)
+        return SegmentRead(position, data, max(size, whole))
 
     def _remember_position(self, offset: int, position: int) -> None:
         # A consumer asks next for what follows its last batch (`read` notes that), or for what was appended since
