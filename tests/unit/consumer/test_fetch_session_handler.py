@@ -53,6 +53,29 @@ def test_partitions_that_are_no_longer_wanted_are_forgotten_and_may_come_back() 
     assert dict(second.to_send) == {T1: data(0)}
 
 
+def test_names_are_kept_for_the_topics_of_the_session_only() -> None:
+    handler = FetchSessionHandler(1)
+    for number in range(50):
+        topic, topic_id = f"t{number}", b"%016d" % number
+        there = {TopicPartition(topic, partition): data(0, topic_id) for partition in range(3)}
+        handler.build({**there, T0: data(0)})
+        assert handler.topic_names() == {topic_id: topic, ID: "t"}
+        handler.handle_response(FetchResponse(session_id=7))
+        (last,) = [partition for partition in there if partition.partition == 2]
+        handler.build({T0: data(number), last: data(0, topic_id)}, there)
+        assert handler.topic_names() == {topic_id: topic, ID: "t"}
+        handler.handle_response(FetchResponse(session_id=7))
+
+
+def test_a_recreated_topic_is_known_by_its_new_id_only() -> None:
+    handler = opened(T0, T1)
+    handler.build({T0: data(0, OTHER_ID), T1: data(0)}, [T0])
+    assert handler.topic_names() == {ID: "t", OTHER_ID: "t"}
+    handler.handle_response(FetchResponse(session_id=7))
+    handler.build({T0: data(0, OTHER_ID), T1: data(0, OTHER_ID)}, [T1])
+    assert handler.topic_names() == {OTHER_ID: "t"}
+
+
 def test_a_recreated_topic_is_forgotten_under_its_old_id() -> None:
     request = opened(T0).build({T0: data(0, OTHER_ID)})
 

@@ -51,9 +51,10 @@ class FetchSessionHandler:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._partitions: dict[TopicPartition, FetchPartitionData] = {}
-        # Partitions of topics without an id, and topic id to name of all others.
+        # Partitions of topics without an id, and of all others topic id to name and to how many partitions it has here.
         self._nameless: set[TopicPartition] = set()
         self._topic_names: dict[bytes, str] = {}
+        self._partition_counts: dict[bytes, int] = {}
         self._used_topic_ids = False
 
     def build(
@@ -84,17 +85,30 @@ class FetchSessionHandler:
             data, known = wanted.get(partition), self._partitions.pop(partition, None)
             if known is not None and (data is None or data.topic_id != known.topic_id):
                 to_forget.append((partition, known.topic_id))
-                self._nameless.discard(partition)
+                self._forget_topic(partition, known.topic_id)
             if data is None:
                 continue
             self._partitions[partition] = data
             if data != known:
                 to_send[partition] = data
-            if data.topic_id == ZERO_UUID:
-                self._nameless.add(partition)
-            else:
-                self._topic_names[data.topic_id] = partition.topic
+            if known is None or data.topic_id != known.topic_id:
+                self._note_topic(partition, data.topic_id)
         return to_send, to_forget
+
+    def _note_topic(self, partition: TopicPartition, topic_id: bytes) -> None:
+        if topic_id == ZERO_UUID:
+            self._nameless.add(partition)
+        else:
+            self._topic_names[topic_id] = partition.topic
+            self._partition_counts[topic_id] = self._partition_counts.get(topic_id, 0) + 1
+
+    def _forget_topic(self, partition: TopicPartition, topic_id: bytes) -> None:
+        if topic_id == ZERO_UUID:
+            self._nameless.discard(partition)
+        elif self._partition_counts[topic_id] > 1:
+            self._partition_counts[topic_id] -= 1
+        else:
+            del self._partition_counts[topic_id], self._topic_names[topic_id]
 
     def build_final(self) -> FetchRequestData | None:
         """The request that closes the session, if there is one."""
@@ -108,7 +122,7 @@ class FetchSessionHandler:
         return self._partitions
 
     def topic_names(self) -> dict[bytes, str]:
-        """Topic id to name, for the topics of the session, and of those that were in it."""
+        """Topic id to name, for the topics of the last request: an answer has no others."""
         return self._topic_names
 
     def handle_response(self, message: Any) -> bool:
