@@ -34,20 +34,24 @@ class Counter:
 
     def make(self, subscription: ClientTelemetrySubscription) -> TelemetryPayload:
         self._making = self.value
-        return TelemetryPayload(0, b"%d" % (self.value - self._told))
+        return TelemetryPayload(0, b"%d %d" % (self._told, self.value))
 
     def accepted(self) -> None:
         self._told = self._making
 
 
 class Sum:
-    """What the broker was told."""
+    """What the broker was told: from where to where the client had counted, never the same twice."""
 
     def __init__(self) -> None:
         self.total = 0
+        self._told_up_to = 0
 
     def export(self, client: TelemetryClient, metrics: bytes, now: float, keep_until: float) -> None:
-        self.total += int(metrics)
+        begin, end = map(int, metrics.split())
+        assert begin >= self._told_up_to, "this was told before"
+        self._told_up_to = end
+        self.total += end - begin
 
 
 class World:
@@ -126,6 +130,7 @@ troubled = st.lists(
         st.tuples(st.just("exchange"), st.sampled_from(["arrives", "arrives", "request lost", "answer lost"])),
         st.tuples(st.just("subscribe"), subscriptions),
     ),
+    min_size=15,
     max_size=60,
 )
 
