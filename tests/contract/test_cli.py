@@ -298,6 +298,18 @@ def test_a_setting_is_changed_and_unset(barnabas: CommandLine, new_name: Callabl
     assert "soon" in refused
 
 
+def test_metrics_of_clients_are_subscribed_to(barnabas: CommandLine, new_name: Callable[[str], str]) -> None:
+    subscription = new_name("subscription")
+
+    barnabas.run("config", "set", "client-metrics", subscription, "metrics=a.,b.", "interval.ms=60000")
+
+    shown = barnabas.json("config", "get", "client-metrics", subscription)
+    assert {row["name"]: row["value"] for row in shown} == {"metrics": "a.,b.", "interval.ms": "60000"}
+    barnabas.run("config", "unset", "client-metrics", subscription, "metrics", "interval.ms")
+    refused = barnabas.fails("config", "set", "client-metrics", subscription, "interval.ms=1")
+    assert "between 100 and 3600000" in refused
+
+
 def test_the_broker_may_be_named_by_option_setting_and_file(
     bootstrap_servers: str, tmp_path: Any, new_name: Callable[[str], str]
 ) -> None:

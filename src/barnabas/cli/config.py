@@ -1,4 +1,4 @@
-"""`barnabas config`: shows and changes the settings of topics, brokers and groups."""
+"""`barnabas config`: shows and changes the settings of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
     from barnabas.client.admin.configs import ConfigEntry, ConfigResource
 
-KINDS = ("topic", "broker", "group")
+KINDS = ("topic", "broker", "group", "client-metrics")
 _EXAMPLES = """\
   barnabas config get topic flights                     what differs from the defaults
   barnabas config get broker 1 log.retention.ms         one setting, whatever it is
   barnabas config set topic flights retention.ms=60000
   barnabas config unset topic flights retention.ms
+  barnabas config set client-metrics all metrics=* interval.ms=10000     what clients push (KIP-714)
 """
 
 
 def add_parser(subparsers: Any) -> None:
     """Describe the command's options."""
     parser = add_command(
-        subparsers, "config", "show and change settings of topics, brokers and groups", examples=_EXAMPLES
+        subparsers, "config", "show and change settings: topics, brokers, groups, client metrics", examples=_EXAMPLES
     )
     parts = parser.add_subparsers(metavar="ACTION", required=True)
 
@@ -49,8 +50,12 @@ def add_parser(subparsers: Any) -> None:
 
 def _add_part(parts: Any, name: str, about: str) -> Any:
     part = add_command(parts, name, about)
-    part.add_argument("kind", choices=KINDS, metavar="KIND", help=" or ".join(KINDS))
-    part.add_argument("name", metavar="ENTITY", help="the topic, the broker's id (`default`: all brokers) or the group")
+    part.add_argument("kind", choices=KINDS, metavar="KIND", help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    part.add_argument(
+        "name",
+        metavar="ENTITY",
+        help="the topic, the broker's id (`default`: all brokers), the group, or the name of a subscription",
+    )
     add_connection(part)
     part.set_defaults(action=show_or_change)
     return part
@@ -105,6 +110,8 @@ def _resource(kind: str, name: str) -> ConfigResource:
         return ConfigResource.topic(name)
     if kind == "group":
         return ConfigResource(ConfigResourceType.GROUP, name)
+    if kind == "client-metrics":
+        return ConfigResource.client_metrics(name)
     if name == "default":
         return ConfigResource.broker(None)
     if not name.isdecimal():

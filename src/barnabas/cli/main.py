@@ -17,7 +17,7 @@ COMMANDS = {
     "consume": ("consume", "print the records of topics"),
     "group": ("group", "list, describe and delete groups; move their offsets"),
     "txn": ("txn", "list, describe and abort transactions"),
-    "config": ("config", "show and change settings of topics, brokers and groups"),
+    "config": ("config", "show and change settings: topics, brokers, groups, client metrics"),
     "cluster": ("cluster", "show the brokers"),
     "log": ("log", "read a partition's files, without a broker"),
     "spark": ("spark", "show where a streaming query stands against its topics"),
