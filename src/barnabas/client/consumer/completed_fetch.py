@@ -50,6 +50,7 @@ class CompletedFetch:
         "aggregator",
         "end_offset",
         "fetch_offset",
+        "handed_out",
         "is_consumed",
         "next_offset",
         "node_id",
@@ -74,6 +75,8 @@ class CompletedFetch:
         self.node_id = node_id
         self.seek_id = seek_id
         self.fetch_offset = fetch_offset
+        # Records, for the metrics.
+        self.handed_out = 0
         self.next_offset = fetch_offset
         self.response = response
         self.is_consumed = False

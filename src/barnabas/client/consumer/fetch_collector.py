@@ -93,9 +93,9 @@ class FetchCollector:
                 rows = builder.row_count
                 before = fetch.next_offset
                 fetch.take_arrow(builder)
-                fetch.aggregator.handed_out(fetch.partition.topic, builder.row_count - rows, now)
+                self._count(fetch, builder.row_count - rows)
                 if fetch.next_offset > before:
-                    self._move_on(fetch)
+                    self._move_on(fetch, before)
                 if fetch.is_consumed:
                     self._finish(fetch)
                 elif fetch.next_offset == before:
@@ -117,7 +117,7 @@ class FetchCollector:
             while (fetch := self._advance(paused)) is not None:
                 raw = fetch.take_raw()
                 if raw.end_offset > raw.offset:
-                    self._move_on(fetch)
+                    self._move_on(fetch, raw.offset)
                     found.append(raw)
                 self._finish(fetch)
         except KafkaError:
@@ -183,20 +183,26 @@ class FetchCollector:
             raise CorruptRecordError(
                 f"{fetch.partition} cannot be read at offset {fetch.next_offset}: {error}. Seek past it to go on"
             ) from error
-        fetch.aggregator.handed_out(fetch.partition.topic, len(records), self._now)
+        self._count(fetch, len(records))
         if fetch.next_offset > before:
-            offsets[fetch.partition] = self._move_on(fetch)
+            offsets[fetch.partition] = self._move_on(fetch, before)
         if fetch.is_consumed:
             self._finish(fetch)
         return records
 
-    def _move_on(self, fetch: CompletedFetch) -> OffsetAndMetadata:
+    def _count(self, fetch: CompletedFetch, records: int) -> None:
+        fetch.handed_out += records
+        self._fetcher.metrics.handed_out(fetch.partition.topic, records, self._now)
+
+    def _move_on(self, fetch: CompletedFetch, before: int) -> OffsetAndMetadata:
         partition = fetch.partition
         position = self._subscriptions.valid_position(partition)
         leader = position.current_leader if position is not None else self._metadata.leader_and_epoch(partition)
         epoch = fetch.leader_epoch
         self._subscriptions.set_position(partition, FetchPosition(fetch.next_offset, epoch, leader))
-        self._fetcher.note_distances(partition, self._now)
+        if before == fetch.fetch_offset or fetch.is_consumed:
+            # What comes between the first part and the last is neither the largest lag nor the smallest lead.
+            self._fetcher.note_distances(partition, self._now)
         return OffsetAndMetadata(fetch.next_offset, "", epoch)
 
     # --- errors

@@ -61,13 +61,9 @@ class FetchMetricsAggregator:
         """One more partition has data in the answer."""
         self._left += 1
 
-    def handed_out(self, topic: str, records: int, now: float) -> None:
-        """So many of the answer's records were handed out."""
+    def ended(self, topic: str, records: int, now: float) -> None:
+        """All data of one of its partitions was handed out, so many records, or dropped."""
         self._records[topic] = self._records.get(topic, 0) + records
-        self._metrics.handed_out(topic, records, now)
-
-    def ended(self, now: float) -> None:
-        """All data of one of its partitions was handed out, or dropped."""
         self._left -= 1
         if not self._left:
             self._metrics.answer_ended(self._records, now)

@@ -210,7 +210,7 @@ class Fetcher:
         """Forget this answer: all its data is handed out, or dropped."""
         fetch.drain()
         if fetch.response.error_code == NONE:
-            fetch.aggregator.ended(now)
+            fetch.aggregator.ended(fetch.partition.topic, fetch.handed_out, now)
         self._plan.forget_buffered(fetch)
 
     def note_distances(self, partition: TopicPartition, now: float) -> None:
