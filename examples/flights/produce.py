@@ -28,6 +28,7 @@ class Sent(NamedTuple):
     flights: int
     weather: int
     malformed: int
+    closing: int
 
 
 def by_day(events: list[Event]) -> Iterator[list[Event]]:
@@ -56,7 +57,7 @@ def send_year(tables: Tables, topics: Topics, servers: str, on_progress: Callabl
         closing = closing_events(topics.flights, topics.weather)
         send_all(producer, closing)
         on_progress(done + len(closing))
-    return Sent(len(flights), len(weather), len(malformed))
+    return Sent(len(flights), len(weather), len(malformed), len(closing))
 
 
 def send_all(producer: Producer, events: list[Event]) -> None:
