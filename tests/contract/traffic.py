@@ -12,6 +12,38 @@ from barnabas import Consumer, Producer
 TOPIC = "numbers"
 
 
+class Numbers:
+    """Sends one number after the other, beginning with 0, until the block ends; then it waits for what is under way."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer: Producer[Any, Any] = Producer(settings)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        #: The error of each number that was answered, None for those that are in the log.
+        self.outcomes: list[Exception | None] = []
+        self.sent = 0
+
+    def _write(self) -> None:
+        while not self._is_over.wait(0.02):
+            for _ in range(10):
+                self._producer.send(TOPIC, b"%d" % self.sent, on_delivery=lambda _, error: self.outcomes.append(error))
+                self.sent += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no number follows any more."""
+        return self._is_over.is_set() and not self._thread.is_alive()
+
+    def __enter__(self) -> Numbers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._producer.close(0 if kind else 60)
+
+
 class Traffic:
     """Numbers on their way from a producer to a consumer, as long as the block lasts.
 
@@ -19,42 +51,36 @@ class Traffic:
     """
 
     def __init__(self, settings: dict[str, Any], **consumer_settings: Any) -> None:
-        self.producer: Producer[Any, Any] = Producer(settings)
+        self._numbers = Numbers(settings)
         self.consumer: Consumer[Any, Any] = Consumer(
             TOPIC, {**settings, "group.id": "readers", "auto.offset.reset": "earliest", **consumer_settings}
         )
-        self.outcomes: list[Any] = []
         self.read: list[int] = []
         self._by_partition: defaultdict[int, list[int]] = defaultdict(list)
-        self.sent = 0
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=self._write), threading.Thread(target=self._read)]
+        self._deadline = float("inf")
+        self._reader = threading.Thread(target=self._read)
         self._failure: BaseException | None = None
 
-    def _write(self) -> None:
-        while not self._is_over.is_set():
-            for _ in range(10):
-                self.producer.send(TOPIC, b"%d" % self.sent, on_delivery=lambda _, error: self.outcomes.append(error))
-                self.sent += 1
-            time.sleep(0.02)
+    @property
+    def sent(self) -> int:
+        """How many numbers were sent so far."""
+        return self._numbers.sent
 
     def _read(self) -> None:
         try:
-            while self._threads[0].is_alive() or len(self.read) < self.sent:
+            while not self._numbers.is_over or len(self.read) < self.sent:
                 for record in self.consumer.poll(0.2):
                     self.read.append(int(record.value))
                     self._by_partition[record.partition].append(self.read[-1])
-                if self._is_over.is_set() and time.monotonic() > self._deadline:
+                if time.monotonic() > self._deadline:
                     break
         except Exception as error:  # noqa: BLE001  (raised again by the test's own thread)
             self._failure = error
 
     def __enter__(self) -> Traffic:
-        self.producer.send(TOPIC, b"0", on_delivery=lambda _, error: self.outcomes.append(error)).result(10)
-        self.sent = 1
-        for thread in self._threads:
-            thread.start()
-        self.wait_until_read(self.sent)
+        self._numbers.__enter__()
+        self._reader.start()
+        self.wait_until_read(1)
         return self
 
     def wait_until_read(self, count: int, timeout: float = 20.0) -> None:
@@ -64,17 +90,13 @@ class Traffic:
             time.sleep(0.01)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._numbers.__exit__(kind)
         self._deadline = time.monotonic() + 30
-        self._is_over.set()
-        self._threads[0].join()
-        if kind is None:
-            self.producer.flush(30)
-        self._threads[1].join()
-        self.producer.close(0 if kind else 5)
+        self._reader.join()
         self.consumer.close(1)
         if kind is None:
             if self._failure is not None:
                 raise self._failure
-            assert self.outcomes == [None] * self.sent
+            assert self._numbers.outcomes == [None] * self.sent
             assert sorted(self.read) == list(range(self.sent))
             assert all(numbers == sorted(numbers) for numbers in self._by_partition.values())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas import AdminClient, NewTopic, Producer
+from barnabas import AdminClient, NewTopic
+from tests.contract.traffic import TOPIC, Numbers
 from tests.contract.waiting import eventually
 from tools import apache_kafka
 from tools.apache_kafka_cluster import ApacheKafkaCluster
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.slow
-
-TOPIC = "numbers"
 
 
 @pytest.fixture
@@ -31,36 +29,6 @@ def cluster() -> Iterator[ApacheKafkaCluster]:
         with AdminClient(bootstrap_servers=running.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(TOPIC, 6)])
         yield running
-
-
-class Numbers:
-    """Sends one number after the other, until the block ends."""
-
-    def __init__(self, servers: str) -> None:
-        self._producer: Producer[Any, Any] = Producer(bootstrap_servers=servers)
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-        self.errors: list[Exception] = []
-        self.sent = 0
-
-    def _write(self) -> None:
-        while not self._is_over.wait(0.02):
-            for _ in range(10):
-                self._producer.send(TOPIC, b"%d" % self.sent, on_delivery=self._on_delivery)
-                self.sent += 1
-
-    def _on_delivery(self, _: object, error: Exception | None) -> None:
-        if error is not None:
-            self.errors.append(error)
-
-    def __enter__(self) -> Numbers:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self._producer.close(60)
 
 
 def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
@@ -75,7 +43,7 @@ def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
     rows = source.options(subscribe=TOPIC, startingOffsets="earliest").load()
     query = rows.writeStream.foreachBatch(collect).option("checkpointLocation", str(tmp_path)).start()
     try:
-        with Numbers(cluster.bootstrap_servers) as numbers:
+        with Numbers({"bootstrap.servers": cluster.bootstrap_servers}) as numbers:
             for broker in cluster.brokers.values():
                 broker.stop(kill=True)
                 goal = numbers.sent + 500
@@ -85,5 +53,5 @@ def test_every_record_is_read_once_while_every_broker_is_killed_in_turn(
     finally:
         query.stop()
 
-    assert not numbers.errors
+    assert numbers.outcomes == [None] * numbers.sent
     assert sorted(found) == list(range(numbers.sent))
