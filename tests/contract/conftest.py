@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import AdminClient
+from tests.contract.group import CLASSIC, PARTITIONS, Group
 from tests.contract.waiting import create_topic
 from tools import apache_kafka
 
@@ -82,3 +83,13 @@ def admin(bootstrap_servers: str) -> Iterator[AdminClient]:
 def topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> str:
     """A topic of two partitions."""
     return create_topic(bootstrap_servers, new_name("topic"), 2)
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, bootstrap_servers: str, new_name: Callable[[str], str]) -> Iterator[Group]:
+    """A group on a topic of its own; the module's GROUP has its members' settings."""
+    topic = create_topic(bootstrap_servers, new_name("topic"), PARTITIONS)
+    made = Group(bootstrap_servers, topic, new_name("group"), getattr(request.module, "GROUP", CLASSIC))
+    yield made
+    for consumer in made.members:
+        consumer.close(5)

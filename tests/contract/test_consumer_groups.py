@@ -3,99 +3,26 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 import pytest
 
-from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
+from barnabas import AdminClient, NewTopic, TopicPartition
 from barnabas.errors import CommitFailedError, FencedInstanceIdError, KafkaError
+from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 from tests.contract.recorder import Recorder
 from tests.contract.waiting import create_topic
-
-PARTITIONS = 4
-#: Longer than any test waits: whoever leaves has said so.
-SESSION_SECONDS = 40
-
-
-class Group:
-    """Makes consumers of one group and polls them in turn."""
-
-    def __init__(self, bootstrap_servers: str, topic: str, group_id: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
-        self.topic = topic
-        self.group_id = group_id
-        self.members: list[Consumer] = []
-        self.listeners: dict[Consumer, Recorder] = {}
-        self.records: list[tuple[int, int]] = []
-
-    def join(self, strategy: str = "range", **settings: object) -> Consumer:
-        """Join with an id that sorts behind those of the earlier members, for assignors go by that order."""
-        consumer = Consumer(
-            client_id=f"member-{len(self.listeners)}",
-            bootstrap_servers=self.bootstrap_servers,
-            group_id=self.group_id,
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=strategy,
-            heartbeat_interval_ms=100,
-            session_timeout_ms=SESSION_SECONDS * 1000,
-            **settings,
-        )
-        self.listeners[consumer] = Recorder()
-        consumer.subscribe([self.topic], self.listeners[consumer])
-        self.members.append(consumer)
-        return consumer
-
-    def poll_until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, {c: sorted(c.assignment()) for c in self.members}
-            for consumer in self.members:
-                for record in consumer.poll(0.02):
-                    self.records.append((record.partition, record.offset))
-
-    def settle(self, seconds: float = 20.0) -> list[list[int]]:
-        """Poll until every partition belongs to exactly one member and the counts are even."""
-
-        def is_settled() -> bool:
-            sizes = sorted(len(consumer.assignment()) for consumer in self.members)
-            return sum(sizes) == PARTITIONS == len(self.owned()) and sizes[-1] - sizes[0] <= 1
-
-        self.poll_until(is_settled, seconds)
-        return [sorted(p.partition for p in consumer.assignment()) for consumer in self.members]
-
-    def owned(self) -> set[TopicPartition]:
-        return set().union(*(consumer.assignment() for consumer in self.members))
-
-    def leave(self, consumer: Consumer) -> None:
-        self.members.remove(consumer)
-        consumer.close(5)
-
-
-@pytest.fixture
-def group(bootstrap_servers: str, new_name: Callable[[str], str]) -> Iterator[Group]:
-    topic = create_topic(bootstrap_servers, new_name("groups"), PARTITIONS)
-    made = Group(bootstrap_servers, topic, new_name("group"))
-    yield made
-    for consumer in made.members:
-        consumer.close(5)
-
-
-def send(group: Group, count: int) -> None:
-    with Producer(bootstrap_servers=group.bootstrap_servers) as producer:
-        for number in range(count):
-            producer.send(group.topic, b"%d" % number, partition=number % PARTITIONS)
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 @pytest.mark.shows("S2.12", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")
 @pytest.mark.shows("S3.58", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")
 def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy: str) -> None:
-    first = group.join(strategy)
+    first = group.join(partition_assignment_strategy=strategy)
     assert group.settle() == [[0, 1, 2, 3]]
 
-    group.join(strategy)
-    third = group.join(strategy)
+    group.join(partition_assignment_strategy=strategy)
+    third = group.join(partition_assignment_strategy=strategy)
     group.settle()
     assert sorted(len(consumer.assignment()) for consumer in group.members) == [1, 1, 2]
 
@@ -112,9 +39,9 @@ def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy
     "S3.85", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
 )
 def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
-    first = group.join("range")
+    first = group.join(partition_assignment_strategy="range")
     group.settle()
-    second = group.join("range")
+    second = group.join(partition_assignment_strategy="range")
     group.settle()
 
     assert group.listeners[first].events == [
@@ -129,9 +56,9 @@ def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
     "S3.86", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
 )
 def test_a_cooperative_rebalance_takes_only_what_moves(group: Group) -> None:
-    first = group.join("cooperative-sticky")
+    first = group.join(partition_assignment_strategy="cooperative-sticky")
     group.settle()
-    second = group.join("cooperative-sticky")
+    second = group.join(partition_assignment_strategy="cooperative-sticky")
     group.settle()
 
     revoked = [partitions for kind, partitions in group.listeners[first].events if kind == "revoked" and partitions]
@@ -142,10 +69,10 @@ def test_a_cooperative_rebalance_takes_only_what_moves(group: Group) -> None:
 
 
 def test_no_record_is_lost_or_doubled_through_rebalances(group: Group) -> None:
-    send(group, 2000)
-    group.join("cooperative-sticky", max_poll_records=10)
+    group.send(2000)
+    group.join(partition_assignment_strategy="cooperative-sticky", max_poll_records=10)
     group.poll_until(lambda: len(group.records) > 50)
-    group.join("cooperative-sticky", max_poll_records=10)
+    group.join(partition_assignment_strategy="cooperative-sticky", max_poll_records=10)
     group.settle()
     rounds = iter(range(20))
     group.poll_until(lambda: next(rounds, None) is None)
@@ -153,12 +80,12 @@ def test_no_record_is_lost_or_doubled_through_rebalances(group: Group) -> None:
     group.poll_until(lambda: len(group.records) >= 2000)
     group.poll_until(lambda: all(len(consumer.poll(0.2)) == 0 for consumer in group.members))
 
-    assert sorted(group.records) == [(partition, offset) for partition in range(4) for offset in range(500)]
+    assert group.records == [(partition, offset) for partition in range(4) for offset in range(500)]
 
 
 @pytest.mark.shows("S3.70", breaks="barnabas.client.consumer.subscription_state:SubscriptionState.all_consumed")
 def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group) -> None:
-    send(group, 40)
+    group.send(40)
     consumer = group.join(enable_auto_commit=False, max_poll_records=7)
     group.poll_until(lambda: len(group.records) >= 7)
 
@@ -177,24 +104,23 @@ def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group)
     "S2.34", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
-    send(group, 40)
+    group.send(40)
     first = group.join(enable_auto_commit=False)
     group.settle()
     first.commit({TopicPartition(group.topic, partition): 8 for partition in range(4)})
     group.leave(first)
-    group.records.clear()
 
-    group.join(enable_auto_commit=False)
-    group.poll_until(lambda: len(group.records) >= 8)
+    second = group.join(enable_auto_commit=False)
+    group.poll_until(lambda: len(group.read[second]) >= 8)
 
-    assert sorted(group.records) == [(partition, offset) for partition in range(4) for offset in (8, 9)]
+    assert sorted(group.read[second]) == [(partition, offset) for partition in range(4) for offset in (8, 9)]
 
 
 @pytest.mark.shows(
     "S2.35", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_offsets_are_committed_automatically_while_polling(group: Group) -> None:
-    send(group, 40)
+    group.send(40)
     consumer = group.join(auto_commit_interval_ms=100)
     group.poll_until(lambda: len(group.records) >= 40)
 
@@ -206,7 +132,7 @@ def test_offsets_are_committed_automatically_while_polling(group: Group) -> None
 
 
 def test_offsets_are_committed_automatically_on_close(group: Group) -> None:
-    send(group, 40)
+    group.send(40)
     group.join(auto_commit_interval_ms=100_000)
     group.poll_until(lambda: len(group.records) >= 40)
     group.leave(group.members[0])
@@ -241,7 +167,7 @@ def test_callbacks_of_asynchronous_commits_run_in_order_inside_the_consumer(grou
     "S3.83", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
 )
 def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(group: Group) -> None:
-    send(group, 40)
+    group.send(40)
     consumer = group.join(enable_auto_commit=False)
 
     class Committer(Recorder):
@@ -268,7 +194,7 @@ def test_close_gives_the_partitions_to_the_others_at_once(group: Group) -> None:
 
     group.leave(first)
 
-    assert group.settle(SESSION_SECONDS / 2) == [[0, 1, 2, 3]]
+    assert group.settle(seconds=SESSION_SECONDS / 2) == [[0, 1, 2, 3]]
 
 
 def test_a_static_member_keeps_its_partitions_through_a_restart(group: Group) -> None:
@@ -306,7 +232,7 @@ def test_a_member_that_does_not_poll_leaves_by_itself(group: Group) -> None:
     group.members.remove(stalled)
     active = group.join(max_poll_interval_ms=10_000)
 
-    group.poll_until(lambda: len(active.assignment()) == PARTITIONS, SESSION_SECONDS / 2)
+    group.poll_until(lambda: len(active.assignment()) == PARTITIONS, seconds=SESSION_SECONDS / 2)
 
     with pytest.raises(CommitFailedError):
         stalled.commit({TopicPartition(group.topic, 0): 1})
@@ -342,7 +268,7 @@ def test_new_partitions_are_assigned(group: Group) -> None:
 
 def test_changing_the_subscription_rejoins(group: Group, new_name: Callable[[str], str]) -> None:
     other = create_topic(group.bootstrap_servers, new_name("groups"), 1)
-    consumer = group.join("cooperative-sticky")
+    consumer = group.join(partition_assignment_strategy="cooperative-sticky")
     group.settle()
 
     consumer.subscribe([other])
