@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import multiprocessing
-import os
 import subprocess
 import sys
 import threading
@@ -29,6 +27,7 @@ from barnabas.errors import ConfigError, IllegalStateError, KafkaTimeoutError, R
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from barnabas.records import read_batches
+from tests.unit.forking import refused_in_a_child, where_it_can_fork
 from tests.unit.producer.harness import produce_response
 from tools.network_fakes import ScriptedBroker, metadata_response
 
@@ -587,33 +586,16 @@ def test_partitions_for_a_topic(broker: StoringBroker) -> None:
         assert [info.partition for info in producer.partitions_for("test")] == [0, 1, 2]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@where_it_can_fork
 def test_a_forked_child_is_refused_and_does_not_disturb_the_parent(broker: StoringBroker) -> None:
-    context = multiprocessing.get_context("fork")
     with connect(broker) as producer:
         producer.send("one", b"before").result(10)
-        receiving, sending = context.Pipe(duplex=False)
-
-        def child() -> None:
-            said = []
-            for attempt in (
-                lambda: producer.send("one", b"child"),
-                producer.flush,
-                lambda: producer.partitions_for("one"),
-            ):
-                try:
-                    attempt()
-                except IllegalStateError as error:
-                    said.append(str(error))
-            producer.close()
-            sending.send(said)
-
-        process = context.Process(target=child)
-        process.start()
-        assert receiving.poll(20)
-        said = receiving.recv()
-        process.join(20)
+        said = refused_in_a_child(
+            lambda: producer.send("one", b"child"),
+            producer.flush,
+            lambda: producer.partitions_for("one"),
+            then=producer.close,
+        )
         producer.send("one", b"after").result(10)
 
     assert len(said) == 3
