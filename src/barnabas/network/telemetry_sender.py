@@ -72,7 +72,8 @@ class TelemetrySender:
         request = self._telemetry.create_request(now)
         if request is not None:
             client.send_internal_request(node.id, request, now)
-        return self._telemetry.time_to_next_request(now)
+        # One that the node does not understand has failed already, which somebody may wait to hear.
+        return 0.0 if self._sticky_node is None else self._telemetry.time_to_next_request(now)
 
     def _wait_for_node(self, now: float, client: NetworkClient) -> float:
         if self._telemetry.is_awaited and not client.has_ready_nodes(now) and not client.is_any_node_connecting():

@@ -82,7 +82,9 @@ class Cluster:
 def test_every_key_ends_once_and_in_time(answers: list[Any], max_find_coordinator: int, timeout: float) -> None:
     cluster = Cluster(answers, max_find_coordinator)
     random = Random(json.dumps(answers))
-    metadata = AdminMetadata(refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, random=random)
+    metadata = AdminMetadata(
+        uses_controllers=False, refresh_backoff=0.1, refresh_backoff_max=1.0, max_age=300.0, random=random
+    )
     metadata.bootstrap([Node(-1, "boot", 9092)])
     updater = DefaultMetadataUpdater(metadata, request_timeout=30.0, rebootstrap_trigger=None)
     client = NetworkClient(cluster.selector, updater, "me", random=random)

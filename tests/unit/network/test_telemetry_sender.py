@@ -104,9 +104,10 @@ def test_a_broker_without_the_api_is_told_as_an_error_and_asked_nothing(world: A
     world.selector.respond(1, ApiVersionsResponse(api_keys=[ApiVersion(api_key=12, min_version=0, max_version=3)]))
     telemetry.is_waiting = False
     world.poll()
-    world.poll()
+    world.poll(10.0)
 
     assert asked(world) == []
+    assert world.selector.polled[-1] == 0, "who waits for the answer hears of it at once"
     assert "does not support GET_TELEMETRY_SUBSCRIPTIONS" in str(telemetry.told[0])
 
 
