@@ -147,16 +147,8 @@ def start_delays(spark: SparkSession, servers: str, topics: Topics, tables: Tabl
     """Write every finished window to the topic of delays, keyed by its airport."""
     rows = delays(spark, servers, topics, tables).withColumn("hour", F.col("window.start")).drop("window")
     value = F.to_json(F.struct("*"), {"ignoreNullFields": "false"})
-    return (
-        rows.select(F.col("origin").alias("key"), value.alias("value"))
-        .writeStream.format("barnabas")
-        .queryName("delays")
-        .option("kafka.bootstrap.servers", servers)
-        .option("topic", topics.delays)
-        .option("checkpointLocation", str(checkpoint / "delays"))
-        .outputMode("append")
-        .start()
-    )
+    records = rows.select(F.col("origin").alias("key"), value.alias("value"))
+    return start("delays", records, servers, topics.delays, checkpoint)
 
 
 def start_dead_letters(spark: SparkSession, servers: str, topics: Topics, checkpoint: Path) -> StreamingQuery:
@@ -168,13 +160,18 @@ def start_dead_letters(spark: SparkSession, servers: str, topics: Topics, checkp
         header("topic-partition", origin),
         header("offset", F.col("offset").cast("string")),
     )
+    records = rows.select("key", "value", headers.alias("headers"))
+    return start("dead-letters", records, servers, topics.dead_letters, checkpoint)
+
+
+def start(name: str, records: DataFrame, servers: str, topic: str, checkpoint: Path) -> StreamingQuery:
+    """Write records to a topic, from now on; the query remembers in a folder of its own how far it is."""
     return (
-        rows.select("key", "value", headers.alias("headers"))
-        .writeStream.format("barnabas")
-        .queryName("dead-letters")
+        records.writeStream.format("barnabas")
+        .queryName(name)
         .option("kafka.bootstrap.servers", servers)
-        .option("topic", topics.dead_letters)
-        .option("checkpointLocation", str(checkpoint / "dead-letters"))
+        .option("topic", topic)
+        .option("checkpointLocation", str(checkpoint / name))
         .outputMode("append")
         .start()
     )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Broker
+from tools import foreign_programs
+from tools.java_tools import JavaTools
 
 _numbers = itertools.count()
 
@@ -27,3 +29,14 @@ def broker() -> Iterator[Broker]:
 def new_name() -> Callable[[str], str]:
     """Makes names of topics and groups that no other test uses."""
     return lambda kind: f"{kind}-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaTools]:
+    """Apache Kafka's own tools, in one Java for all tests of a module."""
+    try:
+        tools = JavaTools()
+    except foreign_programs.CannotBuildError as error:
+        pytest.skip(str(error))
+    with tools:
+        yield tools

@@ -17,7 +17,6 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.errors import SaslAuthenticationError
 from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
-from tools import foreign_programs
 from tools.java_tools import JavaTools
 from tools.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, ec_key, pem, rsa_key, serving
 
@@ -26,16 +25,6 @@ pytestmark = pytest.mark.timeout(300)
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 ID = re.compile(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
-    try:
-        tools = JavaTools()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
-    with tools:
-        yield tools
 
 
 @pytest.fixture(scope="module")

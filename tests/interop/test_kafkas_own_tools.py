@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from barnabas import Broker
-from tools import apache_kafka, foreign_programs
+from tools import apache_kafka
 from tools.java_tools import JavaTools
 
 # The first test of a fresh machine fetches Apache Kafka.
@@ -17,16 +17,6 @@ pytestmark = pytest.mark.timeout(300)
 
 NewName = Callable[[str], str]
 Run = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
-    try:
-        tools = JavaTools()
-    except foreign_programs.CannotBuildError as error:
-        pytest.skip(str(error))
-    with tools:
-        yield tools
 
 
 @pytest.fixture

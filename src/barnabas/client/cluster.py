@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
@@ -20,6 +20,20 @@ class PartitionInfo(NamedTuple):
     in_sync_replicas: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
     error_code: int = 0
+
+    @classmethod
+    def of(cls, topic: str, partition: Any) -> PartitionInfo:
+        """What a metadata response says of a partition of the topic."""
+        return cls(
+            topic,
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
+            partition.error_code,
+        )
 
 
 class TopicInfo(NamedTuple):

@@ -324,16 +324,7 @@ class Metadata:
         is_recreated = topic_id is not None and known is not None and known.topic_id != topic_id
         found = {}
         for partition in topic.partitions:
-            info = PartitionInfo(
-                topic.name,
-                partition.partition_index,
-                partition.leader_id,
-                partition.leader_epoch,
-                tuple(partition.replica_nodes),
-                tuple(partition.isr_nodes),
-                tuple(partition.offline_replicas),
-                partition.error_code,
-            )
+            info = PartitionInfo.of(topic.name, partition)
             found[info.partition] = self._newer_of(info, is_recreated, version)
             if info.error_code and for_code(info.error_code).refresh_metadata:
                 self.request_update(reset_equivalent_backoff=False)

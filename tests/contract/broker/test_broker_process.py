@@ -20,35 +20,8 @@ from barnabas.client.admin.configs import ConfigResource
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
+from tests.stock_properties import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
 from tools.core_broker import SocketClient, batch, create, fetch, produce
-
-STOCK_PROPERTIES = """\
-# The settings of Apache Kafka 4.3's config/server.properties.
-process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=localhost:9093
-listeners=PLAINTEXT://:9092,CONTROLLER://:9093
-inter.broker.listener.name=PLAINTEXT
-advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
-num.network.threads=3
-num.io.threads=8
-socket.send.buffer.bytes=102400
-socket.receive.buffer.bytes=102400
-socket.request.max.bytes=104857600
-log.dirs={data}
-num.partitions=2
-num.recovery.threads.per.data.dir=1
-offsets.topic.replication.factor=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-log.retention.hours=168
-log.segment.bytes=1073741824
-log.retention.check.interval.ms=300000
-"""
 
 
 def now_ms() -> int:
@@ -113,7 +86,8 @@ class TestUp:
 
     def test_kafkas_stock_server_properties_load(self, tmp_path: Path) -> None:
         path = tmp_path / "server.properties"
-        path.write_text(STOCK_PROPERTIES.format(data=tmp_path / "logs"))
+        changed = STOCK_SERVER_PROPERTIES.replace(STOCK_LOG_DIRECTORY, str(tmp_path / "logs"))
+        path.write_text(changed.replace("num.partitions=1", "num.partitions=2"))
         up = Up("--config", str(path))
         with SocketClient(up.address) as client:
             client.request(create("t", -1), 7)

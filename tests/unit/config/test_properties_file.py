@@ -9,35 +9,7 @@ import pytest
 from barnabas.config.config import Config
 from barnabas.config.properties_file import parse_properties, read_properties
 from barnabas.errors import ConfigError
-
-# What is not a comment in config/server.properties of Apache Kafka 4.3.
-STOCK_SERVER_PROPERTIES = """\
-# The role of this server. Setting this puts us in KRaft mode
-process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=localhost:9093
-listeners=PLAINTEXT://:9092,CONTROLLER://:9093
-inter.broker.listener.name=PLAINTEXT
-advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
-num.network.threads=3
-num.io.threads=8
-socket.send.buffer.bytes=102400
-socket.receive.buffer.bytes=102400
-socket.request.max.bytes=104857600
-log.dirs=/tmp/kraft-combined-logs
-num.partitions=1
-num.recovery.threads.per.data.dir=1
-offsets.topic.replication.factor=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-log.retention.hours=168
-log.segment.bytes=1073741824
-log.retention.check.interval.ms=300000
-"""
+from tests.stock_properties import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
 
 
 def test_kafkas_own_server_properties_loads(tmp_path: Path) -> None:
@@ -45,7 +17,7 @@ def test_kafkas_own_server_properties_loads(tmp_path: Path) -> None:
     path.write_text(STOCK_SERVER_PROPERTIES)
     config = Config("broker", read_properties(str(path)))
     assert config["listeners"] == ["PLAINTEXT://:9092", "CONTROLLER://:9093"]
-    assert config["log.dirs"] == ["/tmp/kraft-combined-logs"]
+    assert config["log.dirs"] == [STOCK_LOG_DIRECTORY]
     assert len(config.given) == 24
 
 

@@ -26,25 +26,10 @@ from barnabas.errors import (
     KafkaError,
 )
 from barnabas.protocol.api import ApiKey
+from tests.unit.consumer.recorder import Recorder
 from tools.scripted_cluster import ScriptedCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-class Recorder(ConsumerRebalanceListener):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, list[TopicPartition]]] = []
-
-    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("assigned", list(partitions)))
-
-    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("revoked", list(partitions)))
-
-    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("lost", list(partitions)))
 
 
 def member(cluster: ScriptedCluster, listener: ConsumerRebalanceListener | None = None, **settings: object) -> Consumer:

@@ -28,27 +28,11 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.protocol.api import ApiKey
+from tests.unit.consumer.recorder import Recorder
 from tools.scripted_cluster import ScriptedCluster, topic_id
 
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
-
-
-class Recorder(ConsumerRebalanceListener):
-    """Keeps what it is told, and how many heartbeats had been sent by then."""
-
-    def __init__(self, cluster: ScriptedCluster) -> None:
-        self.cluster = cluster
-        self.events: list[tuple[str, list[TopicPartition]]] = []
-
-    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("assigned", list(partitions)))
-
-    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("revoked", list(partitions)))
-
-    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append(("lost", list(partitions)))
 
 
 def member(
@@ -122,7 +106,7 @@ def test_what_has_to_go_is_revoked_then_what_is_new_assigned_then_the_coordinato
 ) -> None:
     cluster.topics["u"] = 1
     cluster.wanted = {T0, T1}
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, ["t", "u"], listener)
     consumer.poll(1)
     consumer.seek(T1, 0)
@@ -138,7 +122,7 @@ def test_what_has_to_go_is_revoked_then_what_is_new_assigned_then_the_coordinato
 
 
 def test_nothing_is_given_up_and_nothing_acknowledged_while_the_application_is_busy(cluster: ScriptedCluster) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener)
     consumer.poll(1)
     cluster.wanted = {T1}
@@ -154,7 +138,7 @@ def test_nothing_is_given_up_and_nothing_acknowledged_while_the_application_is_b
 
 def test_an_assignment_of_nothing_is_an_assignment(cluster: ScriptedCluster) -> None:
     cluster.wanted = set()
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener)
 
     consumer.poll(11)
@@ -183,7 +167,7 @@ def test_what_was_handed_out_is_committed_before_it_is_revoked(cluster: Scripted
 
 
 def test_a_target_waits_until_the_names_of_its_topics_are_known(cluster: ScriptedCluster) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     cluster.wanted = {T0}
     consumer = member(cluster, ["t", "late"], listener)
     consumer.poll(1)
@@ -254,7 +238,7 @@ def test_an_expression_needs_the_consumer_protocol(cluster: ScriptedCluster) -> 
 def test_a_member_that_is_put_out_loses_its_partitions_and_joins_again(
     cluster: ScriptedCluster, error: type[KafkaError]
 ) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener)
     consumer.poll(1)
     cluster.errors[HEARTBEAT] = deque([error.code])
@@ -312,7 +296,7 @@ def test_failures_that_stay_come_out_of_poll_and_the_next_poll_tries_again(
 
 
 def test_a_member_that_does_not_poll_in_time_leaves_and_loses_its_partitions(cluster: ScriptedCluster) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener, max_poll_interval_ms=10_000)
     consumer.poll(1)
 
@@ -342,7 +326,7 @@ def test_a_member_that_does_not_poll_in_time_leaves_and_loses_its_partitions(clu
 def test_close_revokes_and_leaves_in_the_way_that_is_asked_for(
     cluster: ScriptedCluster, instance: str | None, operation: str, epochs: list[int]
 ) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener, group_instance_id=instance)
     consumer.poll(1)
 
@@ -404,7 +388,7 @@ def test_who_was_put_out_cannot_commit(cluster: ScriptedCluster) -> None:
 def test_a_commit_that_the_coordinator_refuses_has_the_member_ask_whether_it_is_still_in(
     cluster: ScriptedCluster,
 ) -> None:
-    listener = Recorder(cluster)
+    listener = Recorder()
     consumer = member(cluster, "t", listener)
     consumer.poll(1)
     cluster.errors[ApiKey.OFFSET_COMMIT] = deque([UnknownMemberIdError.code])

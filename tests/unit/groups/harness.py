@@ -23,9 +23,9 @@ from barnabas.protocol.messages.offset_commit_request import (
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.unit.coordinator_harness import CoordinatorHarness
 
 GROUP = "g"
-EPOCH_MS = 1_700_000_000_000
 MEMBER_ID_REQUIRED = errors.MemberIdRequiredError.code
 
 
@@ -90,15 +90,16 @@ class MemoryStorage:
         return [record for partition in sorted(self.logs) for record in self.logs[partition]]
 
 
-class Harness:
+class Harness(CoordinatorHarness):
     """Requests to a coordinator at the harness's own time."""
+
+    coordinator: GroupCoordinator
 
     def __init__(self, storage: MemoryStorage | None = None, seed: int = 1, **settings: object) -> None:
         self.settings = {"group.initial.rebalance.delay.ms": 0}
         self.settings.update({name.replace("_", "."): value for name, value in settings.items()})
         self.storage = storage or MemoryStorage()
         self.random = random.Random(seed)
-        self.now = 1000.0
         self.warnings: list[str] = []
         self.topics = ClusterMetadata(MemoryStore())
         self.start()
@@ -111,21 +112,7 @@ class Harness:
     def restart(self, wait_until_loaded: bool = True, **settings: object) -> None:
         """A new coordinator on the same records."""
         self.settings.update({name.replace("_", "."): value for name, value in settings.items()})
-        self.start()
-        while wait_until_loaded and self.coordinator.loading:
-            self.coordinator.tick(self.now, self.now_ms)
-
-    @property
-    def now_ms(self) -> int:
-        return EPOCH_MS + round(self.now * 1000)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that is due, when it is due."""
-        end = self.now + seconds
-        while (deadline := self.coordinator.next_deadline()) <= end:
-            self.now = max(self.now, deadline)
-            self.coordinator.tick(self.now, self.now_ms)
-        self.now = end
+        super().restart(wait_until_loaded)
 
     def context(self, version: int, client_id: str | None = "client") -> RequestContext:
         return RequestContext(0, version, 1, client_id, Connection(1, "127.0.0.1"), self.now, self.now_ms)

@@ -13,8 +13,8 @@ from barnabas.broker.transactions.transaction_log import decode_key, decode_valu
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import NAMES
 from barnabas.broker.transactions.transactions_topic import StoredRecord
+from tests.unit.coordinator_harness import CoordinatorHarness
 
-EPOCH_MS = 1_700_000_000_000
 ID = "id"
 T0, T1 = ("t", 0), ("t", 1)
 TV_0, TV_2 = 0, 2
@@ -78,15 +78,16 @@ class MemoryMarkers:
         self.written.append(Marker(partition, producer_id, epoch, commit))
 
 
-class Harness:
+class Harness(CoordinatorHarness):
     """Requests to a coordinator at the harness's own time."""
+
+    coordinator: TransactionCoordinator
 
     def __init__(self, **settings: object) -> None:
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.storage = MemoryStorage()
         self.markers = MemoryMarkers()
         self.producer_ids = itertools.count(1000)
-        self.now = 1000.0
         self.warnings: list[str] = []
         self.start()
 
@@ -98,23 +99,9 @@ class Harness:
 
     def restart(self, wait_until_loaded: bool = True) -> None:
         """A new coordinator on the same records."""
-        self.start()
-        while wait_until_loaded and self.coordinator.loading:
-            self.coordinator.tick(self.now, self.now_ms)
+        super().restart(wait_until_loaded)
         if wait_until_loaded:
             self.advance(0)
-
-    @property
-    def now_ms(self) -> int:
-        return EPOCH_MS + round(self.now * 1000)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that is due, when it is due."""
-        end = self.now + seconds
-        while (deadline := self.coordinator.next_deadline()) <= end:
-            self.now = max(self.now, deadline)
-            self.coordinator.tick(self.now, self.now_ms)
-        self.now = end
 
     def init(
         self, expected: tuple[int, int] | None = None, *, id: str = ID, timeout_ms: int = 60_000, **how: bool

@@ -60,16 +60,7 @@ class TopicMetadataLookup:
         for topic in response.message.topics:
             if topic.error_code == NONE:
                 found[topic.name] = [
-                    PartitionInfo(
-                        topic.name,
-                        partition.partition_index,
-                        partition.leader_id,
-                        partition.leader_epoch,
-                        tuple(partition.replica_nodes),
-                        tuple(partition.isr_nodes),
-                        tuple(partition.offline_replicas),
-                        partition.error_code,
-                    )
+                    PartitionInfo.of(topic.name, partition)
                     for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
                 ]
             elif self._topic is not None and not self._may_pass(topic.error_code):
