@@ -15,28 +15,23 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from barnabas.network.client_request import (
-    LAST_CORRELATION_ID,
-    SOFTWARE_NAME,
-    ClientRequest,
-    ClientResponse,
-    RequestBuilder,
-)
+from barnabas.network.api_versions import ApiVersions
+from barnabas.network.client_request import LAST_CORRELATION_ID, ClientRequest, ClientResponse
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
 from barnabas.network.exponential_backoff import RandomSource
+from barnabas.network.idle_expiry_manager import IdleExpiryManager
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.network.internal_requests import InternalRequests
 from barnabas.network.log_context import enter_client
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
-from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_try
+from barnabas.network.node_api_versions import NodeApiVersions
 from barnabas.network.selectable import Buffer, Disconnection, Selectable
 from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
-from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request_parts
-from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 
 log = logging.getLogger("barnabas.network")
 
@@ -84,13 +79,10 @@ class NetworkClient:
             reconnect_backoff, reconnect_backoff_max, connection_setup_timeout, connection_setup_timeout_max, random
         )
         self._random = random
-        self._max_idle = connections_max_idle if connections_max_idle >= 0 else math.inf
-        self._last_used: dict[int, float] = {}
-        self._next_idle_check = -math.inf
-        self._api_versions: dict[int, NodeApiVersions] = {}
+        self._idle_expiry = IdleExpiryManager(connections_max_idle)
+        self._api_versions = ApiVersions()
         # Bootstrap servers too, which the metadata forgets.
         self._connected_to: dict[int, Node] = {}
-        self._api_versions_to_ask: dict[int, int] = {}
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
@@ -178,8 +170,8 @@ class NetworkClient:
         """The node that can be sent to now and has the fewest requests in flight, of those with the API if there are
         any; None when none can be sent to.
         """
-        ready = [node_id for node_id in self._api_versions if self.can_send_request(node_id, now)]
-        knowing = [node_id for node_id in ready if self._api_versions[node_id].supported(api_key)]
+        ready = [node_id for node_id in self._api_versions.nodes() if self.can_send_request(node_id, now)]
+        knowing = [node_id for node_id in ready if self._api_versions.supports(node_id, api_key)]
         best = min(knowing or ready, key=self.in_flight_requests.count, default=None)
         return None if best is None else self._connected_to[best]
 
@@ -233,26 +225,15 @@ class NetworkClient:
 
     def _do_send(self, request: ClientRequest, *, is_internal: bool, now: float) -> None:
         try:
-            message, version = self._build(request)
+            message, version = self._api_versions.build(request)
             parts = encode_request_parts(message, version, request.correlation_id, self.client_id)
         except UnsupportedVersionError as error:
             self._abort(request, is_internal, error, now)
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
-        self._last_used[request.destination] = now
+        self._idle_expiry.used(request.destination, now)
         self.metrics.sent(request.destination, sum(len(part) for part in parts), now)
         self._selector.send(request.destination, parts, expect_response=request.expect_response)
-
-    def _build(self, request: ClientRequest) -> tuple[Any, int]:
-        message = request.message
-        known = self._api_versions.get(request.destination)
-        if isinstance(message, RequestBuilder):
-            if known is None:
-                return message.build(message.high), message.high
-            version = known.latest_usable_version(message.api_key, message.low, message.high)
-            return message.build(version), version
-        low, high = stable_versions(request.api_key)
-        return message, high if known is None else known.latest_usable_version(request.api_key, low, high)
 
     def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:
         log.debug("%s: no version of %r suits node %s: %s", self.client_id, request, request.destination, error)
@@ -331,7 +312,7 @@ class NetworkClient:
             except (ProtocolError, UnsupportedVersionError) as error:
                 self._give_up_on(node_id, in_flight, error, responses, now)
                 continue
-            self._last_used[node_id] = now
+            self._idle_expiry.used(node_id, now)
             self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, in_flight.sent_at, now)
             pause = throttle_seconds(request.api_key, in_flight.version, message)
             if pause:
@@ -368,11 +349,7 @@ class NetworkClient:
         self, in_flight: InFlightRequest, message: Any, responses: list[ClientResponse], now: float
     ) -> None:
         node_id = in_flight.request.destination
-        if message.error_code:
-            retry_version = next_version_to_try(in_flight.version, message)
-            if retry_version is not None:
-                self._api_versions_to_ask[node_id] = retry_version
-                return
+        if not self._api_versions.take_answer(node_id, in_flight.version, message):
             log.warning(
                 "%s: node %s answered the ApiVersions request with error %s; disconnecting",
                 self.client_id,
@@ -381,7 +358,8 @@ class NetworkClient:
             )
             self._disconnect_locally(node_id, responses, now)
             return
-        self._api_versions[node_id] = NodeApiVersions.from_response(message)
+        if self._api_versions.get(node_id) is None:
+            return
         self._selector.set_max_receive_size(node_id, _LARGEST_FRAME)
         self.connection_states.ready(node_id)
         self._last_failure = ""
@@ -389,24 +367,16 @@ class NetworkClient:
 
     def _handle_connections(self, now: float) -> None:
         for node_id in self._selector.connected:
-            self._api_versions_to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
-            self._last_used[node_id] = now
+            self._api_versions.connected(node_id)
+            self._idle_expiry.used(node_id, now)
             self.metrics.opened(now)
         for authentication in self._selector.authentications:
             self.metrics.accepted(authentication, now)
 
     def _ask_api_versions(self, now: float) -> None:
-        if not self._api_versions_to_ask:
-            return
-        from barnabas import __version__
-
-        for node_id, version in list(self._api_versions_to_ask.items()):
-            if not self._selector.is_channel_ready(node_id):
-                continue
-            del self._api_versions_to_ask[node_id]
+        for node_id, request in self._api_versions.take_due(self._selector.is_channel_ready):
             self.connection_states.checking_api_versions(node_id)
-            message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-            self.send_internal_request(node_id, RequestBuilder.fixed(message, version), now)
+            self.send_internal_request(node_id, request, now)
 
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
         for node_id, disconnection in self._selector.disconnected.items():
@@ -480,10 +450,9 @@ class NetworkClient:
         self._metadata_updater.handle_server_disconnect(now, node_id, authentication_error)
 
     def _forget(self, node_id: int, now: float) -> None:
-        self._api_versions.pop(node_id, None)
+        self._api_versions.forget(node_id)
         self._connected_to.pop(node_id, None)
-        self._api_versions_to_ask.pop(node_id, None)
-        if self._last_used.pop(node_id, None) is not None:
+        if self._idle_expiry.forget(node_id):
             self.metrics.closed(now)
 
     def _cancel_in_flight_requests(
@@ -541,22 +510,13 @@ class NetworkClient:
         self._metadata_updater.rebootstrap(now)
 
     def _close_idle_connections(self, now: float) -> None:
-        if now < self._next_idle_check or self._max_idle == math.inf:
-            return
-        oldest = now
-        for node_id, used_at in list(self._last_used.items()):
-            if self.in_flight_requests.count(node_id):
-                continue
-            if now - used_at >= self._max_idle:
-                # Not news about the cluster: unlike other disconnections it does not ask for fresh metadata, which
-                # would only make the connection again.
-                log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
-                self._selector.close(node_id)
-                self.connection_states.disconnected(node_id, now)
-                self._forget(node_id, now)
-            else:
-                oldest = min(oldest, used_at)
-        self._next_idle_check = oldest + self._max_idle
+        for node_id in self._idle_expiry.idle(now, self.in_flight_requests.count):
+            # Not news about the cluster: unlike other disconnections it does not ask for fresh metadata, which would
+            # only make the connection again.
+            log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
+            self._selector.close(node_id)
+            self.connection_states.disconnected(node_id, now)
+            self._forget(node_id, now)
 
     def in_flight_request_count(self, node_id: int | None = None) -> int:
         """How many requests wait for their answer, from a node or from all."""
