@@ -1,1 +1,1 @@
-"""The Kafka clients: producer, consumer, admin."""
+"""The Kafka clients (producer, consumer, admin) and what they share: metadata, serializers, metrics, telemetry."""

@@ -1,1 +1,1 @@
-"""Fixtures and faults for test suites."""
+"""For test suites: fixtures, clients without a broker, faults on the way, and a simulator."""

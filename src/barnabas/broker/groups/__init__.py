@@ -1,1 +1,1 @@
-"""Consumer groups and their committed offsets."""
+"""Groups of both protocols, and their committed offsets."""

@@ -1,1 +1,1 @@
-"""The consumer: SubscriptionState, Fetcher, ConsumerNetworkClient, ConsumerCoordinator."""
+"""The consumer: SubscriptionState, Fetcher and a coordinator for each group protocol, beside the MembershipCore."""
