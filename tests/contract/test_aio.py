@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 
 from barnabas import aio
-from tests.contract import test_consumer_groups
+from tests.contract import group as groups
 from tests.contract.asyncio_adapter import Blocking
 from tests.contract.test_admin import (  # noqa: F401  collected here
     test_a_topic_is_described_by_name_and_by_id,
     test_what_cannot_be_created_says_why_and_the_rest_is_created,
 )
 from tests.contract.test_consumer_groups import (  # noqa: F401  collected here
-    group,
     test_a_cooperative_rebalance_takes_only_what_moves,
     test_no_record_is_lost_or_doubled_through_rebalances,
 )
@@ -71,7 +70,7 @@ def make(bootstrap_servers: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(autouse=True)
 def members_are_for_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_consumer_groups, "Consumer", partial(Blocking, aio.Consumer))
+    monkeypatch.setattr(groups, "Consumer", partial(Blocking, aio.Consumer))
 
 
 @pytest.fixture
