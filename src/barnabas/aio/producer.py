@@ -43,7 +43,7 @@ BYTES_PER_TURN = 512 * 1024
 
 
 class _NotYet(Exception):  # noqa: N818  it is no error: the send path cannot go on without waiting
-    """`append` are the arguments of `_append_slowly`; None where the topic's metadata is missing."""
+    """`append` is what `_append` goes on with; None where the topic's metadata is missing."""
 
     def __init__(self, append: tuple[Any, ...] | None) -> None:
         super().__init__()
@@ -148,8 +148,8 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
                 return await self._send_intercepted(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             try:
                 return self._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            except _NotYet as waiting:
-                append = waiting.append
+            except _NotYet as not_yet:
+                append = not_yet.append
             return await self._send_later(append, topic, value, key, partition, timestamp_ms, headers, on_delivery)
         except ApiError as error:
             return self._failed(topic, partition, error, on_delivery)
@@ -163,9 +163,10 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         arguments = *_fields(changed), on_done
         try:
             try:
-                return self._send_path.do_send(*arguments)
-            except _NotYet as waiting:
-                append = waiting.append
+                future: FutureRecordMetadata = self._send_path.do_send(*arguments)
+                return future
+            except _NotYet as not_yet:
+                append = not_yet.append
             return await self._send_later(append, *arguments)
         except Exception as error:
             self._interceptors.refused(changed, error)
@@ -178,9 +179,11 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         while append is None:
             await self._wait_on_metadata(topic, -1 if partition is None else partition, deadline)
             try:
-                return self._send_path.do_send(*record)
-            except _NotYet as waiting:
-                append = waiting.append
+                future: FutureRecordMetadata = self._send_path.do_send(*record)
+            except _NotYet as not_yet:
+                append = not_yet.append
+            else:
+                return future
         return await self._append(deadline, *append)
 
     def _await_metadata(self, topic: str, partition: int) -> tuple[TopicInfo, float]:
@@ -190,8 +193,32 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             raise _NotYet(None)
         return self._topic_info(topic, cluster, version), 0.0
 
-    def _append_slowly(self, *arguments: Any) -> FutureRecordMetadata:
-        raise _NotYet(arguments)
+    def _append_slowly(
+        self, topic: str, info: TopicInfo, partition: int, timestamp: int, key: bytes | None, value: bytes | None,
+        headers: tuple[Any, ...], on_delivery: Any, size: int, key_object: Any, value_object: Any, waited: float,
+    ) -> FutureRecordMetadata:  # fmt: skip
+        memory = 0
+        cluster = self._metadata.fetch()
+        is_custom = self._partitioner is not None and partition < 0
+        is_known = cluster.partition_count_for_topic(topic) is not None
+        if is_known and not is_custom and self._new_batches < self._batches_per_turn:
+            # Nothing has to be waited for but memory, and that is mostly there: it takes no coroutine.
+            self._environment.bind()
+            try:
+                result = self._accumulator.append(
+                    topic, partition, timestamp, key, value, headers, on_delivery,
+                    size=size, max_time_to_block=0.0, abort_on_new_batch=False, cluster=cluster,
+                )  # fmt: skip
+            except MemoryNeededError as needed:
+                memory = needed.size
+            else:
+                return self._appended(result)
+        raise _NotYet(
+            (
+                memory, topic, info, partition, timestamp, key, value, headers, on_delivery, size,
+                key_object, value_object, waited,
+            )
+        )  # fmt: skip
 
     async def _wait_on_metadata(self, topic: str, partition: int, deadline: float) -> Cluster:
         cluster = self._known_cluster(topic, partition)
@@ -214,11 +241,11 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         return cluster
 
     async def _append(
-        self, deadline: float, topic: str, info: TopicInfo, partition: int, timestamp: int, key: bytes | None,
-        value: bytes | None, headers: tuple[Any, ...], on_delivery: Any, size: int, key_object: Any, value_object: Any,
-        waited: float,
+        self, deadline: float, memory: int, topic: str, info: TopicInfo, partition: int, timestamp: int,
+        key: bytes | None, value: bytes | None, headers: tuple[Any, ...], on_delivery: Any, size: int, key_object: Any,
+        value_object: Any, waited: float,
     ) -> FutureRecordMetadata:  # fmt: skip
-        """Append where it takes a new batch or a custom partitioner, and wake the Sender if there is a new batch."""
+        """Append where it takes a custom partitioner, or `memory` bytes or a turn of the loop to be waited for."""
         self._environment.bind()
         await self._be_fair()
         is_custom = self._partitioner is not None and partition < 0
@@ -231,6 +258,9 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
             chosen = choose(cluster)
         record = (timestamp, key, value, headers, on_delivery)
         allocated = 0
+        if memory:
+            allocated = await self._pool.acquire(memory, deadline - self._clock())
+            cluster = self._metadata.fetch()
         while True:
             try:
                 result = self._accumulator.append(
