@@ -102,6 +102,14 @@ class Cluster:
         partition = self.partition(topic_partition)
         return None if partition is None else self._nodes_by_id.get(partition.leader)
 
+    def leader_and_epoch(self, topic_partition: TopicPartition) -> tuple[Node | None, int | None]:
+        """The broker that leads a partition, and its epoch as such; None for what is not known."""
+        partition = self.partition(topic_partition)
+        if partition is None:
+            return None, None
+        epoch = partition.leader_epoch
+        return self._nodes_by_id.get(partition.leader), epoch if epoch >= 0 else None
+
     def partition_count_for_topic(self, topic: str) -> int | None:
         """How many partitions a topic has; None when the topic is not known."""
         info = self.topics.get(topic)

@@ -59,7 +59,8 @@ class Metadata:
     def __init__(
         self, *, refresh_backoff: float, refresh_backoff_max: float, max_age: float, random: RandomSource
     ) -> None:
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._backoff = ExponentialBackoff(refresh_backoff, refresh_backoff_max, random)
         self._max_age = max_age
         self._cluster = Cluster()
@@ -153,7 +154,7 @@ class Metadata:
         """Seconds until a request should be sent: when one is asked for or the metadata is `metadata.max.age.ms` old,
         but not before the backoff is over.
         """
-        with self._changed:
+        with self._lock:
             until_expiry = max(self._last_successful_refresh + self._max_age - now, 0.0)
             if until_expiry == 0:
                 # Asked for because of its age, not because it seems wrong.

@@ -31,7 +31,7 @@ class ProducerMetadata(Metadata):
 
     def add(self, topic: str, now: float) -> None:
         """A record is sent to `topic`: it is of interest until it was idle for `max_idle`; a new one is asked for."""
-        with self._changed:
+        with self._lock:
             is_new = topic not in self._expiry
             self._expiry[topic] = now + self._max_idle
             if is_new:

@@ -228,8 +228,10 @@ class ClusterConnectionStates:
 
     def time_to_next_setup_timeout(self, now: float) -> float:
         """Seconds until the first attempt counts as failed; infinite when none is under way."""
+        if not self._connecting:
+            return math.inf
         nodes = self._nodes
-        return min((nodes[n].last_attempt + nodes[n].setup_timeout - now for n in self._connecting), default=math.inf)
+        return min(nodes[n].last_attempt + nodes[n].setup_timeout - now for n in self._connecting)
 
     def remove(self, node_id: int) -> None:
         """Forgets a node."""

@@ -97,7 +97,9 @@ class InFlightRequests:
         if not self._count:
             return float("inf")
         return min(
-            in_flight.sent_at + in_flight.request.timeout - now
-            for queue in self._queues.values()
-            for in_flight in queue
+            [
+                in_flight.sent_at + in_flight.request.timeout - now
+                for queue in self._queues.values()
+                for in_flight in queue
+            ]
         )

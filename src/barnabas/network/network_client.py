@@ -232,7 +232,7 @@ class NetworkClient:
             return
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._idle_expiry.used(request.destination, now)
-        self.metrics.sent(request.destination, sum(len(part) for part in parts), now)
+        self.metrics.sent(request.destination, sum(map(len, parts)), now)
         self._selector.send(request.destination, parts, expect_response=request.expect_response)
 
     def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:

@@ -78,8 +78,8 @@ class _Channel:
         self.is_ready = False
         self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
         self.renewal_began: float | None = None
-        self.sending: list[memoryview] = []
-        self.own_sending: list[memoryview] = []
+        self.sending: list[Buffer] = []
+        self.own_sending: list[Buffer] = []
 
 
 class Selector:
@@ -226,7 +226,7 @@ class Selector:
             raise IllegalStateError(f"there is no connection to node {node_id} to send on")
         if channel.sending:
             raise IllegalStateError(f"the last send to node {node_id} is still in progress")
-        channel.sending = [memoryview(buffer) for buffer in buffers if len(buffer)]
+        channel.sending = [buffer for buffer in buffers if len(buffer)]
         channel.is_last_word = not expect_response
         self._to_write.append(channel)
 
@@ -314,7 +314,7 @@ class Selector:
 
     def _take_step(self, channel: _Channel, authenticator: SaslClientAuthenticator, step: Step) -> None:
         if isinstance(step, bytes):
-            channel.own_sending = [memoryview(step)]
+            channel.own_sending = [step]
             self._write(channel)
         elif step is not None:
             self._have_worked(channel, step)
@@ -382,7 +382,7 @@ class Selector:
             self._has_said_last_word |= channel.is_last_word
             self.completed_sends.append(channel.node_id)
 
-    def _flush(self, channel: _Channel, sending: list[memoryview]) -> bool:
+    def _flush(self, channel: _Channel, sending: list[Buffer]) -> bool:
         """Whether all of it was handed over."""
         assert channel.socket is not None
         try:
@@ -500,15 +500,18 @@ class Selector:
         self._wakee.close()
 
 
-def _consume(buffers: list[memoryview], count: int) -> None:
+def _consume(buffers: list[Buffer], count: int) -> None:
     """Takes `count` bytes off the front."""
     done = 0
-    while done < len(buffers) and count >= len(buffers[done]):
-        count -= len(buffers[done])
+    for buffer in buffers:
+        size = len(buffer)
+        if count < size:
+            break
+        count -= size
         done += 1
     del buffers[:done]
     if count:
-        buffers[0] = buffers[0][count:]
+        buffers[0] = memoryview(buffers[0])[count:]
 
 
 def _describe(status: int) -> str:

@@ -70,8 +70,9 @@ class ProduceRequestResult:
         """Wake everyone who waits, and run the futures' done-callbacks."""
         self.completed = True
         self._latch.release()
-        for _, callback, argument in self._waiting():
-            run_callback(self.topic_partition, callback, argument)
+        if self._callbacks:
+            for _, callback, argument in self._waiting():
+                run_callback(self.topic_partition, callback, argument)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
         """Pass the records on to other results; each part is its first record's place here, and its result."""

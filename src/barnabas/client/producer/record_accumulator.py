@@ -202,13 +202,15 @@ class RecordAccumulator(IncompleteBatches):
         self._append_batch(queue, batch)
         full = len(queue) > 1 or batch.is_full(self.batch_size)
         self._count_for_sticky(info, sticky, record[-1], queue, cluster)
-        return RecordAppendResult(future, partition, batch_is_full=full, new_batch_created=True)
+        return RecordAppendResult(future, partition, full, True)
 
     def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
         queue.append(batch)
         self._filled[batch.topic_partition] = queue
         self._incomplete[batch] = None
-        self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
+        expiry = batch.created_at + self.delivery_timeout
+        if expiry < self._next_expiry:
+            self._next_expiry = expiry
 
     def append_rows(
         self,
@@ -313,14 +315,14 @@ class RecordAccumulator(IncompleteBatches):
         rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0 or self._is_completing()
         with self._lock:
             for tp, queue in self._filled.items():
-                leader = cluster.leader_for(tp)
+                leader, leader_epoch = cluster.leader_and_epoch(tp)
                 if leader is None:
                     unknown.add(tp.topic)
                     continue
                 if leader.id in ready_nodes or tp in self._muted:
                     continue
                 batch = queue[0]
-                batch.maybe_update_leader_epoch(_leader_epoch(cluster, tp))
+                batch.maybe_update_leader_epoch(leader_epoch)
                 if not self._may_send(batch):
                     # The answer to what is under way will wake the Sender.
                     continue
@@ -357,27 +359,27 @@ class RecordAccumulator(IncompleteBatches):
         """
         if not nodes:
             return {}
-        led: dict[int, list[TopicPartition]] = {node.id: [] for node in nodes}
+        led: dict[int, dict[TopicPartition, int | None]] = {node.id: {} for node in nodes}
         with self._lock:
             for tp in self._filled:
-                leader = cluster.leader_for(tp)
+                leader, leader_epoch = cluster.leader_and_epoch(tp)
                 if leader is not None and leader.id in led:
-                    led[leader.id].append(tp)
+                    led[leader.id][tp] = leader_epoch
         return {
-            node_id: self._drain_batches_for_one_node(cluster, node_id, tps, max_size, now)
-            for node_id, tps in led.items()
+            node_id: self._drain_batches_for_one_node(node_id, leader_epochs, max_size, now)
+            for node_id, leader_epochs in led.items()
         }
 
     def _drain_batches_for_one_node(
-        self, cluster: Any, node_id: int, partitions: list[TopicPartition], max_size: int, now: float
+        self, node_id: int, leader_epochs: dict[TopicPartition, int | None], max_size: int, now: float
     ) -> list[ProducerBatch]:
-        partitions.sort()
+        partitions = sorted(leader_epochs)
         ready: list[ProducerBatch] = []
         size = 0
         start = bisect_left(partitions, self._next_drain.get(node_id, ("", 0)))
         # Where all of them fit, the next drain begins one further on, so that none is always last.
         for tp in partitions[start:] + partitions[:start]:
-            batch = self._poll_first(cluster, tp, max_size - size if ready else None, now)
+            batch = self._poll_first(tp, leader_epochs[tp], max_size - size if ready else None, now)
             if batch is _DOES_NOT_FIT:
                 self._next_drain[node_id] = tp
                 return ready
@@ -390,14 +392,16 @@ class RecordAccumulator(IncompleteBatches):
             self._next_drain[node_id] = TopicPartition(first.topic, first.partition + 1)
         return ready
 
-    def _poll_first(self, cluster: Any, tp: TopicPartition, room: int | None, now: float) -> ProducerBatch | object:
+    def _poll_first(
+        self, tp: TopicPartition, leader_epoch: int | None, room: int | None, now: float
+    ) -> ProducerBatch | object:
         """Take the partition's first batch if it may go and fits into `room` (None: whatever its size)."""
         with self._lock:
             queue = self.get_deque(tp)
             if not queue or tp in self._muted:
                 return None
             first = queue[0]
-            first.maybe_update_leader_epoch(_leader_epoch(cluster, tp))
+            first.maybe_update_leader_epoch(leader_epoch)
             if first.is_backing_off(now):
                 return None
             if room is not None and first.estimated_size > room:
@@ -407,7 +411,7 @@ class RecordAccumulator(IncompleteBatches):
             queue.popleft()
             if not queue:
                 del self._filled[tp]
-            first.close_for_record_appends()
+            first.is_open = False
             if self._transaction_manager is not None and not first.has_sequence:
                 self._transaction_manager.assign_sequence(first)
             return first
@@ -513,11 +517,6 @@ class RecordAccumulator(IncompleteBatches):
 
 
 _DOES_NOT_FIT = object()
-
-
-def _leader_epoch(cluster: Any, tp: TopicPartition) -> int | None:
-    info = cluster.partition(tp)
-    return None if info is None or info.leader_epoch < 0 else info.leader_epoch
 
 
 def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:

@@ -263,8 +263,10 @@ class Sender:
     def _remove_unready_nodes(self, ready_nodes: dict[int, Node], cluster: Cluster, now: float) -> float:
         timeout = _NEVER
         for node in list(ready_nodes.values()):
-            self._fail_if_refused(node, cluster, now)
-            can_drain = self._client.ready(node, now)
+            can_drain = self._client.is_ready(node, now)
+            if not can_drain:
+                self._fail_if_refused(node, cluster, now)
+                can_drain = self._client.ready(node, now)
             self._accumulator.update_node_latency_stats(node.id, now, can_drain)
             if not can_drain:
                 del ready_nodes[node.id]
@@ -272,15 +274,19 @@ class Sender:
         return timeout
 
     def _note_in_flight(self, batches: dict[int, list[ProducerBatch]], now: float) -> None:
+        topics = set()
         for node_batches in batches.values():
             for batch in node_batches:
                 tp = batch.topic_partition
                 self._in_flight_batches.setdefault(tp, []).append(batch)
                 expiry = batch.created_at + self._accumulator.delivery_timeout
-                self._next_in_flight_expiry = min(self._next_in_flight_expiry, expiry)
-                self._metadata.add(tp.topic, now)
+                if expiry < self._next_in_flight_expiry:
+                    self._next_in_flight_expiry = expiry
+                topics.add(tp.topic)
                 if self._config.guarantee_message_order:
                     self._accumulator.mute_partition(tp)
+        for topic in topics:
+            self._metadata.add(topic, now)
 
     def _send_produce_request(self, node_id: int, batches: list[ProducerBatch], cluster: Any, now: float) -> None:
         by_topic: dict[str, list[PartitionProduceData]] = {}
@@ -335,16 +341,17 @@ class Sender:
         self._metrics.record_latency(response.latency, response.message.throttle_time_ms, now)
         topics = {topic_id: topic for topic, topic_id in ids.items()}
         new_leaders: dict[TopicPartition, tuple[int, int]] = {}
-        waiting: dict[TopicPartition, ProducerBatch] = dict(batches)
+        waiting: dict[Any, ProducerBatch] = dict(batches)
         for topic_response in response.message.responses:
             topic = topic_response.name or topics.get(topic_response.topic_id, "")
             for data in topic_response.partition_responses:
-                tp = TopicPartition(topic, data.index)
-                if tp in waiting:
-                    batch = waiting.pop(tp)
+                # A plain pair finds what a TopicPartition does, and costs less to make.
+                answered = waiting.pop((topic, data.index), None)
+                if answered is not None:
                     parsed = _parse(data)
-                    self._complete_batch(batch, parsed, now)
-                    self._note_new_leader(batch.topic_partition, parsed, new_leaders)
+                    self._complete_batch(answered, parsed, now)
+                    if parsed.error is not None:
+                        self._note_new_leader(answered.topic_partition, parsed, new_leaders)
         for batch in waiting.values():
             error = NetworkError(f"The broker answered the request without a word on {batch.topic_partition}")
             self._complete_batch(batch, PartitionResponse(error), now)

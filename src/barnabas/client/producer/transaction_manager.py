@@ -117,18 +117,18 @@ class TransactionManager:
             return False
         tp = first.topic_partition
         entry = self._entry(tp)
+        if not entry.in_flight:
+            return first.has_sequence or tp not in self._unresolved
         if first.has_sequence:
             # A batch that is sent again goes only when it is the oldest under way.
-            return not entry.in_flight or entry.in_flight[0].base_sequence == first.base_sequence
-        if entry.in_flight and entry.producer != self.producer:
+            return entry.in_flight[0].base_sequence == first.base_sequence
+        if entry.producer != self.producer:
             return False
         # The first batch goes alone: a broker that knows nothing of the producer takes any sequence number, so it would
         # store the second one if it was not ready yet for the first (a new topic answers NOT_LEADER for a moment).
         # And what is sent again may have been stored already: a new batch could be answered before it, and the
         # callbacks would run out of order.
-        if entry.in_flight and (
-            entry.last_acked_sequence == NO_SEQUENCE or any(batch.in_retry for batch in entry.in_flight)
-        ):
+        if entry.last_acked_sequence == NO_SEQUENCE or any(batch.in_retry for batch in entry.in_flight):
             return False
         return tp not in self._unresolved
 
@@ -206,6 +206,8 @@ class TransactionManager:
         """Decide about partitions with expired batches once nothing is under way there: either all numbers up to the
         next were acknowledged, or the epoch must rise.
         """
+        if not self._unresolved:
+            return
         for tp in [tp for tp in self._unresolved if not self._entry(tp).in_flight]:
             if not self._is_next_sequence(tp, self._entry(tp).next_sequence):
                 self._request_epoch_bump(tp)

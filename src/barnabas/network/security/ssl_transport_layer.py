@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Sequence
 
 from barnabas.errors import SslAuthenticationError
+from barnabas.network.selectable import Buffer
 
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
@@ -56,7 +57,7 @@ class SslTransportLayer:
             raise SslAuthenticationError(f"SSL handshake failed with {self._target}: {error}") from None
         return 0
 
-    def sendmsg(self, buffers: Sequence[memoryview]) -> int:
+    def sendmsg(self, buffers: Sequence[Buffer]) -> int:
         """Sends a part of the buffers; how many bytes."""
         first = buffers[0]
         if len(first) < _RECORD_SIZE and len(buffers) > 1:
@@ -107,11 +108,11 @@ class SslTransportLayer:
         self._socket.close()
 
 
-def _joined(buffers: Sequence[memoryview]) -> bytes:
+def _joined(buffers: Sequence[Buffer]) -> bytes:
     parts: list[memoryview] = []
     room = _RECORD_SIZE
     for buffer in buffers:
-        parts.append(buffer[:room])
+        parts.append(memoryview(buffer)[:room])
         room -= len(parts[-1])
         if not room:
             break
