@@ -143,13 +143,13 @@ class SocketClient:
     def __exit__(self, *exception: object) -> None:
         self.socket.close()
 
-    def request(self, message: Message, version: int) -> Any:
-        self.send(message, version)
+    def request(self, message: Message, version: int, client_id: str = "test") -> Any:
+        self.send(message, version, client_id)
         return self.receive(message.API_KEY, version)
 
-    def send(self, message: Message, version: int) -> None:
+    def send(self, message: Message, version: int, client_id: str = "test") -> None:
         self._correlation_id += 1
-        self.socket.sendall(encode_request(message, version, self._correlation_id, "test"))
+        self.socket.sendall(encode_request(message, version, self._correlation_id, client_id))
 
     def receive(self, api_key: int, version: int) -> Any:
         size = int.from_bytes(self._read(4), "big")

@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Consumer, KafkaMetric, NewTopic, Producer, TopicPartition, aio
-from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
+from barnabas.client.admin.configs import ConfigResource
 from barnabas.errors import IllegalStateError, UnsupportedVersionError
 from barnabas.protocol.kafka_uuid import to_text
+from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from tests.contract import telemetry_receiver
 from tests.contract.telemetry_receiver import TelemetryReceiver
 from tests.contract.waiting import eventually
 from tools import foreign_programs
+from tools.core_broker import SocketClient
 from tools.java_tools import JavaTools
 
 PREFIX = "org.apache.kafka"
@@ -32,18 +34,24 @@ def receiver() -> Iterator[TelemetryReceiver]:
     try:
         with telemetry_receiver.running() as receiver:
             with AdminClient(bootstrap_servers=receiver.bootstrap_servers) as admin:
-                subscribe(admin, "everything", metrics="*", **{"interval.ms": "100"})
+                subscribe(admin, "everything", {"metrics": "*", "interval.ms": "100"})
+                eventually(lambda: asked_for(receiver, "anybody") == ["*"])
                 admin.create_topics([NewTopic("flights", 1)])
             yield receiver
     except foreign_programs.CannotBuildError as error:
         pytest.skip(str(error))
 
 
-def subscribe(admin: AdminClient, name: str, **settings: str) -> None:
-    """What kafka-client-metrics.sh does, and wait until the broker knows it."""
-    subscription = ConfigResource.client_metrics(name)
-    admin.incremental_alter_configs({subscription: [AlterConfigOp(key, value) for key, value in settings.items()]})
-    eventually(lambda: admin.describe_configs([subscription])[subscription]["metrics"].value == settings["metrics"])
+def subscribe(admin: AdminClient, name: str, settings: dict[str, str]) -> None:
+    """What kafka-client-metrics.sh does."""
+    admin.incremental_alter_configs({ConfigResource.client_metrics(name): settings})
+
+
+def asked_for(receiver: TelemetryReceiver, client_id: str) -> list[str]:
+    """The metrics that the broker asks such a client for now: a moment after it has described the subscription so."""
+    with SocketClient(receiver.bootstrap_servers) as client:
+        wanted: list[str] = client.request(GetTelemetrySubscriptionsRequest(), 0, client_id).requested_metrics
+    return wanted
 
 
 def test_a_producer_pushes_its_metrics_and_a_last_time_when_it_closes(receiver: TelemetryReceiver) -> None:
@@ -169,10 +177,9 @@ def test_metrics_of_the_application_go_along(receiver: TelemetryReceiver) -> Non
 def test_only_what_is_subscribed_to_is_pushed(receiver: TelemetryReceiver) -> None:
     wanted = f"{PREFIX}.producer.node."
     with AdminClient(bootstrap_servers=receiver.bootstrap_servers) as admin:
-        subscription = ConfigResource.client_metrics("everything")
-        admin.incremental_alter_configs({subscription: [AlterConfigOp("match", "client_id=(?!picky).*")]})
-        subscribe(admin, "nodes", metrics=wanted, **{"interval.ms": "100", "match": "client_id=picky"})
-        eventually(lambda: len(admin.describe_configs([subscription])[subscription]["match"].value or "") > 1)
+        subscribe(admin, "everything", {"match": "client_id=(?!picky).*"})
+        subscribe(admin, "nodes", {"metrics": wanted, "interval.ms": "100", "match": "client_id=picky"})
+        eventually(lambda: asked_for(receiver, "picky") == [wanted])
     with Producer(bootstrap_servers=receiver.bootstrap_servers, client_id="picky") as producer:
         producer.send("flights", b"one").result(30)
         eventually(lambda: receiver.pushes("picky"))
