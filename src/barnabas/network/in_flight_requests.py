@@ -82,6 +82,10 @@ class InFlightRequests:
         self._count -= len(queue)
         return list(queue)
 
+    def drain(self) -> list[InFlightRequest]:
+        """Removes all requests of all nodes."""
+        return [in_flight for node_id in list(self._queues) for in_flight in self.clear_all(node_id)]
+
     def nodes_with_timed_out_requests(self, now: float) -> list[int]:
         """The nodes with a request that has waited for its answer longer than its timeout."""
         if not self._count:

@@ -546,6 +546,10 @@ class NetworkClient:
         self._is_closed = True
         self._selector.close_all()
         self.metrics.all_closed()
+        for in_flight in self.in_flight_requests.drain():
+            # A consumer's other NetworkClient goes on with the telemetry, and must not wait for this one's answer.
+            if in_flight.is_internal and in_flight.request.api_key in TELEMETRY_APIS:
+                self._fail_internal(in_flight.request, None, in_flight.sent_at)
         self._metadata_updater.close()
 
     def _ensure_open(self) -> None:

@@ -32,6 +32,10 @@ class Telemetry(Protocol):
     def is_urgent(self) -> bool:
         """Whether what is due must go by the next connection there is."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is sent."""
+
     def time_to_next_request(self, now: float) -> float:
         """Seconds until `create_request` is worth a call; infinite while an answer is waited for."""
 
@@ -60,7 +64,8 @@ class TelemetrySender:
     def maybe_update(self, now: float, client: NetworkClient) -> float:
         """Sends what is due; gives the seconds to wait at most until the next call."""
         wait = self._telemetry.time_to_next_request(now)
-        if wait > 0:
+        if wait > 0 or self._telemetry.is_done:
+            # At the moment of the end 0, for who waits for it.
             return wait
         if self._defers is not None and not self._telemetry.is_urgent and self._defers():
             return _OTHERS_TURN

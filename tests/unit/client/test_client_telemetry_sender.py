@@ -168,13 +168,13 @@ def test_an_answer_without_an_id_ends_telemetry(world: World, caplog: pytest.Log
     assert "no client instance id" in caplog.text
 
 
-def test_a_lost_connection_lets_it_ask_another_broker_after_the_interval(world: World) -> None:
+def test_after_a_lost_connection_another_broker_gets_the_next_push(world: World) -> None:
     world.subscribe("*")
     world.push()
     world.sender.handle_failed_request(world.now, None)
 
     assert world.sender.time_to_next_request(world.now) == INTERVAL
-    assert world.next_request().client_instance_id == ID, "it stays who it is"
+    assert world.push().client_instance_id == ID, "it stays who it is"
     assert world.payloads.accepted_up_to == 1, "it may have arrived, and is not told twice"
 
 
@@ -265,9 +265,18 @@ def test_the_end_never_waits_longer_than_a_second(world: World, is_sent: bool) -
         assert world.sender.time_to_next_request(world.now) == LAST_PUSH_TIMEOUT
     world.now += LAST_PUSH_TIMEOUT
 
-    world.sender.time_to_next_request(world.now)
-
+    assert world.sender.time_to_next_request(world.now) == 0, "who waits for the end hears of it"
     assert world.sender.is_done
+    assert world.sender.time_to_next_request(world.now) == float("inf")
+
+
+def test_a_push_whose_connection_is_closed_does_not_keep_the_last_one_back(world: World) -> None:
+    world.subscribe("*")
+    world.push()
+    world.sender.handle_failed_request(world.now, None)
+    world.sender.initiate_close(world.now)
+
+    assert world.push().terminating
 
 
 def test_a_client_that_pushes_nothing_is_done_at_once(world: World) -> None:

@@ -18,7 +18,7 @@ class Telemetry:
     """Always has something to ask, unless an answer is waited for."""
 
     def __init__(self) -> None:
-        self.is_awaited = self.is_urgent = False
+        self.is_awaited = self.is_urgent = self.is_done = False
         self.is_waiting = False
         self.told: list[Any] = []
 
@@ -147,3 +147,22 @@ def test_a_full_connection_is_waited_for(new_world: Any) -> None:
 
     assert asked(world) == []
     assert world.selector.polled[-1] == world.client.reconnect_backoff
+
+
+def test_the_end_of_telemetry_ends_the_wait_for_it(world: Any, telemetry: Telemetry) -> None:
+    telemetry.is_done = True
+    world.make_ready()
+    world.poll(10.0)
+
+    assert asked(world) == []
+    assert world.selector.polled[-1] == 0
+
+
+def test_a_client_that_closes_leaves_no_request_waiting_for_its_answer(world: Any, telemetry: Telemetry) -> None:
+    world.make_ready()
+    world.poll()
+    assert telemetry.is_waiting
+
+    world.client.close()
+
+    assert telemetry.told == [None]

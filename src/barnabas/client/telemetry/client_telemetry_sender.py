@@ -183,6 +183,8 @@ class ClientTelemetrySender:
         if now >= self._end_by:
             with self._lock:
                 self._go(_S.TERMINATED, _NEVER)
+            # Who waits for the end has reached it.
+            return 0.0
         return max(0.0, min(self._due_at, self._end_by) - now)
 
     def create_request(self, now: float) -> Any | None:
@@ -282,10 +284,11 @@ class ClientTelemetrySender:
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """A broker without telemetry may be followed by one that has it: it is tried again, after a pause."""
         with self._lock:
-            if self._state in (_S.SUBSCRIPTION_IN_PROGRESS, _S.PUSH_IN_PROGRESS):
-                if self._state is _S.PUSH_IN_PROGRESS and error is None:
-                    # It may have come to the broker: better told never than told twice.
-                    self._payloads.accepted()
+            if self._state is _S.PUSH_IN_PROGRESS and error is None and self._subscription is not None:
+                # It may have come to the broker: better told never than told twice. The next broker takes the next one.
+                self._payloads.accepted()
+                self._go(_S.PUSH_NEEDED, now + self._subscription.push_interval)
+            elif self._state in (_S.SUBSCRIPTION_IN_PROGRESS, _S.PUSH_IN_PROGRESS):
                 self._failure = error
                 known = self._subscription
                 self._go(_S.SUBSCRIPTION_NEEDED, now + (known.push_interval if known else DEFAULT_PUSH_INTERVAL))
