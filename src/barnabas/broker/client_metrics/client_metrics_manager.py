@@ -166,12 +166,12 @@ class ClientMetricsManager:
             raise errors.InvalidRequestError(f"{name} pushes again after its last push")
         if not instance.may_push(now) and not is_last:
             raise errors.ThrottlingQuotaExceededError(f"{name} pushed before its push interval was over")
-        instance.pushed_at = now
-        instance.has_to_ask = subscription_id != instance.subscription.id or not 0 <= compression_type < len(CODECS)
+        instance.pushed_at, instance.has_to_ask = now, True
         if subscription_id != instance.subscription.id:
             raise errors.UnknownSubscriptionIdError(f"{name} pushed for a subscription that is not its own any more")
         if not 0 <= compression_type < len(CODECS):
             raise errors.UnsupportedCompressionTypeError(f"{name} pushed with compression type {compression_type}")
+        instance.has_to_ask = False
         if size > self.max_bytes:
             raise errors.TelemetryTooLargeError(f"{name} pushed {size} bytes, telemetry.max.bytes is {self.max_bytes}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
@@ -61,19 +61,24 @@ class ClientMetricsReceiver(Collector):
         pushed = self._clients.setdefault(client.client_instance_id, _Pushed())
         pushed.keep_until = keep_until
         known = len(pushed.values)
-        own = (("client_id", client.client_id), ("client_instance_id", client.client_instance_id))
+        # The broker's own labels win: a client cannot pass for another one.
+        own = {"client_id": client.client_id, "client_instance_id": client.client_instance_id}
         for resource in data.resource_metrics:
-            labels = (*own, *_labels(resource.resource.attributes))
+            labels = {**_labels(resource.resource.attributes), **own}
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
                     _take(pushed.values, metric, labels)
         self._value_count += len(pushed.values) - known
         self._clients.move_to_end(client.client_instance_id)
-        self._forget(now)
+        if self._value_count > self._most_values:
+            self._make_room(now)
 
     def _forget(self, now: float) -> None:
         for name in [name for name, pushed in self._clients.items() if pushed.keep_until <= now]:
             self._value_count -= len(self._clients.pop(name).values)
+
+    def _make_room(self, now: float) -> None:
+        self._forget(now)
         while self._value_count > self._most_values:
             _, oldest = self._clients.popitem(last=False)
             self._value_count -= len(oldest.values)
@@ -96,7 +101,7 @@ class ClientMetricsReceiver(Collector):
         yield from families.values()
 
 
-def _take(values: dict[_Key, float], metric: PushedMetric, labels: Sequence[tuple[str, str]]) -> None:
+def _take(values: dict[_Key, float], metric: PushedMetric, labels: Mapping[str, str]) -> None:
     is_sum = metric.HasField("sum")
     if not is_sum and not metric.HasField("gauge"):
         return
@@ -105,8 +110,7 @@ def _take(values: dict[_Key, float], metric: PushedMetric, labels: Sequence[tupl
     # The prefix keeps them apart from what the broker counts itself.
     name = f"kafka_client_{_legal(metric.name.removeprefix(_DOMAIN)).removesuffix('_total')}"
     for point in points:
-        # The broker's own labels go last: a client cannot pass for another one.
-        key = (name, is_sum, tuple({**dict(_labels(point.attributes)), **dict(labels[2:]), **dict(labels[:2])}.items()))
+        key = (name, is_sum, tuple({**_labels(point.attributes), **labels}.items()))
         value = _value(point)
         if is_delta:
             values[key] = values.get(key, 0.0) + value
@@ -118,8 +122,8 @@ def _value(point: NumberDataPoint) -> float:
     return point.as_double if point.HasField("as_double") else float(point.as_int)
 
 
-def _labels(attributes: Iterable[KeyValue]) -> list[tuple[str, str]]:
-    return [(_legal(label.key), label.value.string_value[:_LONGEST]) for label in attributes]
+def _labels(attributes: Iterable[KeyValue]) -> dict[str, str]:
+    return {_legal(label.key): label.value.string_value[:_LONGEST] for label in attributes}
 
 
 def _legal(name: str) -> str:
