@@ -15,6 +15,7 @@ from barnabas import AdminClient, Broker, Consumer, Producer, TopicPartition
 from barnabas.client.prometheus import ClientCollector
 from barnabas.network.metric_group import MetricGroup
 from barnabas.network.network_metrics import NetworkMetrics, network_metrics, node_metrics
+from tests.unit.client.clients_at_work import at_work
 
 
 @pytest.fixture(scope="module")
@@ -178,16 +179,8 @@ def tags_by_group(groups: list[MetricGroup]) -> dict[str, list[dict[str, str]]]:
 
 
 def test_all_metrics_are_told_in_kafkas_groups_and_the_rest_are_views_of_them(broker: Broker) -> None:
-    servers, began = broker.bootstrap_servers, time.time()
-    with (
-        Producer(bootstrap_servers=servers) as producer,
-        Consumer("grouped", bootstrap_servers=servers, group_id="grouped", auto_offset_reset="earliest") as consumer,
-        AdminClient(bootstrap_servers=servers) as admin,
-    ):
-        producer.send("grouped", b"x").result(10)
-        while not consumer.poll(1.0):
-            pass
-        admin.list_topics()
+    began = time.time()
+    with at_work(broker, "grouped") as (producer, consumer, admin):
         produced, consumed, asked = (client.metric_groups() for client in (producer, consumer, admin))
         topics, partitions = consumer.topic_metrics(), consumer.partition_metrics()
     nodes = [{"node-id": "node--1"}, {"node-id": "node-1"}]

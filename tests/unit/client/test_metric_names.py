@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas import AdminClient, Broker, Consumer, Producer
+from barnabas import Broker
 from barnabas.network.metric_group import Measured, MetricGroup
+from tests.unit.client.clients_at_work import at_work
 
 ROOT = Path(__file__).parents[3]
 JAVA = ROOT / "tests" / "vectors" / "data" / "java-client-metrics.txt"
@@ -36,19 +37,9 @@ def names_by_place(groups: list[MetricGroup]) -> dict[Place, set[str]]:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[dict[str, dict[Place, set[str]]]]:
     """By client, after some work."""
-    with Broker() as broker:
-        servers = broker.bootstrap_servers
-        with (
-            Producer(bootstrap_servers=servers) as producer,
-            Consumer("named", bootstrap_servers=servers, group_id="named", auto_offset_reset="earliest") as consumer,
-            AdminClient(bootstrap_servers=servers) as admin,
-        ):
-            producer.send("named", b"x").result(10)
-            while not consumer.poll(1.0):
-                pass
-            admin.list_topics()
-            clients: dict[str, Measured] = {"producer": producer, "consumer": consumer, "admin": admin}
-            yield {name: names_by_place(client.metric_groups()) for name, client in clients.items()}
+    with Broker() as broker, at_work(broker, "named") as (producer, consumer, admin):
+        clients: dict[str, Measured] = {"producer": producer, "consumer": consumer, "admin": admin}
+        yield {name: names_by_place(client.metric_groups()) for name, client in clients.items()}
 
 
 def javas() -> dict[str, dict[Place, set[str]]]:
