@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Broker, NewTopic, Producer
-from tools import apache_kafka, foreign_programs
-from tools.core_broker import SocketClient, batch, fetch, produce
+from tests.peers import apache_kafka, foreign_programs
+from tests.support.core_broker import SocketClient, batch, fetch, produce
 
 OURS, THEIRS = "barnabas", "Apache Kafka"
 _TICKS = os.sysconf("SC_CLK_TCK")

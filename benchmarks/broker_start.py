@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from benchmarks._options import options
-from tools.core_broker import SocketClient, batch, create, fetch, produce
+from tests.support.core_broker import SocketClient, batch, create, fetch, produce
 
 
 def yardstick() -> float:

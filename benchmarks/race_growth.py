@@ -12,7 +12,7 @@ from barnabas.protocol.framing import encode_request
 from benchmarks._many_clients import Clients
 from benchmarks._options import options
 from benchmarks._race import Peer, brokers, cpu_seconds, create_topic
-from tools.core_broker import batch, produce
+from tests.support.core_broker import batch, produce
 
 PARTITIONS = (10, 100, 2000)
 CONNECTIONS = (1, 20, 200)

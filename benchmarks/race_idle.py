@@ -16,7 +16,7 @@ from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, Sync
 from benchmarks._many_clients import Clients
 from benchmarks._options import options
 from benchmarks._race import Figures, Peer, answered, brokers, cpu_seconds, create_topic, in_turns
-from tools.core_broker import SocketClient, fetch
+from tests.support.core_broker import SocketClient, fetch
 
 GROUPS = 100
 JOIN, SYNC = 5, 3

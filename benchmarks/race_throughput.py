@@ -9,7 +9,7 @@ import re
 
 from benchmarks._options import options
 from benchmarks._race import Figures, Peer, brokers, cpu_seconds, create_topic, franz_go, in_turns
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 SIZE = 100
 

@@ -17,7 +17,7 @@ from typing import Any
 from barnabas import Broker
 from benchmarks import _options
 from benchmarks.spark_read import fill, session
-from tools.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka import ApacheKafka
 
 ROWS = 1000
 TOTAL = "triggerExecution"

@@ -24,8 +24,8 @@ from typing import Any
 
 from barnabas import AdminClient, Broker, NewTopic, Producer
 from benchmarks import _options
-from tools import spark_kafka_connector
-from tools.apache_kafka import ApacheKafka
+from tests.peers import spark_kafka_connector
+from tests.peers.apache_kafka import ApacheKafka
 
 PARTITIONS = 6
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -20,7 +20,7 @@ from typing import Any
 from barnabas import AdminClient, Broker, NewTopic
 from benchmarks import _options
 from benchmarks.spark_read import PARTITIONS, cpu_of_each, session, shares
-from tools.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka import ApacheKafka
 
 TASKS = 4
 

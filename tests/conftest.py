@@ -60,7 +60,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     folders = {Path(item.nodeid.partition("::")[0]).parts[1] for item in session.items}
     if session.config.option.collectonly or not folders & {"contract", *LONG_GROUPS} or not shutil.which("java"):
         return
-    from tools import apache_kafka, spark_kafka_connector
+    from tests.peers import apache_kafka, spark_kafka_connector
 
     wanted = {
         apache_kafka.JARS: {"contract", "interop"},

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 PATH = Path(__file__).parent / "java_admin.json"
 _ADMIN = "org.apache.kafka.clients.admin."

@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 
 from barnabas import Broker
-from tools.java_tools import JavaTools
+from tests.peers.java_tools import JavaTools
 
 DATA = Path(__file__).parent.parent / "tests" / "vectors" / "data"
 STATISTICS = DATA / "sampled-statistics.jsonl"

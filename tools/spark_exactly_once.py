@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic
-from tools.apache_kafka import ApacheKafka
-from tools.apache_kafka_cluster import ApacheKafkaCluster
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
 
 TOPIC = "rows"
 PARTITIONS = 3

@@ -14,7 +14,7 @@ import pytest
 from barnabas import AdminClient
 from tests.contract.group import CLASSIC, PARTITIONS, Group
 from tests.contract.waiting import create_topic
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 #: Old records are kept (some of the tests' are as old as 1970), and members of the consumer protocol hear of their
 #: targets soon.

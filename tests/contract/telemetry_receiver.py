@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
-from tools import apache_kafka, foreign_programs
+from tests.peers import apache_kafka, foreign_programs
 
 
 class Push(NamedTuple):

@@ -48,7 +48,7 @@ from barnabas.protocol.messages.streams_group_heartbeat_request import (
     Topology,
 )
 from tests.contract.waiting import eventually
-from tools.core_broker import SocketClient
+from tests.support.core_broker import SocketClient
 
 PEERS = ["apache-kafka"]
 NewName = Callable[[str], str]

@@ -27,8 +27,8 @@ from barnabas.errors import (
 )
 from barnabas.protocol import kafka_uuid
 from tests.contract.waiting import create_topic, eventually
-from tools import apache_kafka
-from tools.apache_kafka import ApacheKafka
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka import ApacheKafka
 
 NewName = Callable[[str], str]
 

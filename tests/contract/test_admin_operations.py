@@ -29,7 +29,7 @@ from barnabas.errors import (
 )
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.contract.waiting import eventually
-from tools.core_broker import SocketClient
+from tests.support.core_broker import SocketClient
 
 NewName = Callable[[str], str]
 

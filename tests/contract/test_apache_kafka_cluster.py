@@ -21,9 +21,9 @@ from barnabas.client.consumer.offset_fetcher import TruncatedLogError
 from barnabas.errors import InvalidReplicationFactorError, NotEnoughReplicasError, PreferredLeaderNotAvailableError
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
-from tools import apache_kafka
-from tools.apache_kafka import ApacheKafka
-from tools.apache_kafka_cluster import ApacheKafkaCluster
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka import ApacheKafka
+from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("apache-kafka-cluster")]
 

@@ -9,8 +9,8 @@ import pytest
 from barnabas import Broker, Consumer, Producer, TopicPartition
 from barnabas.errors import InvalidProducerEpochError, ProducerFencedError
 from tests.contract.test_cli import CommandLine
-from tests.unit.transactions.wire import transactional_batch
-from tools.core_broker import SocketClient, produce
+from tests.support.core_broker import SocketClient, produce
+from tests.unit.broker.transactions.wire import transactional_batch
 
 
 @pytest.fixture

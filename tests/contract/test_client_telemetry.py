@@ -20,9 +20,9 @@ from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTe
 from tests.contract import telemetry_receiver
 from tests.contract.telemetry_receiver import TelemetryReceiver
 from tests.contract.waiting import eventually
-from tools import foreign_programs
-from tools.core_broker import SocketClient
-from tools.java_tools import JavaTools
+from tests.peers import foreign_programs
+from tests.peers.java_tools import JavaTools
+from tests.support.core_broker import SocketClient
 
 PREFIX = "org.apache.kafka"
 RECORDS = 50

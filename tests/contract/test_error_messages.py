@@ -10,7 +10,7 @@ import pytest
 
 from barnabas import AdminClient, NewTopic, errors
 from barnabas.protocol import api, json_view
-from tools.core_broker import SocketClient
+from tests.support.core_broker import SocketClient
 
 NOT_THERE_YET = {
     error.code

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from barnabas import Producer
-from tools.core_broker import SocketClient, batch, fetch, produce
+from tests.support.core_broker import SocketClient, batch, fetch, produce
 
 
 def test_requests_behind_a_long_poll_are_answered_after_the_end_of_the_input(

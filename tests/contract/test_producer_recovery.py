@@ -12,7 +12,7 @@ import pytest
 
 from barnabas import Broker, Producer, TopicPartition
 from barnabas.errors import TransactionAbortableError
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 
 def test_killing_the_broker_twice_loses_nothing_doubles_nothing_and_keeps_the_order() -> None:

@@ -24,9 +24,9 @@ from barnabas.errors import (
 )
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
 from tests.contract.waiting import eventually
-from tools import apache_kafka
-from tools.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
-from tools.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
+from tests.peers import apache_kafka
+from tests.peers.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
+from tests.support.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
 
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
 

@@ -13,7 +13,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 TOPIC = "compacted"
 NAME = TopicPartition(TOPIC, 0)

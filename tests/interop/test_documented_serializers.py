@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas import Broker
-from tools.schema_registry import SchemaRegistry
+from tests.support.schema_registry import SchemaRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "serializers.md"
 

@@ -16,7 +16,7 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
-from tools import apache_kafka, foreign_programs
+from tests.peers import apache_kafka, foreign_programs
 
 NOW = 1_700_000_000_000
 

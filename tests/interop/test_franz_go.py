@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import Broker
-from tools import foreign_programs
+from tests.peers import foreign_programs
 
 NewName = Callable[[str], str]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Broker
-from tools import foreign_programs
-from tools.java_tools import JavaTools
+from tests.peers import foreign_programs
+from tests.peers.java_tools import JavaTools
 
 # The first test of a fresh machine fetches Apache Kafka.
 pytestmark = pytest.mark.timeout(300)

@@ -17,8 +17,8 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.errors import SaslAuthenticationError
 from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
-from tools.java_tools import JavaTools
-from tools.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, ec_key, pem, rsa_key, serving
+from tests.peers.java_tools import JavaTools
+from tests.support.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, ec_key, pem, rsa_key, serving
 
 # The first test of a fresh machine fetches Apache Kafka.
 pytestmark = pytest.mark.timeout(300)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
-from tools import apache_kafka, foreign_programs
+from tests.peers import apache_kafka, foreign_programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

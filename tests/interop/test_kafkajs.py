@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import Broker
-from tools import foreign_programs
+from tests.peers import foreign_programs
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from barnabas import Broker
-from tools import apache_kafka
-from tools.java_tools import JavaTools
+from tests.peers import apache_kafka
+from tests.peers.java_tools import JavaTools
 
 # The first test of a fresh machine fetches Apache Kafka.
 pytestmark = pytest.mark.timeout(300)

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas import AdminClient, Producer
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
-from tools import foreign_programs
-from tools.apache_kafka import free_port
-from tools.java_tools import JavaTools
+from tests.peers import foreign_programs
+from tests.peers.apache_kafka import free_port
+from tests.peers.java_tools import JavaTools
 
 SENT = "kafka_client_producer_topic_record_send_total"
 

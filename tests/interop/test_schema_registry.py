@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from barnabas import Broker, Consumer, Producer, TopicPartition
 from barnabas.client.consumer.completed_fetch import BadRecordError
 from barnabas.errors import SerializationError
-from tools.schema_registry import SchemaRegistry
+from tests.support.schema_registry import SchemaRegistry
 
 FLIGHT = {
     "type": "record",

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from barnabas import Broker
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 pytestmark = pytest.mark.skipif(apache_kafka.why_not() is not None, reason=str(apache_kafka.why_not()))
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from barnabas import Broker
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 Event = dict[str, Any]
 Run = Callable[..., list[Event]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas import AdminClient, Broker, NewTopic
-from tools import apache_kafka, spark_kafka_connector
+from tests.peers import apache_kafka, spark_kafka_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ import pytest
 from barnabas import AdminClient, NewTopic
 from tests.contract.traffic import TOPIC, Numbers
 from tests.contract.waiting import eventually
-from tools import apache_kafka
-from tools.apache_kafka_cluster import ApacheKafkaCluster
+from tests.peers import apache_kafka
+from tests.peers.apache_kafka_cluster import ApacheKafkaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

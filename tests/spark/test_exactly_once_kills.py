@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tools import apache_kafka
+from tests.peers import apache_kafka
 from tools.spark_exactly_once import torment
 
 pytestmark = pytest.mark.timeout(600)

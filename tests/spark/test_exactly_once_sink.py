@@ -14,7 +14,7 @@ from barnabas import AdminClient, Broker, Consumer, NewTopic
 from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.protocol.topic_partition import TopicPartition
-from tools import apache_kafka
+from tests.peers import apache_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

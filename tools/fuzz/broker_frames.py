@@ -18,9 +18,9 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.request_header import RequestHeader
 from barnabas.records.batch_header import check_crc
-from tests.unit.transactions.wire import WireProducer
+from tests.support.core_broker import DATA, CoreBroker, batch, create, fetch, produce
+from tests.unit.broker.transactions.wire import WireProducer
 from tests.vectors.message_vectors import message_vectors
-from tools.core_broker import DATA, CoreBroker, batch, create, fetch, produce
 from tools.fuzz.disk import disk_with, files_of
 from tools.fuzz.pieces import join, split
 

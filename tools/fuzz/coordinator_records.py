@@ -13,9 +13,9 @@ from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
 from barnabas.protocol.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
-from tests.unit.transactions.wire import WireProducer
+from tests.support.core_broker import DATA, START_MS, CoreBroker, create
+from tests.unit.broker.transactions.wire import WireProducer
 from tests.vectors.message_vectors import message_vectors
-from tools.core_broker import DATA, START_MS, CoreBroker, create
 from tools.fuzz.disk import disk_with, files_of
 from tools.fuzz.pieces import join, split
 

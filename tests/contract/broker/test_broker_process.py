@@ -21,7 +21,7 @@ from barnabas.errors import ConfigError, IllegalStateError, KafkaError
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
 from tests.stock_properties import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
-from tools.core_broker import SocketClient, batch, create, fetch, produce
+from tests.support.core_broker import SocketClient, batch, create, fetch, produce
 
 
 def now_ms() -> int:

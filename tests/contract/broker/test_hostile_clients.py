@@ -16,7 +16,7 @@ from barnabas import Broker
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.fetch_request import FetchRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
-from tools.core_broker import SocketClient, batch, create, fetch, produce
+from tests.support.core_broker import SocketClient, batch, create, fetch, produce
 
 MEGABYTE = 1 << 20
 CROWD = 2000

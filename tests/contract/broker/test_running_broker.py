@@ -17,8 +17,8 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.metadata_request import MetadataRequest
-from tools.apache_kafka import free_port
-from tools.core_broker import SocketClient, create
+from tests.peers.apache_kafka import free_port
+from tests.support.core_broker import SocketClient, create
 
 
 class Running:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.aio import Consumer, Producer
-from tools.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
+from tests.support.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 
 places = st.dictionaries(st.integers(1, 60), st.sampled_from(["waiting", "ready"]), max_size=12)
 breaks = st.sets(st.integers(0, 400), max_size=3)

@@ -14,7 +14,7 @@ from barnabas import errors
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 SEGMENTS = {"log.segment.bytes": 1 << 20, "log.roll.ms": 50}
 

@@ -9,7 +9,7 @@ from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import request_class
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.metadata_request import MetadataRequest
-from tools.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 
 BROKER = CoreBroker()
 BROKER.connect().request(create("t", 2), 7)

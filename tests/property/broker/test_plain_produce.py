@@ -15,7 +15,7 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.produce_response import ProduceResponse
 from barnabas.records import RecordBatchBuilder
-from tools.core_broker import START_MS, CoreBroker, batch, create, produce
+from tests.support.core_broker import START_MS, CoreBroker, batch, create, produce
 
 TOPICS = {
     "plain": {},

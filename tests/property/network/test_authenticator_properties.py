@@ -15,7 +15,7 @@ from barnabas.network.security.scram_sasl_client import ScramSaslClient
 from barnabas.protocol.framing import encode_response
 from barnabas.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from tools.network_fakes import all_api_versions
+from tests.support.network_fakes import all_api_versions
 
 
 class Zero:

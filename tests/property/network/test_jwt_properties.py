@@ -21,7 +21,7 @@ from barnabas.network.security.assertion import (
 )
 from barnabas.network.security.cached_file import CachedFile
 from barnabas.network.security.oauth_bearer_token import serialized_jwt
-from tools.token_endpoint import ec_key, pem
+from tests.support.token_endpoint import ec_key, pem
 
 KEY = pem(ec_key())
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=6).map(lambda name: f"x{name}")

@@ -17,7 +17,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.produce_request import ProduceRequest
-from tools.network_fakes import FakeSelector, all_api_versions
+from tests.support.network_fakes import FakeSelector, all_api_versions
 
 NODES = [Node(1, "one", 9092), Node(2, "two", 9093)]
 MESSAGE = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

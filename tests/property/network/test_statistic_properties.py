@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from barnabas.network import statistic
 from barnabas.network.statistic import MetricConfig, Reading, Statistic
-from tools.line_scheduler import LineScheduler, turns
+from tests.support.line_scheduler import LineScheduler, turns
 
 # In eighths of a second, which are exact.
 steps = st.one_of(st.integers(0, 8), st.integers(0, 100), st.integers(0, 2000)).map(lambda step: step / 8)

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.network import selector as selector_module
 from barnabas.network.selector import Selector
-from tools.line_scheduler import LineScheduler, strides
+from tests.support.line_scheduler import LineScheduler, strides
 
 CALLS = 4
 

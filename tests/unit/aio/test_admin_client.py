@@ -11,8 +11,8 @@ import pytest
 import barnabas
 from barnabas import errors
 from barnabas.aio import AdminClient, NewTopic
+from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
 from tests.unit.aio.test_producer import forget
-from tools.virtual_loop import VirtualBroker, VirtualEnvironment, run
 
 
 def connect(broker: VirtualBroker, **settings: Any) -> AdminClient:

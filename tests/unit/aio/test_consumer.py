@@ -12,8 +12,8 @@ import pytest
 
 from barnabas import errors
 from barnabas.aio import Consumer, ConsumerRebalanceListener, TopicPartition
+from tests.support.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 from tests.unit.aio.test_producer import everywhere, forget
-from tools.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 
 CONSUMER_PROTOCOL = {"group_protocol": "consumer"}
 

@@ -16,8 +16,8 @@ from barnabas.aio.loop_port import LoopPort
 from barnabas.client.client_utils import create_selector
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import IllegalStateError
-from tools.network_fakes import FakeSelector
-from tools.virtual_loop import VirtualBroker, run
+from tests.support.network_fakes import FakeSelector
+from tests.support.virtual_loop import VirtualBroker, run
 
 
 class Watched(Environment):

@@ -13,7 +13,7 @@ import pytest
 from barnabas import errors
 from barnabas.aio import Producer
 from barnabas.client.producer.producer_record import ProducerRecord
-from tools.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
+from tests.support.virtual_loop import Interruptions, VirtualBroker, VirtualEnvironment, run
 
 
 def connect(broker: VirtualBroker, **settings: Any) -> Producer[Any, Any]:

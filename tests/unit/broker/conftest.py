@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.core_broker import CoreBroker, CoreClient
+from tests.support.core_broker import CoreBroker, CoreClient
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 INVALID_CONFIG = errors.InvalidConfigurationError.code

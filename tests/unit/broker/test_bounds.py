@@ -24,8 +24,8 @@ from barnabas.protocol.messages.metadata_request import MetadataRequest, Metadat
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.unit.transactions.wire import WireProducer
-from tools.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.unit.broker.transactions.wire import WireProducer
 
 #: In place of MAX_ELEMENTS, for speed where the code is not compiled.
 FEW = 3000

@@ -17,7 +17,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.records import read_batches
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 def create_with(client: CoreClient, topic: str, partitions: int, replication_factor: int) -> Any:

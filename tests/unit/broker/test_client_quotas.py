@@ -19,7 +19,7 @@ from barnabas.protocol.messages.alter_client_quotas_request import (
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 INVALID = errors.InvalidRequestError.code
 Entity = dict[str, str | None]

@@ -25,7 +25,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest
-from tools.core_broker import CoreBroker, CoreClient
+from tests.support.core_broker import CoreBroker, CoreClient
 
 INVALID_REQUEST, INVALID_RECORD, UNSUPPORTED_VERSION = 42, 87, 35
 THROTTLED, UNKNOWN_SUBSCRIPTION, TOO_LARGE, UNSUPPORTED_COMPRESSION = 89, 117, 118, 76

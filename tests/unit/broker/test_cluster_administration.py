@@ -22,7 +22,7 @@ from barnabas.protocol.messages.describe_topic_partitions_request import (
 from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tools.core_broker import CoreBroker, CoreClient, create
+from tests.support.core_broker import CoreBroker, CoreClient, create
 
 UNKNOWN = errors.UnknownTopicOrPartitionError.code
 Page = tuple[list[tuple[str, int, list[int]]], tuple[str, int] | None]

@@ -9,7 +9,7 @@ from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.records import read_batches
-from tools.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 @pytest.fixture

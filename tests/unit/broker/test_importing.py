@@ -10,7 +10,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
-from tools.core_broker import DATA, START_MS, CoreBroker, batch, create, fetch
+from tests.support.core_broker import DATA, START_MS, CoreBroker, batch, create, fetch
 
 FOREIGN_ID = bytes(range(16))
 LONG_AGO = START_MS - 100 * 86_400_000

@@ -32,7 +32,7 @@ from barnabas.protocol.messages.offset_fetch_request import (
 )
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
-from tools.core_broker import DATA, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import DATA, CoreBroker, CoreClient, batch, create, fetch, produce
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 

@@ -9,7 +9,7 @@ from barnabas.protocol.messages.join_group_request import JoinGroupRequest, Join
 from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.produce_response import ProduceResponse
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 def join(member_id: str = "") -> JoinGroupRequest:

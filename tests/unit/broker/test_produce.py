@@ -8,7 +8,7 @@ from barnabas import errors
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import RecordBatchBuilder, read_batches
-from tools.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from barnabas.protocol.messages.offset_commit_request import (
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from barnabas.records import RecordBatchBuilder, read_batches
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 RECOVERING = errors.NotLeaderOrFollowerError.code
 LARGE = 700_000

@@ -9,7 +9,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.unopened_logs import LoadProgress
 from barnabas.broker.runner import ProgressReport
 from barnabas.protocol.topic_partition import TopicPartition
-from tools.core_broker import batch
+from tests.support.core_broker import batch
 
 
 def test_recovery_tells_what_it_reads() -> None:

@@ -15,7 +15,7 @@ from barnabas.broker import runner
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.records import read_batches
-from tools.core_broker import SocketClient, batch, create, produce
+from tests.support.core_broker import SocketClient, batch, create, produce
 
 PARTITIONS = 3
 VALUES = [random.Random(number).randbytes(300_000) for number in range(10)]

@@ -26,7 +26,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 ALL_VERSIONS = [(key, version) for key, (_, low, high) in SERVED.items() for version in range(low, high + 1)]
 

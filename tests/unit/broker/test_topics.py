@@ -18,7 +18,7 @@ from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from tools.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 
 def create_one(client: CoreClient, topic: str, **changes: Any) -> Any:

@@ -12,7 +12,7 @@ from barnabas.network.client_request import ClientResponse
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
-from tools.network_fakes import FakeSelector, all_api_versions
+from tests.support.network_fakes import FakeSelector, all_api_versions
 
 
 class World:

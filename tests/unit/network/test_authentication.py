@@ -16,7 +16,7 @@ from barnabas.network.node import Node
 from barnabas.network.selectable import Authentication
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
-from tools.network_fakes import all_api_versions, metadata_response
+from tests.support.network_fakes import all_api_versions, metadata_response
 
 DENIAL = SaslAuthenticationError("Authentication failed: Invalid username or password")
 

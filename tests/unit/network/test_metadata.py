@@ -22,7 +22,7 @@ from barnabas.errors import (
 )
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
-from tools.network_fakes import metadata_response
+from tests.support.network_fakes import metadata_response
 
 BROKERS = [(1, "one", 9092), (2, "two", 9092)]
 T0 = TopicPartition("t", 0)

@@ -14,7 +14,7 @@ from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.metadata_response import MetadataResponse
-from tools.network_fakes import all_api_versions, metadata_response
+from tests.support.network_fakes import all_api_versions, metadata_response
 
 BOOT = Node(-1, "host", 9092)
 

@@ -24,7 +24,7 @@ from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, Fe
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.produce_response import ProduceResponse
-from tools.network_fakes import ScriptedBroker, metadata_response
+from tests.support.network_fakes import ScriptedBroker, metadata_response
 
 
 def start(port: int = 0, **handlers: Any) -> ScriptedBroker:

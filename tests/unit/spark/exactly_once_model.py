@@ -21,7 +21,7 @@ from barnabas.records.decoder import decode_records
 from barnabas.spark.exactly_once import protocol
 from barnabas.spark.exactly_once.decision import Decision
 from barnabas.spark.exactly_once.id_pool import IdPool
-from tools.core_broker import START_MS, CoreBroker, create, fetch, produce
+from tests.support.core_broker import START_MS, CoreBroker, create, fetch, produce
 
 QUERY, BASE = "q", "sink-q"
 TOPIC, LOG = "rows", "decisions"

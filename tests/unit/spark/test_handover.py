@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.errors import IllegalArgumentError
 from barnabas.spark.handover import ClosedError, Handover, WakeupError
-from tools.interleaving import Stage
+from tests.support.interleaving import Stage
 
 PRODUCE = "barnabas.spark.handover:Handover.produce"
 POLL_NEXT = "barnabas.spark.handover:Handover.poll_next"

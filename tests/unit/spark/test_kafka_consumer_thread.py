@@ -12,7 +12,7 @@ from barnabas.errors import AuthorizationError, KafkaTimeoutError, WakeupError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.handover import ClosedError, Handover
 from barnabas.spark.kafka_consumer_thread import POLL_TIMEOUT, KafkaConsumerThread
-from tools.interleaving import Stage
+from tests.support.interleaving import Stage
 
 RUN = "barnabas.spark.kafka_consumer_thread:KafkaConsumerThread.run"
 HAND_OVER = "barnabas.spark.kafka_consumer_thread:KafkaConsumerThread._hand_over"

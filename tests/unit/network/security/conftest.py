@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from tests.peers.secure_kafka import Certificates
+from tests.support.token_endpoint import TokenEndpoint, ec_key, pem, rsa_key, serving
 from tests.unit.network.security.jwt_login import written
-from tools.secure_kafka import Certificates
-from tools.token_endpoint import TokenEndpoint, ec_key, pem, rsa_key, serving
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.config.client_config import ClientConfig
 from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
 from barnabas.network.security.oauth_bearer_token import OAuthBearerToken
-from tools.token_endpoint import TokenEndpoint
+from tests.support.token_endpoint import TokenEndpoint
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 PASSPHRASE = "open, sesame"

@@ -26,8 +26,7 @@ from barnabas.network.security.cached_file import CachedFile
 from barnabas.network.security.http_jwt_retriever import HttpJwtRetriever, TokenRequest
 from barnabas.network.security.http_jwt_retriever import TokenEndpoint as Where
 from barnabas.network.security.oauth_bearer_token import OAuthBearerToken
-from tests.unit.network.security.jwt_login import PACKAGE, PASSPHRASE, bearer, change, fetch, source, written
-from tools.token_endpoint import (
+from tests.support.token_endpoint import (
     CLIENT_ASSERTION,
     CLIENT_ID,
     CLIENT_SECRET,
@@ -37,6 +36,7 @@ from tools.token_endpoint import (
     rsa_key,
     serving,
 )
+from tests.unit.network.security.jwt_login import PACKAGE, PASSPHRASE, bearer, change, fetch, source, written
 
 # The JWT bearer grant
 

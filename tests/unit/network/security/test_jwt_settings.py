@@ -13,11 +13,11 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError, SaslAuthenticationError
 from barnabas.network.security.oauth_bearer_login_callback_handler import token_source
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
-from tests.unit.network.security.jwt_login import PACKAGE, PASSPHRASE, bearer, fetch, source, written
-from tools.token_endpoint import (
+from tests.support.token_endpoint import (
     TokenEndpoint,
     pem,
 )
+from tests.unit.network.security.jwt_login import PACKAGE, PASSPHRASE, bearer, fetch, source, written
 
 # Validators
 

@@ -23,7 +23,7 @@ from barnabas.protocol.message import Message
 from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from tools.network_fakes import all_api_versions
+from tests.support.network_fakes import all_api_versions
 
 
 class Halfway:

@@ -29,8 +29,8 @@ from barnabas.protocol.framing import (
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
-from tools.network_fakes import all_api_versions
-from tools.secure_kafka import Certificates
+from tests.peers.secure_kafka import Certificates
+from tests.support.network_fakes import all_api_versions
 
 
 class Here:

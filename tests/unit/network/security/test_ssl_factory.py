@@ -21,7 +21,7 @@ from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_certifica
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 from barnabas.network.security.ssl_factory import create_ssl_context
-from tools.secure_kafka import Certificates
+from tests.peers.secure_kafka import Certificates
 
 
 def context(**settings: Any) -> ssl.SSLContext:

@@ -1,0 +1,177 @@
+"""A real Apache Kafka, as a peer for tests and benchmarks: fetched through Maven once, started on a free port.
+
+Needs Java 17 or later and Maven; `why_not()` says what is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.peers.maven import Jars
+
+VERSION = "4.3.1"
+#: kafka-tools-api is left out everywhere: Maven Central does not have it.
+_WITHOUT = ("org.apache.kafka", "kafka-tools-api")
+JARS = Jars(
+    f"apache-kafka-{VERSION}",
+    (
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ),
+    _WITHOUT,
+)
+STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),), _WITHOUT)
+
+
+def why_not() -> str | None:
+    """Why Apache Kafka cannot be had here; None when it can."""
+    if shutil.which("java") is None:
+        return "Java is missing (apt-get install openjdk-17-jre-headless)"
+    return JARS.why_not()
+
+
+def classpath() -> str:
+    """The jars' class path; fetches them on the first call, which takes about a minute."""
+    return f"{JARS.fetch()}/*"
+
+
+def streams_classpath() -> str:
+    """The jars of Kafka Streams and of what they need beside those of `classpath`; fetched like them."""
+    return f"{STREAMS_JARS.fetch()}/*"
+
+
+def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's command-line tools by its class, such as org.apache.kafka.tools.TopicCommand."""
+    command = ["java", "-Xmx512m", "-cp", classpath(), main_class, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+class ApacheKafka:
+    """One broker and controller in one process, with its data in a temporary directory; a context manager."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap: str = "1g",
+        system: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
+        class_path: str | None = None,
+    ) -> None:
+        """`settings` are added to server.properties; `system` are Java's system properties; `format_options` go to the
+        tool that formats the storage; `class_path` has Kafka's jars and more, for plugins.
+        """
+        self.port, self.controller_port = free_port(), free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
+        self._class_path = class_path
+        self.settings = dict(settings or {})
+        self._format_options = format_options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The broker's process."""
+        if self._process is None:
+            raise RuntimeError("Apache Kafka is not running")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._process is not None
+
+    def start(self) -> Self:
+        """Run, and return when the port answers (some 4 s)."""
+        self.launch()
+        self.wait_until_open()
+        return self
+
+    def launch(self) -> None:
+        """Format the storage on the first start, and run."""
+        properties = self.folder / "server.properties"
+        if not properties.exists():
+            properties.write_text(self._properties(), encoding="utf-8")
+            options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
+            self._java("kafka.tools.StorageTool", "format", *options)
+        jars = self._class_path or classpath()
+        command = ["java", *self._options, "-cp", jars, "kafka.Kafka", str(properties)]
+        with (self.folder / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process, by SIGKILL when asked, and keep the data."""
+        if self._process is not None:
+            self._process.kill() if kill else self._process.terminate()
+            self._process.wait(120)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(kill=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _properties(self) -> str:
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def _java(self, *arguments: str) -> None:
+        done = subprocess.run(["java", "-cp", classpath(), *arguments], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+
+    def wait_until_open(self) -> None:
+        """Return when the port answers; raises RuntimeError with the end of the log if it does not."""
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            if self._process is not None and self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        log = (self.folder / "kafka.log").read_text(encoding="utf-8", errors="replace")
+        raise RuntimeError(f"Apache Kafka did not open port {self.port}: {log[-2000:]}")
+
+
+def free_port() -> int:
+    """A free port, which the system gives to nobody else for a minute; who sets SO_REUSEADDR may listen there.
+
+    It remembers a connection that ended (TIME_WAIT), and so hands the port to no socket that asks for any. Java's and
+    asyncio's servers set that option.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            accepted, _ = listener.accept()
+            accepted.close()  # the side that closes first is the one that waits
+    return port

@@ -1,0 +1,102 @@
+"""Builds the Go, Node and Java programs of tests/interop in the user's cache; only the first build needs a network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.peers import apache_kafka
+from tests.support.cache import CACHES, locked
+
+CACHE = CACHES / "interop"
+SOURCES = Path(__file__).parent.parent / "interop"
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+
+
+class CannotBuildError(Exception):
+    """A program cannot be had here, for a reason that is not its own."""
+
+
+def go_program(sources: Path = SOURCES / "go") -> Path:
+    """The Go program in a directory. Raises `CannotBuildError`; RuntimeError with the compiler's words."""
+    go = shutil.which("go")
+    if go is None:
+        raise CannotBuildError("Go is missing (https://go.dev/dl, 1.26 or later)")
+    program = CACHE / f"go-{_digest(sources)}"
+    with locked(CACHE):
+        if not program.exists():
+            _build(go, sources, program)
+    return program
+
+
+def _build(go: str, sources: Path, program: Path) -> None:
+    fetched = _run([go, "mod", "download"], sources)
+    if fetched.returncode:
+        raise CannotBuildError(f"Go could not fetch its modules: {fetched.stderr[-500:]}")
+    unfinished = program.with_suffix(f".{os.getpid()}")
+    built = _run([go, "build", "-o", str(unfinished), "."], sources)
+    if built.returncode:
+        raise RuntimeError(f"{sources} does not build: {built.stderr[-2000:]}")
+    unfinished.rename(program)
+
+
+def node_packages() -> Path:
+    """A directory whose node_modules has what tests/interop/node/package.json names. Raises `CannotBuildError`."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise CannotBuildError("Node and npm are missing (apt-get install nodejs npm)")
+    folder = CACHE / f"node-{_digest(SOURCES / 'node', 'package*.json')}"
+    with locked(folder):
+        if not (folder / "complete").exists():
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(SOURCES / "node" / name, folder)
+            done = _run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+            if done.returncode:
+                raise CannotBuildError(f"npm could not install: {done.stderr[-500:]}")
+            (folder / "complete").touch()
+    return folder
+
+
+def java_class_path() -> str:
+    """Apache Kafka's jars and the programs of tests/interop/java. Raises `CannotBuildError`."""
+    _need_javac()
+    return _compiled("java", apache_kafka.classpath())
+
+
+def streams_class_path() -> str:
+    """The jars of Kafka Streams and the program of tests/interop/java-streams. Raises `CannotBuildError`."""
+    _need_javac()
+    return _compiled("java-streams", f"{apache_kafka.streams_classpath()}:{apache_kafka.classpath()}")
+
+
+def _need_javac() -> None:
+    missing = apache_kafka.why_not()
+    if missing or shutil.which("javac") is None:
+        raise CannotBuildError(missing or "javac is missing (apt-get install openjdk-17-jdk-headless)")
+
+
+def _compiled(name: str, jars: str) -> str:
+    classes = CACHE / f"{name}-{_digest(SOURCES / name, '**/*.java')}"
+    with locked(CACHE):
+        if not classes.exists():
+            unfinished = classes.with_suffix(f".{os.getpid()}")
+            sources = [str(path) for path in (SOURCES / name).rglob("*.java")]
+            built = _run(["javac", "-cp", jars, "-d", str(unfinished), *sources], SOURCES)
+            if built.returncode:
+                raise RuntimeError(f"tests/interop/{name} does not compile: {built.stderr[-2000:]}")
+            unfinished.rename(classes)
+    return f"{jars}:{classes}"
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def _digest(folder: Path, pattern: str = "*") -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.glob(pattern) if path.is_file()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,211 @@
+"""Members with a group.instance.id (KIP-345): they may go and come back without a rebalance."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas import errors
+from tests.unit.broker.groups.harness import Harness, code
+
+FENCED = code(errors.FencedInstanceIdError)
+REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)
+
+
+@pytest.mark.shows("S1.30", breaks="barnabas.broker.groups.membership:Membership._join_static")
+def test_a_member_with_an_instance_id_is_let_in_at_once() -> None:
+    harness = Harness()
+
+    assert harness.join(instance="a").error == 0
+    assert harness.join().error == code(errors.MemberIdRequiredError)
+
+
+@pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.membership:Membership._return_of_static")
+@pytest.mark.parametrize("returning", [0, 1], ids=["leader", "follower"])
+def test_a_static_member_that_comes_back_gets_a_new_id_and_its_assignment_without_a_rebalance(returning: int) -> None:
+    harness = Harness()
+    members = harness.stable("a", "b")
+    old = members[returning]
+    other = members[1 - returning]
+
+    answer = harness.join(instance=old.instance).response
+    sync = harness.sync(answer.member_id, answer.generation_id, instance=old.instance).response
+
+    assert answer.member_id != old.id
+    assert answer.generation_id == old.generation
+    assert sync.assignment == old.id.encode()
+    assert harness.heartbeat(other.id, other.generation, instance=other.instance) == 0
+    assert harness.state() == "Stable"
+
+
+@pytest.mark.parametrize(("version", "skips"), [(9, True), (8, False), (5, False)])
+def test_a_leader_that_comes_back_is_not_to_assign_again(version: int, skips: bool) -> None:
+    harness = Harness()
+    leader, _ = harness.stable("a", "b")
+
+    answer = harness.join(instance="a", version=version).response
+
+    assert answer.skip_assignment is skips
+    # An old client recognises itself as the leader by its id, so it is shown the old one.
+    assert answer.leader == (answer.member_id if skips else leader.id)
+    assert len(answer.members) == (2 if skips else 0)
+
+
+def test_a_follower_that_comes_back_is_told_who_leads() -> None:
+    harness = Harness()
+    leader, _ = harness.stable("a", "b")
+
+    answer = harness.join(instance="b").response
+
+    assert (answer.leader, answer.skip_assignment, answer.members) == (leader.id, False, [])
+
+
+@pytest.mark.shows("S1.22", breaks="barnabas.broker.groups.classic_group:ClassicGroup.validate_member")
+def test_of_two_with_one_instance_id_the_newcomer_wins() -> None:
+    harness = Harness()
+    _, old = harness.stable("a", "b")
+
+    new = harness.join(instance="b").response
+
+    assert harness.heartbeat(old.id, old.generation, instance="b") == FENCED
+    assert harness.sync(old.id, old.generation, instance="b").error == FENCED
+    assert harness.join(old.id, instance="b").error == FENCED
+    assert harness.commit({("t", 0): 1}, old.id, old.generation, instance="b") == FENCED
+    assert harness.heartbeat(new.member_id, new.generation_id, instance="b") == 0
+
+
+def test_the_one_that_is_replaced_while_it_waits_is_fenced() -> None:
+    harness = Harness()
+    first, second = harness.stable("a", "b")
+    joining = harness.join(first.id, instance="a")
+    successor = harness.join(instance="a")
+    assert joining.error == FENCED
+    generation = harness.join(second.id, instance="b").response.generation_id
+    syncing = harness.sync(second.id, generation, instance="b")
+
+    harness.join(instance="b")
+
+    assert syncing.error == FENCED
+    assert successor.response.generation_id == generation
+
+
+def test_a_return_while_the_leader_assigns_begins_a_new_rebalance() -> None:
+    harness = Harness()
+    members = harness.stable("a", "b")
+    for member in members:
+        generation = harness.join(member.id, instance=member.instance)
+    leader_id = members[0].id
+    generation = generation.response.generation_id
+
+    returned = harness.join(instance="b")
+
+    assert returned.waits
+    assert harness.sync(leader_id, generation, instance="a").error == REBALANCE_IN_PROGRESS
+    assert harness.join(leader_id, instance="a").response.generation_id == generation + 1
+    assert returned.response.generation_id == generation + 1
+
+
+def test_a_return_that_changes_the_selected_protocol_causes_a_rebalance() -> None:
+    harness = Harness()
+    both = {"range": b"", "sticky": b""}
+    harness.stable("a", "b", protocols=both)
+
+    harness.join(instance="b", protocols={"sticky": b""})
+
+    assert harness.state() == "PreparingRebalance"
+
+
+def test_a_return_with_other_metadata_but_the_same_protocol_causes_none() -> None:
+    harness = Harness()
+    harness.stable("a", "b")
+
+    answer = harness.join(instance="b", protocols={"range": b"other"})
+
+    assert answer.error == 0
+    assert harness.state() == "Stable"
+
+
+@pytest.mark.shows("S1.23", breaks="barnabas.broker.groups.rebalance:Rebalance.complete_join")
+def test_a_static_member_may_be_absent_for_its_session_timeout_even_if_the_others_rebalance() -> None:
+    harness = Harness()
+    present, absent = harness.stable("a", "b", session_timeout_ms=120_000, rebalance_timeout_ms=30_000)
+    options = {"session_timeout_ms": 120_000, "rebalance_timeout_ms": 30_000}
+    rejoined = harness.join(present.id, instance="a", **options)
+
+    harness.advance(30.0)
+
+    assert rejoined.response.generation_id == present.generation + 1
+    assert {member.member_id for member in rejoined.response.members} == {present.id, absent.id}
+
+
+@pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
+def test_only_the_session_timeout_or_an_administrator_puts_a_static_member_out() -> None:
+    harness = Harness()
+    present, _ = harness.stable("a", "b", session_timeout_ms=30_000)
+    for _ in range(3):
+        harness.advance(9.9)
+        assert harness.heartbeat(present.id, present.generation, instance="a") == 0
+
+    harness.advance(0.3)
+
+    assert harness.member_ids() == [present.id]
+    assert harness.heartbeat(present.id, present.generation, instance="a") == REBALANCE_IN_PROGRESS
+    assert harness.leave(("", "a")) == [0]
+    assert harness.member_ids() == []
+
+
+def test_when_no_static_member_is_there_the_rebalance_waits_for_sessions_to_end() -> None:
+    harness = Harness()
+    options = {"session_timeout_ms": 100_000, "rebalance_timeout_ms": 20_000}
+    dynamic = harness.stable("a", None, **options)[1]
+    harness.leave(dynamic.id)
+
+    harness.advance(50.0)
+    assert harness.state() == "PreparingRebalance"
+    harness.advance(50.0)
+
+    assert harness.state() == "Empty"
+
+
+@pytest.mark.shows("S1.32", breaks="barnabas.broker.groups.loader:Loader._replay_group")
+def test_a_static_member_gets_the_same_partitions_after_its_and_the_brokers_restart() -> None:
+    harness = Harness()
+    members = harness.stable("red", "green")
+    returned = harness.join(instance="green").response
+    harness.restart()
+
+    again = harness.join(instance="green").response
+    sync = harness.sync(again.member_id, again.generation_id, instance="green").response
+
+    assert harness.heartbeat(returned.member_id, returned.generation_id, instance="green") == FENCED
+    assert sync.assignment == members[1].id.encode()
+    assert harness.state() == "Stable"
+
+
+def test_when_the_new_id_cannot_be_written_the_old_one_stays() -> None:
+    harness = Harness()
+    _, old = harness.stable("a", "b")
+    harness.storage.failure = errors.KafkaStorageError()
+
+    refused = harness.join(instance="b", protocols={"range": b"new"})
+    harness.storage.failure = None
+
+    assert refused.error == code(errors.NotCoordinatorError)
+    assert harness.heartbeat(old.id, old.generation, instance="b") == 0
+    assert harness.state() == "Stable"
+
+
+def test_a_static_member_that_comes_back_before_it_synced_is_still_waited_for() -> None:
+    harness = Harness()
+    members = harness.stable("a", "b", rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+    options = {"rebalance_timeout_ms": 20_000, "session_timeout_ms": 60_000}
+    for member in members:
+        generation = harness.join(member.id, instance=member.instance, **options)
+    generation = generation.response.generation_id
+    harness.sync(members[0].id, generation, instance="a")
+    returned = harness.join(instance="b", **options).response
+
+    harness.sync(returned.member_id, returned.generation_id, instance="b")
+    harness.advance(25.0)
+
+    assert harness.state() == "Stable"
+    assert returned.generation_id == generation

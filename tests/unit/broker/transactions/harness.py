@@ -1,0 +1,121 @@
+"""A transaction coordinator on virtual time, with its records and its markers in memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from barnabas import errors
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.groups.storage import ProducerIdentity
+from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+from barnabas.broker.transactions.transaction_log import decode_key, decode_value
+from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
+from barnabas.broker.transactions.transaction_state import NAMES
+from barnabas.broker.transactions.transactions_topic import StoredRecord
+from tests.unit.broker.coordinator_harness import CoordinatorHarness
+
+ID = "id"
+T0, T1 = ("t", 0), ("t", 1)
+TV_0, TV_2 = 0, 2
+
+
+class Marker(NamedTuple):
+    partition: tuple[str, int]
+    producer_id: int
+    epoch: int
+    commit: bool
+
+
+class MemoryStorage:
+    """`__transaction_state` as lists of records."""
+
+    def __init__(self, partition_count: int = 50) -> None:
+        self.partition_count = partition_count
+        self.logs: dict[int, list[StoredRecord]] = {}
+        #: What the next appends raise.
+        self.failure: errors.KafkaError | None = None
+        self.read_size = 7
+
+    def ensure(self, now_ms: int) -> None:
+        pass
+
+    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+        log = self.logs.setdefault(partition, [])
+        log.extend(StoredRecord(len(log) + index, key, value) for index, (key, value) in enumerate(list(records)))
+
+    def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
+        found = self.logs.get(partition, [])[offset : offset + self.read_size]
+        return found, offset + len(found)
+
+    def end_offset(self, partition: int) -> int:
+        return len(self.logs.get(partition, []))
+
+    @property
+    def states(self) -> list[str]:
+        """The states of all records, in the order they were written in; with one id there is one partition."""
+        found = [record for log in self.logs.values() for record in log]
+        return [
+            "tombstone"
+            if record.value is None
+            else NAMES[decode_value(decode_key(record.key) or "", record.value).state]
+            for record in found
+        ]
+
+
+class MemoryMarkers:
+    """Partitions that take markers, or fail."""
+
+    def __init__(self) -> None:
+        self.written: list[Marker] = []
+        self.failures: dict[tuple[str, int], errors.KafkaError] = {}
+
+    def write(self, partition: tuple[str, int], producer_id: int, epoch: int, commit: bool, now_ms: int) -> None:
+        if partition in self.failures:
+            raise self.failures[partition]
+        self.written.append(Marker(partition, producer_id, epoch, commit))
+
+
+class Harness(CoordinatorHarness):
+    """Requests to a coordinator at the harness's own time."""
+
+    coordinator: TransactionCoordinator
+
+    def __init__(self, **settings: object) -> None:
+        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.storage = MemoryStorage()
+        self.markers = MemoryMarkers()
+        self.producer_ids = itertools.count(1000)
+        self.warnings: list[str] = []
+        self.start()
+
+    def start(self) -> None:
+        self.coordinator = TransactionCoordinator(
+            BrokerConfig(self.settings), self.storage, self.markers, self.producer_ids.__next__, self.warnings.append
+        )
+        self.coordinator.startup(self.now, self.now_ms)
+
+    def restart(self, wait_until_loaded: bool = True) -> None:
+        """A new coordinator on the same records."""
+        super().restart(wait_until_loaded)
+        if wait_until_loaded:
+            self.advance(0)
+
+    def init(
+        self, expected: tuple[int, int] | None = None, *, id: str = ID, timeout_ms: int = 60_000, **how: bool
+    ) -> ProducerIdentity:
+        return self.coordinator.init_producer_id(id, timeout_ms, expected, self.now, self.now_ms, **how).identity
+
+    def add(self, producer: tuple[int, int], *partitions: tuple[str, int], id: str = ID, version: int = TV_2) -> None:
+        self.coordinator.add_partitions(id, *producer, frozenset(partitions), self.now, self.now_ms, version=version)
+
+    def end(self, producer: tuple[int, int], *, commit: bool, id: str = ID, version: int = TV_2) -> ProducerIdentity:
+        return self.coordinator.end_transaction(id, *producer, commit, self.now, self.now_ms, version=version)
+
+    def metadata(self, id: str = ID) -> TransactionMetadata:
+        return self.coordinator.describe(id)
+
+    def state(self, id: str = ID) -> str:
+        return NAMES[self.metadata(id).state]

@@ -1,0 +1,35 @@
+"""The producer's deadlines are of the monotonic clock; the wall clock only stamps records."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from barnabas.client.producer import append
+from tests.unit.client.producer.test_producer import StoringBroker, connect
+
+
+@pytest.mark.parametrize("seconds", [86_400, -86_400])
+def test_when_the_wall_clock_jumps_no_batch_expires_and_none_is_held_back(
+    seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"linger_ms": 50, "request_timeout_ms": 30_000, "delivery_timeout_ms": 60_000}
+    with StoringBroker() as broker, connect(broker, **settings) as producer:
+        before = producer.send("one", b"before")
+        before.result(30)
+        broker.gate.clear()
+        waiting = producer.send("one", b"waiting")
+        wall_clock = time.time
+
+        monkeypatch.setattr(time, "time", lambda: wall_clock() + seconds)
+        monkeypatch.setattr(append, "time", time.time)
+        after = producer.send("one", b"after")
+        broker.gate.set()
+        stored = [future.result(30) for future in (before, waiting, after)]
+
+        assert [metadata.offset >= 0 for metadata in stored] == [True, True, True]
+        assert broker.values == [b"before", b"waiting", b"after"]
+        assert producer.metrics()["record-error-total"] == producer.metrics()["record-retry-total"] == 0
+    jump = stored[2].timestamp - stored[1].timestamp
+    assert abs(jump - seconds * 1000) < 60_000
