@@ -10,7 +10,7 @@ import pytest
 
 from barnabas import AdminClient, Consumer, Producer, TopicPartition
 from barnabas.client.consumer.completed_fetch import BadRecordError
-from barnabas.client.consumer.steps import run
+from barnabas.client.steps import run
 from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 
 ASSIGNED = "barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"

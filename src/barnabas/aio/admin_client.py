@@ -12,7 +12,7 @@ from barnabas.aio.environment import Environment
 from barnabas.aio.loop_port import LoopPort
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.admin import admin_client
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.client.telemetry.kafka_metric import KafkaMetric
 from barnabas.config.client_config import ClientConfig
 from barnabas.network.metric_group import Measured, MetricGroup

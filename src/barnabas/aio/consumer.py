@@ -19,8 +19,8 @@ from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
-from barnabas.client.consumer.steps import Steps
 from barnabas.client.serializers import DeserializerSetting, given_serializers
+from barnabas.client.steps import Steps
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 

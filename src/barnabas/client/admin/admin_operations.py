@@ -17,8 +17,8 @@ from barnabas.client.admin.api_driver import AdminApiDriver
 from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
 from barnabas.client.client_utils import create_network_client, wall_clock_ms
-from barnabas.client.consumer.steps import Steps, run
 from barnabas.client.forked import refusal
+from barnabas.client.steps import Steps, run
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, last_push
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import (

@@ -24,7 +24,7 @@ from barnabas.client.admin.quorum import (
     remove_voter,
 )
 from barnabas.client.admin.results import Results
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import client_instance_id
 from barnabas.errors import UnsupportedVersionError
 

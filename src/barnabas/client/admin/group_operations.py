@@ -28,7 +28,7 @@ from barnabas.client.admin.other_groups import (
 )
 from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.errors import GroupIdNotFoundError, UnsupportedVersionError
 from barnabas.protocol.topic_partition import TopicPartition
 

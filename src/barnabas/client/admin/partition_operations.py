@@ -22,7 +22,7 @@ from barnabas.client.admin.reassignments import (
     list_reassignments,
 )
 from barnabas.client.admin.results import Results
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 

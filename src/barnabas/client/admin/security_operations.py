@@ -22,7 +22,7 @@ from barnabas.client.admin.scram import (
     alter_scram,
     credentials,
 )
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.errors import KafkaError, for_code
 
 _ANY_ACL = AclBindingFilter()

@@ -24,7 +24,7 @@ from barnabas.client.admin.topics import (
     TopicKey,
     TopicListing,
 )
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.errors import IllegalArgumentError, KafkaError, UnsupportedVersionError
 
 

@@ -19,7 +19,7 @@ from barnabas.client.admin.transactions import (
     fence_producers,
     list_transactions,
 )
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.protocol.topic_partition import TopicPartition
 
 

@@ -22,7 +22,7 @@ from barnabas.client.consumer.membership_messages import (
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
 from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
-from barnabas.client.consumer.steps import Steps, call
+from barnabas.client.steps import Steps, call
 from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from barnabas.network.log_context import client_logger
 

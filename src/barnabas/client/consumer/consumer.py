@@ -15,8 +15,8 @@ from barnabas.client.consumer.membership_messages import GroupMembershipOperatio
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
-from barnabas.client.consumer.steps import Steps, run
 from barnabas.client.serializers import DeserializerSetting, given_serializers
+from barnabas.client.steps import Steps, run
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.topic_partition import TopicPartition
 

@@ -22,9 +22,9 @@ from barnabas.client.consumer.offsets import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
 )
-from barnabas.client.consumer.steps import Steps
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
+from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, client_instance_id
 from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.network.metric_group import Measured, MetricGroup, by_partition, by_topic

@@ -30,7 +30,7 @@ from barnabas.client.consumer.membership_messages import (
     RejoinNeeded,
     Sync,
 )
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.errors import ConfigError, IllegalStateError
 from barnabas.network.log_context import client_logger
 

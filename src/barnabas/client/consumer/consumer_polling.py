@@ -15,7 +15,7 @@ from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import last_push
 from barnabas.errors import (
     IllegalArgumentError,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.membership_messages import CommitOffsets, FetchOffsets, Generation
-from barnabas.client.consumer.steps import Steps, call
+from barnabas.client.steps import Steps, call
 from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
 from barnabas.network.log_context import client_logger
 

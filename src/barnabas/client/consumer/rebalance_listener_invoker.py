@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_metrics import ASSIGNED, LOST, REVOKED
-from barnabas.client.consumer.steps import Steps, call
+from barnabas.client.steps import Steps, call
 from barnabas.errors import KafkaError, WakeupError
 from barnabas.network.log_context import client_logger
 

@@ -19,7 +19,7 @@ from barnabas.client.consumer.membership_messages import (
     TargetAssigned,
     TopicIdPartitions,
 )
-from barnabas.client.consumer.steps import Steps
+from barnabas.client.steps import Steps
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 

@@ -10,7 +10,7 @@ from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaTimeou
 from barnabas.network.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.steps import Steps
+    from barnabas.client.steps import Steps
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender, RandomSource
     from barnabas.client.telemetry.kafka_metric import KafkaMetric
     from barnabas.config.client_config import ClientConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.client.consumer.steps import Steps, call, run
+from barnabas.client.steps import Steps, call, run
 from barnabas.errors import IllegalTypeError
 
 
