@@ -25,8 +25,9 @@ from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage
+from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.leave_group_response import MemberResponse

@@ -29,8 +29,9 @@ from barnabas.broker.groups.reconciliation import reconcile
 from barnabas.broker.groups.regular_expressions import check, matching_topics
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.target_assignment import can_compute, update_target
-from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
+from barnabas.broker.instant import Instant
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 from barnabas.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,

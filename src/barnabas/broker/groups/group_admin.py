@@ -11,7 +11,7 @@ from barnabas.broker.groups.coordinator_records import Record, group_metadata_to
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.rebalance import Rebalance
-from barnabas.broker.groups.timers import Instant
+from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.protocol.messages.list_groups_response import ListedGroup
 

@@ -23,7 +23,8 @@ from barnabas.broker.groups.offset_expiration import OffsetExpiration
 from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.settings import GroupSettings, no_group_configs
-from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.groups.timers import TimerQueue
+from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
     from barnabas.broker.groups.coordinator_records import Record
     from barnabas.broker.groups.group_store import GroupStore
-    from barnabas.broker.groups.timers import Instant
+    from barnabas.broker.instant import Instant
 
 
 class GroupDraft:

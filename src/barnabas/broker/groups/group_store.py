@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
     from barnabas.broker.groups.group import Group
     from barnabas.broker.groups.storage import CoordinatorStorage, ProducerIdentity
-    from barnabas.broker.groups.timers import Instant
+    from barnabas.broker.instant import Instant
 
 _E = errors
 #: What clients are told when an append failed: errors that they know how to handle from a coordinator.

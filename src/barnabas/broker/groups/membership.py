@@ -13,7 +13,7 @@ from barnabas.broker.groups.group_store import GroupStore, coordinator_error_cod
 from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.broker.groups.rebalance import Rebalance, everybody, join_response, sync_response
 from barnabas.broker.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
-from barnabas.broker.groups.timers import Instant
+from barnabas.broker.instant import Instant
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse

@@ -12,7 +12,7 @@ from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offset_requests import OffsetRequests
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import Instant
+from barnabas.broker.instant import Instant
 from barnabas.errors import KafkaError
 
 #: So many tombstones go into one batch.

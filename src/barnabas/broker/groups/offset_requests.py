@@ -13,8 +13,8 @@ from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import Instant
 from barnabas.broker.groups.topic_image import TopicImage
+from barnabas.broker.instant import Instant
 from barnabas.protocol.message import ZERO_UUID
 from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,

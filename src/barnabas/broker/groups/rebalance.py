@@ -15,7 +15,8 @@ from barnabas.broker.groups.coordinator_records import group_metadata_record
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import Instant, TimerQueue
+from barnabas.broker.groups.timers import TimerQueue
+from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 

@@ -6,8 +6,8 @@ from barnabas.broker.groups.assignor import MemberSpec, assignor
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import Instant
 from barnabas.broker.groups.topic_image import TopicImage
+from barnabas.broker.instant import Instant
 
 
 def preferred_assignor(group: ConsumerGroup, settings: GroupSettings) -> str:

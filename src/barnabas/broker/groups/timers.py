@@ -5,17 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable
 
+from barnabas.broker.instant import Instant
+
 INFINITY = float("inf")
-
-
-class Instant:
-    """A point in time on both clocks: `now` in monotonic seconds, `now_ms` in epoch milliseconds."""
-
-    __slots__ = ("now", "now_ms")
-
-    def __init__(self, now: float, now_ms: int):
-        self.now = now
-        self.now_ms = now_ms
 
 
 Action = Callable[[Instant], None]

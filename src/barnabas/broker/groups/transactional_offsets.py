@@ -10,7 +10,7 @@ from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.storage import ProducerIdentity
-from barnabas.broker.groups.timers import Instant
+from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,

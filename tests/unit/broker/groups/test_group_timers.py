@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.timers import INFINITY, Instant, TimerQueue
+from barnabas.broker.groups.timers import INFINITY, TimerQueue
+from barnabas.broker.instant import Instant
 
 
 def fire_due(timers: TimerQueue, now: float) -> None:
