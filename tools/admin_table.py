@@ -1,4 +1,4 @@
-"""Prints docs/admin.md: each operation of Java's Admin interface, and what it is called here.
+"""Prints docs/reference/admin.md: each operation of Java's Admin interface, and what it is called here.
 
 `python -m tools.admin_table` prints it, `python -m tools.admin_table --write` writes the file.
 """
@@ -16,7 +16,7 @@ from barnabas.client.admin.admin_operations import SERVED_BY_CONTROLLERS
 from tools.admin_comparison import METHODS, RETURNED_AS_IS, WITHOUT_CLASSES, Entry, entries, snake
 from tools.java_admin import stored
 
-PATH = Path(__file__).parent.parent / "docs" / "admin.md"
+PATH = Path(__file__).parent.parent / "docs" / "reference" / "admin.md"
 
 _HEAD = """# The admin client
 Made from the code by `python -m tools.admin_table --write`; a test fails when it is stale. The operations are those of

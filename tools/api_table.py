@@ -1,4 +1,4 @@
-"""Prints docs/apis.md: every API of Kafka, the versions that the broker serves, or why it does not.
+"""Prints docs/reference/apis.md: every API of Kafka, the versions that the broker serves, or why it does not.
 
 `python -m tools.api_table` prints it, `python -m tools.api_table --write` writes the file.
 """
@@ -15,7 +15,7 @@ from barnabas.broker.handlers.not_served import NOT_SERVED
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import ApiKey, request_class, stable_versions
 
-PATH = Path(__file__).parent.parent / "docs" / "apis.md"
+PATH = Path(__file__).parent.parent / "docs" / "reference" / "apis.md"
 
 _HEAD = """# The APIs of the broker
 Made from the code by `python -m tools.api_table --write`; a test fails when it is stale. The protocol is that of Apache

@@ -1,7 +1,9 @@
-"""`./run checklist`: which lines of docs/CHECKLIST.md are shown, by which test; `--verify` breaks each named function.
+"""`./run checklist`: which lines of docs/internals/CHECKLIST.md are shown, and by which test.
+
+`--verify` breaks each named function and demands that its test fails.
 
 A test says what it shows: `@pytest.mark.shows("S4.23", breaks="barnabas.client...:RecordAccumulator.append")`.
-docs/checklist-states.json says which lines became something else here, or cannot be tested, and why.
+docs/internals/checklist-states.json says which lines became something else here, or cannot be tested, and why.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKLIST = ROOT / "docs" / "CHECKLIST.md"
-STATES = ROOT / "docs" / "checklist-states.json"
+CHECKLIST = ROOT / "docs" / "internals" / "CHECKLIST.md"
+STATES = ROOT / "docs" / "internals" / "checklist-states.json"
 LINE = re.compile(r"^(S\d)\.(\d+) (.*)")
 
 

@@ -392,7 +392,7 @@ def test_a_plain_client_at_a_tls_port_is_told_what_stands_there(
 def test_the_code_of_the_security_page_runs(
     secure: SecureKafka, endpoint: TokenEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = Path(__file__).parents[2] / "docs" / "security.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "security.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 5
     (tmp_path / "ca.pem").write_bytes(secure.certificates.authority.read_bytes())

@@ -1,4 +1,4 @@
-"""The code of docs/serializers.md runs."""
+"""The code of docs/guide/serializers.md runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from barnabas import Broker
 from tests.support.schema_registry import SchemaRegistry
 
-PAGE = Path(__file__).parents[2] / "docs" / "serializers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "serializers.md"
 
 
 def test_the_code_of_the_page_runs_from_top_to_bottom() -> None:

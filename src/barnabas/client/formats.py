@@ -1,6 +1,7 @@
 """Serializers for Avro, Protobuf and msgpack where both sides know the schema; each needs the extra of its name.
 
-With a schema registry the serializers of `confluent_kafka.schema_registry` serve as they are: docs/serializers.md.
+With a schema registry the serializers of `confluent_kafka.schema_registry` serve as they are
+(docs/guide/serializers.md).
 """
 
 from __future__ import annotations

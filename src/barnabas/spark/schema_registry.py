@@ -1,8 +1,8 @@
 """Schemas by id from a Confluent-compatible Schema Registry: the few bytes before a value, and what they stand for.
 
-Producers and consumers take Confluent's own serializers and their registry client (docs/serializers.md). That client
-cannot serve here: it does not pickle (it holds an SSLContext), so it could not travel to the tasks, and each new Python
-worker would load 500 modules, librdkafka among them, for the two GET requests that decoding makes.
+Producers and consumers take Confluent's own serializers and their registry client (docs/guide/serializers.md). That
+client cannot serve here: it does not pickle (it holds an SSLContext), so it could not travel to the tasks, and each new
+Python worker would load 500 modules, librdkafka among them, for the two GET requests that decoding makes.
 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """

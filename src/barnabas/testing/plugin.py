@@ -1,4 +1,4 @@
-"""Fixtures for pytest, which finds this module by itself once barnabas is installed. See docs/testing.md.
+"""Fixtures for pytest, which finds this module by itself once barnabas is installed. See docs/guide/testing.md.
 
 Nothing of barnabas is imported before a fixture is asked for.
 """

@@ -1,4 +1,4 @@
-"""The metrics of the clients, against those of Java's (by tools/java_metrics.py) and those of docs/observability.md."""
+"""The metrics of the clients, against those of Java's (tools/java_metrics.py) and of docs/guide/observability.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.client.clients_at_work import at_work
 
 ROOT = Path(__file__).parents[3]
 JAVA = ROOT / "tests" / "vectors" / "data" / "java-client-metrics.txt"
-PAGE = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guide" / "observability.md").read_text(encoding="utf-8")
 TABLE, _, REST = PAGE.partition("### Not offered")
 NOT_OFFERED = REST.partition("### Prometheus")[0]
 

@@ -1,4 +1,4 @@
-"""The code of docs/observability.md runs."""
+"""The code of docs/guide/observability.md runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas import Broker
 
-PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guide" / "observability.md"
 
 
 def test_the_code_of_the_page_runs_from_top_to_bottom() -> None:

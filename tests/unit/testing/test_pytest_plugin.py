@@ -1,4 +1,4 @@
-"""The fixtures that pytest gets from barnabas, and the code of docs/testing.md, each run by a pytest of its own."""
+"""The fixtures that pytest gets from barnabas, and the code of docs/guide/testing.md, each in a pytest of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guide" / "testing.md"
 
 
 def run_pytest(folder: Path, code: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""The APIs of Kafka that are not served, and why; ApiVersions leaves them out. `docs/apis.md` shows them all."""
+"""The APIs of Kafka that are not served, and why; ApiVersions leaves them out. `docs/reference/apis.md` has all."""
 
 from __future__ import annotations
 

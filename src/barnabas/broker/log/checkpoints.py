@@ -26,7 +26,7 @@ LOCK_FILE = ".lock"
 CURRENT_VERSION = 0
 META_PROPERTIES_VERSION = 1
 DATA_FORMAT = 1
-"""The version of all that lies in a data directory together; docs/data-format.md says what each one is."""
+"""The version of all that lies in a data directory together; docs/internals/data-format.md says what each one is."""
 _DATA_FORMAT = "barnabas.data.format"
 
 
@@ -121,8 +121,8 @@ def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes)
 class MetaProperties:
     """`meta.properties`: the cluster, node and directory that the data belongs to, and the version of its format.
 
-    `version` is that of the file, Apache Kafka's; `data_format` is ours (docs/data-format.md), 0 where Apache Kafka
-    wrote the file, which ignores that line.
+    `version` is that of the file, Apache Kafka's; `data_format` is ours (docs/internals/data-format.md), 0 where
+    Apache Kafka wrote the file, which ignores that line.
     """
 
     __slots__ = ("cluster_id", "data_format", "directory_id", "node_id", "version")

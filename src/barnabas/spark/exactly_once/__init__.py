@@ -1,1 +1,1 @@
-"""`guarantee=exactly-once`: each micro-batch once for readers of committed records. `docs/exactly-once.md` says how."""
+"""`guarantee=exactly-once`: each micro-batch once for readers of committed records (`docs/guide/exactly-once.md`)."""

@@ -92,7 +92,7 @@ class TransactionsLostError(KafkaError):
             "Committed, and seen by readers:",
             *([f"  {task}" for task in kept] or ["  none"]),
             f"The query goes on after `barnabas spark repair {query}` with --rewrite-lost or --accept-loss; see "
-            "docs/exactly-once.md",
+            "docs/guide/exactly-once.md",
         ]
         super().__init__("\n".join(lines))
         self.decision = decision

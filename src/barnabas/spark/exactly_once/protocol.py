@@ -2,7 +2,7 @@
 
 Each is a generator. It yields what is to be done to the cluster, one step at a time, and is given what came of it; so a
 crash is a generator that is not continued, and a test can put one between any two steps. Nothing here reads a clock or
-a socket. `docs/exactly-once.md` has the reasons and the table of failures.
+a socket. `docs/guide/exactly-once.md` has the reasons and the table of failures.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""A broker and its clients in one process on virtual time, with faults drawn from a seed. See docs/simulator.md."""
+"""A broker and its clients in one process on virtual time, with faults drawn from a seed.
+
+See docs/internals/simulator.md.
+"""
