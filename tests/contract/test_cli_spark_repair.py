@@ -9,7 +9,7 @@ import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.cli.main import main
-from barnabas.client.producer import detached_transaction
+from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.spark.exactly_once import driver, protocol
 from barnabas.spark.exactly_once.decision import Decision, TaskTransaction
 

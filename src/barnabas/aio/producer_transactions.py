@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from barnabas.client.producer.producer_metrics import TXN_OPERATIONS, TXN_PREPARE
 from barnabas.client.producer.producer_transactions import TransactionOperations
-from barnabas.client.producer.transaction_state import PreparedTxnState
+from barnabas.client.producer.transactions.states import PreparedTxnState
 from barnabas.errors import KafkaError, KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.aio.loop_driver import LoopDriver
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
+    from barnabas.client.producer.transactions.results import TransactionalRequestResult
 
 
 class ProducerTransactions(TransactionOperations):

@@ -19,8 +19,8 @@ from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.sender import Sender
-from barnabas.client.producer.transaction_manager import TransactionManager
-from barnabas.client.producer.transactional_manager import TransactionalManager
+from barnabas.client.producer.transactions.manager import TransactionalManager
+from barnabas.client.producer.transactions.sequences import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry

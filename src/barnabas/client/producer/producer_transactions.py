@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS, TXN_PREPARE
-from barnabas.client.producer.transaction_state import PreparedTxnState, State
-from barnabas.client.producer.transactional_manager import TransactionalManager
+from barnabas.client.producer.transactions.manager import TransactionalManager
+from barnabas.client.producer.transactions.states import PreparedTxnState, State
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
 from barnabas.network.log_context import enter_client
 from barnabas.protocol.topic_partition import TopicPartition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.sender_thread import SenderThread
-    from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
+    from barnabas.client.producer.transactions.results import TransactionalRequestResult
 
 
 class TransactionOperations:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.append import FutureRecordMetadata
     from barnabas.client.producer.buffer_pool import BufferPool
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
-    from barnabas.client.producer.transaction_manager import TransactionManager
+    from barnabas.client.producer.transactions.sequences import TransactionManager
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.records.rows import ArrowRows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transactional_manager import TransactionalManager
-from barnabas.client.producer.transactional_request_sender import TransactionalRequestSender
+from barnabas.client.producer.transactions.manager import TransactionalManager
+from barnabas.client.producer.transactions.request_sender import TransactionalRequestSender
 from barnabas.errors import (
     ClusterAuthorizationError,
     DuplicateSequenceError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transaction_manager import TransactionManager
+    from barnabas.client.producer.transactions.sequences import TransactionManager
 
 log = client_logger("barnabas.producer")
 
@@ -164,7 +164,7 @@ class Sender:
     # The producer id
 
     def _maybe_request_producer_id(self, manager: TransactionManager, now: float) -> None:
-        from barnabas.client.producer.transaction_state import State
+        from barnabas.client.producer.transactions.states import State
         from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
         if manager.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:

@@ -10,8 +10,8 @@ from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.producer.detached_transaction import initialize
 from barnabas.client.producer.producer import Producer
+from barnabas.client.producer.transactions.detached import initialize
 from barnabas.config.definitions import definitions
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition

@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.producer import detached_transaction
 from barnabas.client.producer.producer import Producer
+from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.errors import KafkaError
 from barnabas.spark.exactly_once import protocol
 from barnabas.spark.exactly_once.decision_log import DecisionReader

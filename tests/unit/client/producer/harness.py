@@ -15,8 +15,8 @@ from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult
 from barnabas.client.producer.sender import Sender
-from barnabas.client.producer.transaction_manager import TransactionManager
-from barnabas.client.producer.transactional_manager import TransactionalManager
+from barnabas.client.producer.transactions.manager import TransactionalManager
+from barnabas.client.producer.transactions.sequences import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.api import ApiKey

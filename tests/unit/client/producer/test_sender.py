@@ -15,7 +15,7 @@ from tests.unit.client.producer.harness import T0, T1, TOPIC, Harness
 
 SENDER = "barnabas.client.producer.sender:Sender"
 ACCUMULATOR = "barnabas.client.producer.record_accumulator:RecordAccumulator"
-TRANSACTIONS = "barnabas.client.producer.transaction_manager:TransactionManager"
+TRANSACTIONS = "barnabas.client.producer.transactions.sequences:TransactionManager"
 
 
 def code(name: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 from barnabas import errors
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas.client.producer.producer_batch import increment_sequence
-from barnabas.client.producer.transaction_state import SOURCES, PreparedTxnState, State
+from barnabas.client.producer.transactions.states import SOURCES, PreparedTxnState, State
 from barnabas.errors import (
     CommitFailedError,
     IllegalArgumentError,

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transaction_state import NONE, PreparedTxnState, ProducerIdAndEpoch, State
-from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
-from barnabas.client.producer.transactional_requests import (
+from barnabas.client.producer.transactions.requests import (
     TRANSACTION,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -18,7 +16,9 @@ from barnabas.client.producer.transactional_requests import (
     TransactionalRequest,
     TxnOffsetCommit,
 )
-from barnabas.client.producer.transactional_states import TransactionalStates
+from barnabas.client.producer.transactions.results import TransactionalRequestResult
+from barnabas.client.producer.transactions.states import NONE, PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transactions.transactional_states import TransactionalStates
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,

@@ -8,8 +8,8 @@ from barnabas.errors import TransactionAbortedError
 
 if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transactional_manager import TransactionalManager
-    from barnabas.client.producer.transactional_requests import TransactionalRequest
+    from barnabas.client.producer.transactions.manager import TransactionalManager
+    from barnabas.client.producer.transactions.requests import TransactionalRequest
     from barnabas.network.node import Node
 
 _NEVER = float("inf")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from barnabas.client.producer.transaction_manager import TransactionManager
-from barnabas.client.producer.transaction_state import SOURCES, State
+from barnabas.client.producer.transactions.sequences import TransactionManager
+from barnabas.client.producer.transactions.states import SOURCES, State
 from barnabas.errors import IllegalStateError, KafkaError, ProducerFencedError, TransactionAbortableError
 from barnabas.network.log_context import client_logger
 

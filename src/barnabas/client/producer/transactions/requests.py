@@ -12,8 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas import errors
-from barnabas.client.producer.transaction_state import PreparedTxnState, ProducerIdAndEpoch, State
-from barnabas.client.producer.transactional_request_result import TransactionalRequestResult
+from barnabas.client.producer.transactions.results import TransactionalRequestResult
+from barnabas.client.producer.transactions.states import PreparedTxnState, ProducerIdAndEpoch, State
 from barnabas.errors import KafkaError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
@@ -31,7 +31,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from barnabas.client.producer.transactional_manager import TransactionalManager
+    from barnabas.client.producer.transactions.manager import TransactionalManager
     from barnabas.network.client_request import ClientResponse
 
 GROUP, TRANSACTION = 0, 1

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.producer.transaction_state import ProducerIdAndEpoch
+from barnabas.client.producer.transactions.states import ProducerIdAndEpoch
 from barnabas.errors import IllegalStateError, UnsupportedVersionError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer import Producer
-    from barnabas.client.producer.transactional_manager import TransactionalManager
+    from barnabas.client.producer.transactions.manager import TransactionalManager
 
 
 class DetachedTransaction(NamedTuple):

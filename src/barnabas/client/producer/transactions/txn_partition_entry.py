@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.client.producer.producer_batch import NO_SEQUENCE, ProducerBatch, increment_sequence
-from barnabas.client.producer.transaction_state import NONE, ProducerIdAndEpoch
+from barnabas.client.producer.transactions.states import NONE, ProducerIdAndEpoch
 
 
 class TxnPartitionEntry:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from barnabas.client.producer.producer_batch import NO_SEQUENCE, ProducerBatch, increment_sequence
-from barnabas.client.producer.transaction_state import NONE, ProducerIdAndEpoch, State
-from barnabas.client.producer.txn_partition_entry import TxnPartitionEntry, is_later
+from barnabas.client.producer.transactions.states import NONE, ProducerIdAndEpoch, State
+from barnabas.client.producer.transactions.txn_partition_entry import TxnPartitionEntry, is_later
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
