@@ -33,10 +33,12 @@ def test_members_share_the_partitions_as_they_come_and_go(group: Group, strategy
 
 
 @pytest.mark.shows(
-    "S3.84", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
+    "S3.84",
+    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned",
 )
 @pytest.mark.shows(
-    "S3.85", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
+    "S3.85",
+    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned",
 )
 def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
     first = group.join(partition_assignment_strategy="range")
@@ -53,7 +55,8 @@ def test_an_eager_rebalance_takes_everything_away_first(group: Group) -> None:
 
 
 @pytest.mark.shows(
-    "S3.86", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
+    "S3.86",
+    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked",
 )
 def test_a_cooperative_rebalance_takes_only_what_moves(group: Group) -> None:
     first = group.join(partition_assignment_strategy="cooperative-sticky")
@@ -98,10 +101,10 @@ def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group)
 
 
 @pytest.mark.shows(
-    "S2.21", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S2.21", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 @pytest.mark.shows(
-    "S2.34", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S2.34", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     group.send(40)
@@ -117,7 +120,7 @@ def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
 
 
 @pytest.mark.shows(
-    "S2.35", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
+    "S2.35", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_offsets_are_committed_automatically_while_polling(group: Group) -> None:
     group.send(40)
@@ -142,7 +145,9 @@ def test_offsets_are_committed_automatically_on_close(group: Group) -> None:
     assert [offset and offset.offset for offset in found.values()] == [10] * 4
 
 
-@pytest.mark.shows("S3.74", breaks="barnabas.client.consumer.offset_commits:OffsetCommits.invoke_completed_callbacks")
+@pytest.mark.shows(
+    "S3.74", breaks="barnabas.client.consumer.coordinator.offset_commits:OffsetCommits.invoke_completed_callbacks"
+)
 def test_callbacks_of_asynchronous_commits_run_in_order_inside_the_consumer(group: Group) -> None:
     consumer = group.join(enable_auto_commit=False)
     group.settle()
@@ -164,7 +169,8 @@ def test_callbacks_of_asynchronous_commits_run_in_order_inside_the_consumer(grou
 
 
 @pytest.mark.shows(
-    "S3.83", breaks="barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
+    "S3.83",
+    breaks="barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked",
 )
 def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(group: Group) -> None:
     group.send(40)
@@ -186,7 +192,7 @@ def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(
     assert {other.position(partition) for partition in other.assignment()} == {10}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
 def test_close_gives_the_partitions_to_the_others_at_once(group: Group) -> None:
     first = group.join()
     group.join()
@@ -224,8 +230,8 @@ def test_the_same_instance_twice_fences_the_first(group: Group) -> None:
     first.close(2)
 
 
-@pytest.mark.shows("S2.32", breaks="barnabas.client.consumer.heartbeat:Heartbeat.poll_timeout_expired")
-@pytest.mark.shows("S2.10", breaks="barnabas.client.consumer.heartbeat:Heartbeat.poll_timeout_expired")
+@pytest.mark.shows("S2.32", breaks="barnabas.client.consumer.membership.heartbeat:Heartbeat.poll_timeout_expired")
+@pytest.mark.shows("S2.10", breaks="barnabas.client.consumer.membership.heartbeat:Heartbeat.poll_timeout_expired")
 def test_a_member_that_does_not_poll_leaves_by_itself(group: Group) -> None:
     stalled = group.join(max_poll_interval_ms=1_000)
     group.settle()

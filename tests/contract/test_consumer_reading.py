@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Consumer, Producer, TopicPartition
-from barnabas.client.consumer.completed_fetch import BadRecordError
+from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
 from barnabas.errors import (
     IllegalStateError,
     InvalidGroupIdError,

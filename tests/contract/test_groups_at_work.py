@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer, TopicPartition
-from barnabas.client.consumer.completed_fetch import BadRecordError
+from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
 from barnabas.client.steps import run
 from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 
-ASSIGNED = "barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
-REVOKED = "barnabas.client.consumer.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
+ASSIGNED = "barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
+REVOKED = "barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
 
 
 @pytest.mark.shows("S2.11", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")
-@pytest.mark.shows("S3.26", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows("S3.26", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
 def test_another_consumer_of_the_group_takes_over_half_of_the_work(group: Group) -> None:
     first = group.join()
     group.settle()
@@ -32,8 +32,8 @@ def test_another_consumer_of_the_group_takes_over_half_of_the_work(group: Group)
     assert [len(group.read[consumer]) for consumer in (first, second)] == [20, 20]
 
 
-@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
-@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
+@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
 def test_what_one_member_leaves_the_others_go_on_with(group: Group) -> None:
     members = [group.join() for _ in range(2)]
     group.settle()
@@ -101,7 +101,7 @@ def test_during_a_rebalance_eager_members_stand_still_and_lag_grows_others_go_on
     group.poll_until(lambda: len(set(group.records)) == 40, reader, slow, late)
 
 
-@pytest.mark.shows("S3.93", breaks="barnabas.client.consumer.heartbeat:Heartbeat.should_heartbeat")
+@pytest.mark.shows("S3.93", breaks="barnabas.client.consumer.membership.heartbeat:Heartbeat.should_heartbeat")
 def test_the_partitions_of_a_member_that_died_stand_still_until_its_session_is_over(group: Group) -> None:
     alive, dead = group.join(session_timeout_ms=6000), group.join(session_timeout_ms=6000)
     group.settle()
@@ -137,7 +137,7 @@ def lag(group: Group, consumer: Consumer, partitions: list[TopicPartition]) -> i
 
 @pytest.mark.shows("S3.63", breaks=ASSIGNED)
 @pytest.mark.shows(
-    "S3.82", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S3.82", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
 )
 def test_a_rebalance_may_strike_between_a_poll_and_the_commit_of_its_records(group: Group) -> None:
     from barnabas.errors import CommitFailedError, RebalanceInProgressError

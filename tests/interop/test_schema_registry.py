@@ -16,7 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from barnabas import Broker, Consumer, Producer, TopicPartition
-from barnabas.client.consumer.completed_fetch import BadRecordError
+from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
 from barnabas.errors import SerializationError
 from tests.support.schema_registry import SchemaRegistry
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 from barnabas.client.consumer import single_thread_use
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.consumer.heartbeat_thread import HeartbeatThread
+from barnabas.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from tests.support.line_scheduler import LineScheduler
 from tests.support.scripted_cluster import ScriptedCluster, VirtualSelector
 
@@ -17,18 +17,18 @@ from tests.support.scripted_cluster import ScriptedCluster, VirtualSelector
 MODULES = tuple(
     import_module(f"barnabas.client.consumer.{name}")
     for name in (
-        "abstract_coordinator",
-        "application_coordinator",
-        "committed_offsets",
-        "consumer_coordinator",
-        "consumer_membership_manager",
+        "membership.classic_membership",
+        "coordinator.coordinator",
+        "membership.committed_offsets",
+        "coordinator.classic_coordinator",
+        "membership.consumer_membership_manager",
         "consumer_network_client",
         "consumer_polling",
-        "heartbeat",
-        "heartbeat_thread",
-        "membership_core",
-        "offset_commits",
-        "reconciling_coordinator",
+        "membership.heartbeat",
+        "membership.heartbeat_thread",
+        "membership.core",
+        "coordinator.offset_commits",
+        "coordinator.reconciling_coordinator",
         "single_thread_use",
     )
 )

@@ -17,7 +17,7 @@ from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
-from barnabas.client.consumer.membership_messages import GroupMembershipOperation
+from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.client.steps import Steps
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener as PlainListener
     from barnabas.client.consumer.consumer_record import ConsumerRecord
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 
 log = logging.getLogger("barnabas.aio")

@@ -13,11 +13,11 @@ from barnabas.aio.loop_driver import LoopDriver
 from barnabas.aio.loop_port import LoopPort
 from barnabas.client import client_utils
 from barnabas.client.consumer import consumer_parts
-from barnabas.client.consumer.heartbeat_thread import as_kafka_error
+from barnabas.client.consumer.membership.heartbeat_thread import as_kafka_error
 from barnabas.errors import IllegalStateError
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.metadata import Metadata
     from barnabas.config.client_config import ClientConfig
     from barnabas.network.network_client import NetworkClient

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
 
 MOST_BYTES, LONGEST_SECONDS = 64 << 20, 60.0
 

@@ -11,7 +11,7 @@ from barnabas import errors
 from barnabas.spark.handover import ClosedError, Handover, WakeupError
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
 
 #: Flink's `flink.poll-timeout`: how long one poll waits, in seconds.
 POLL_TIMEOUT = 0.1

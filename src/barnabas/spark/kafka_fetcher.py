@@ -13,7 +13,7 @@ from barnabas.spark.ranges import OffsetRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.protocol.topic_partition import TopicPartition
 
 

@@ -21,7 +21,7 @@ from barnabas.client.consumer.consumer_base import OffsetLike, as_offsets, as_pa
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.consumer_record import ConsumerRecord, K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
-from barnabas.client.consumer.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.subscription_state import SubscriptionState

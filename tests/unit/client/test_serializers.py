@@ -9,9 +9,9 @@ import pytest
 
 from barnabas import TopicPartition
 from barnabas.client import serializers
-from barnabas.client.consumer.completed_fetch import CompletedFetch
-from barnabas.client.consumer.fetch_config import FetchConfig
-from barnabas.client.consumer.fetch_metrics import FetchMetrics, FetchMetricsAggregator
+from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
+from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.serializers import apply_serializer, as_bytes, resolve_serializer
 from barnabas.errors import ConfigError, SerializationError
 from barnabas.protocol.messages.fetch_response import PartitionData

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.client.consumer.fetched_data import FetchedData
+from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.consumer_cache import ConsumerCache
 from barnabas.spark.fetched_ahead import FetchedAheadCache

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.consumer.fetched_data import FetchedData
+from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.errors import AuthorizationError, KafkaTimeoutError, WakeupError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.handover import ClosedError, Handover

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from barnabas.client.consumer.fetched_data import FetchedData
+from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.errors import AuthorizationError, CorruptRecordError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
@@ -199,7 +199,7 @@ def test_a_corrupt_batch_is_an_error_that_names_partition_and_offset() -> None:
         list(fetcher.run_fetch_loop())
 
 
-@pytest.mark.shows("S0.5", breaks="barnabas.client.consumer.fetched_data:FetchedData.append_to")
+@pytest.mark.shows("S0.5", breaks="barnabas.client.consumer.fetching.fetched_data:FetchedData.append_to")
 def test_what_a_transaction_took_back_is_not_given_on_with_read_committed() -> None:
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(1, None, b"taken back")

@@ -11,8 +11,8 @@ from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_
 from barnabas.client.consumer.consumer_parts import Environment
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
-from barnabas.client.consumer.membership_messages import GroupMembershipOperation
-from barnabas.client.consumer.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.client.serializers import DeserializerSetting, given_serializers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.consumer_record import ConsumerRecord
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
 
 T = TypeVar("T")
 

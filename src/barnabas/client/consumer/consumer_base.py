@@ -13,9 +13,10 @@ from barnabas.client.consumer.consumer_config import ConsumerConfig
 from barnabas.client.consumer.consumer_parts import Environment, consumer_parts
 from barnabas.client.consumer.consumer_polling import ConsumerPolling
 from barnabas.client.consumer.consumer_record import K, V
-from barnabas.client.consumer.list_offsets import OffsetsLookup
-from barnabas.client.consumer.membership_messages import GroupMembershipOperation
-from barnabas.client.consumer.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
+from barnabas.client.consumer.fetching.list_offsets import OffsetsLookup
+from barnabas.client.consumer.fetching.topic_metadata import TopicMetadataLookup
+from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import (
     ConsumerGroupMetadata,
     FetchPosition,
@@ -23,7 +24,6 @@ from barnabas.client.consumer.offsets import (
     OffsetAndTimestamp,
 )
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
-from barnabas.client.consumer.topic_metadata import TopicMetadataLookup
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, client_instance_id
 from barnabas.errors import IllegalArgumentError, IllegalTypeError

@@ -9,31 +9,31 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.client_utils import create_network_client, metric_config, wall_clock_ms
-from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
-from barnabas.client.consumer.consumer_coordinator import ConsumerCoordinator
 from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
-from barnabas.client.consumer.consumer_membership_manager import ConsumerMembershipManager
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-from barnabas.client.consumer.fetch_collector import FetchCollector
-from barnabas.client.consumer.fetch_config import FetchConfig
-from barnabas.client.consumer.fetch_metrics import FetchMetrics
-from barnabas.client.consumer.fetcher import Fetcher
-from barnabas.client.consumer.group_requests import GroupIdentity
-from barnabas.client.consumer.heartbeat import Heartbeat
-from barnabas.client.consumer.heartbeat_thread import HeartbeatThread
-from barnabas.client.consumer.membership_core import MembershipCore
-from barnabas.client.consumer.offset_fetcher import OffsetFetcher
-from barnabas.client.consumer.reconciling_coordinator import ReconcilingCoordinator
+from barnabas.client.consumer.coordinator.classic_coordinator import ConsumerCoordinator
+from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.reconciling_coordinator import ReconcilingCoordinator
+from barnabas.client.consumer.fetching.fetch_collector import FetchCollector
+from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics
+from barnabas.client.consumer.fetching.fetcher import Fetcher
+from barnabas.client.consumer.fetching.offset_fetcher import OffsetFetcher
+from barnabas.client.consumer.membership.consumer_membership_manager import ConsumerMembershipManager
+from barnabas.client.consumer.membership.core import MembershipCore
+from barnabas.client.consumer.membership.group_requests import GroupIdentity
+from barnabas.client.consumer.membership.heartbeat import Heartbeat
+from barnabas.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from barnabas.client.consumer.subscription_state import SubscriptionState
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_config import ConsumerConfig
-    from barnabas.client.consumer.offset_commits import Offsets
+    from barnabas.client.consumer.coordinator.offset_commits import Offsets
     from barnabas.client.metadata import Metadata
     from barnabas.network.network_client import NetworkClient
 

@@ -10,10 +10,10 @@ from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
-from barnabas.client.consumer.fetch_config import READ_COMMITTED, isolation_level
+from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, Offsets
+from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED, isolation_level
 from barnabas.client.consumer.iteration import RecordCursor
-from barnabas.client.consumer.membership_messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
-from barnabas.client.consumer.offset_commits import OffsetCommitCallback, Offsets
+from barnabas.client.consumer.membership.messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import last_push
@@ -34,11 +34,11 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.consumer.application_coordinator import ApplicationCoordinator
     from barnabas.client.consumer.consumer_parts import ConsumerParts
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.client.consumer.consumer_record import ConsumerRecord
-    from barnabas.client.consumer.fetched_data import FetchedData
+    from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.client.telemetry.client_telemetry_reporter import ClientTelemetryReporter
 

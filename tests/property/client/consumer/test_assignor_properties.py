@@ -18,7 +18,7 @@ from barnabas.client.consumer.assignors.range_assignor import RangeAssignor
 from barnabas.client.consumer.assignors.round_robin_assignor import RoundRobinAssignor
 from barnabas.client.consumer.assignors.sticky_assignor import StickyAssignor, decode_claim, encode_claim
 from barnabas.client.consumer.assignors.sticky_balance import Claim, balance
-from barnabas.client.consumer.consumer_protocol import (
+from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     deserialize_subscription,
     serialize_assignment,

@@ -17,8 +17,8 @@ import pytest
 from barnabas.client.consumer import single_thread_use
 from barnabas.client.consumer.assignors.consumer_partition_assignor import Assignment
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.consumer.consumer_protocol import deserialize_subscription, serialize_assignment
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+from barnabas.client.consumer.coordinator.consumer_protocol import deserialize_subscription, serialize_assignment
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.errors import (
     CommitFailedError,

@@ -57,7 +57,7 @@ def test_commit_covers_the_last_record_handed_out_plus_one_in_every_partition(cl
 
 
 @pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer_base:as_offsets")
-@pytest.mark.shows("S1.49", breaks="barnabas.client.consumer.group_requests:offset_commit")
+@pytest.mark.shows("S1.49", breaks="barnabas.client.consumer.membership.group_requests:offset_commit")
 def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -95,7 +95,7 @@ def test_commit_gives_up_in_time(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows("S2.38", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit_async")
-@pytest.mark.shows("S3.73", breaks="barnabas.client.consumer.committed_offsets:CommittedOffsets._failed")
+@pytest.mark.shows("S3.73", breaks="barnabas.client.consumer.membership.committed_offsets:CommittedOffsets._failed")
 def test_commit_async_does_not_wait_and_is_not_tried_again(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -187,7 +187,7 @@ def test_a_callback_may_commit_again(cluster: ScriptedCluster) -> None:
     assert commits(cluster) == [{0: 1}, {0: 2}]
 
 
-@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.poll")
+@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.poll")
 def test_automatic_commits_happen_when_poll_runs_at_an_interval(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"x")
     consumer = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=2_000)
@@ -276,7 +276,7 @@ def test_committing_before_joining_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S2.22", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._take_committed_offsets"
+    "S2.22", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._take_committed_offsets"
 )
 def test_committed_offsets_become_positions_and_only_the_others_are_reset(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"x"] * 5)
@@ -328,7 +328,9 @@ def test_wakeup_ends_a_commit_that_waits(cluster: ScriptedCluster) -> None:
     assert len(consumer.poll(0.1)) == 0
 
 
-@pytest.mark.shows("S2.23", breaks="barnabas.client.consumer.offset_fetcher:OffsetFetcher.reset_positions_if_needed")
+@pytest.mark.shows(
+    "S2.23", breaks="barnabas.client.consumer.fetching.offset_fetcher:OffsetFetcher.reset_positions_if_needed"
+)
 def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"x"] * 5)
     consumer = member(cluster, auto_offset_reset="latest")
@@ -341,7 +343,7 @@ def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cl
 
 @pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
 @pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit")
-@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
 def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     consumer = member(cluster)
@@ -363,7 +365,7 @@ def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: 
 
 
 @pytest.mark.shows(
-    "S3.76", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
+    "S3.76", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
@@ -399,7 +401,7 @@ def read_and_crash(*, automatic: bool) -> tuple[list[bytes], list[bytes]]:
 
 
 @pytest.mark.shows(
-    "S2.36", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator._auto_commit_async"
+    "S2.36", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
 )
 def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else_doubles_a_manual_one_neither() -> None:
     received, again = read_and_crash(automatic=True)

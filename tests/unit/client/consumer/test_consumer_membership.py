@@ -11,12 +11,12 @@ import pytest
 
 from barnabas import Consumer, TopicPartition
 from barnabas.client.consumer.assignors.consumer_partition_assignor import Assignment, ConsumerPartitionAssignor
-from barnabas.client.consumer.consumer_protocol import (
+from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     deserialize_subscription,
     serialize_assignment,
 )
-from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.errors import (
     ConcurrentModificationError,
     FencedInstanceIdError,
@@ -46,7 +46,9 @@ def as_follower(cluster: ScriptedCluster, *assignments: Collection[TopicPartitio
     )
 
 
-@pytest.mark.shows("S2.7", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._step_joining")
+@pytest.mark.shows(
+    "S2.7", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ConsumerCoordinator._step_joining"
+)
 @pytest.mark.shows("S1.46", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._poll")
 def test_subscribe_sends_nothing_and_poll_joins_then_fetches(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
@@ -59,7 +61,7 @@ def test_subscribe_sends_nothing_and_poll_joins_then_fetches(cluster: ScriptedCl
     assert kinds.index(ApiKey.JOIN_GROUP) < kinds.index(ApiKey.SYNC_GROUP) < kinds.index(ApiKey.FETCH)
 
 
-@pytest.mark.shows("S1.48", breaks="barnabas.client.consumer.coordinator_lookup:CoordinatorLookup._look_up")
+@pytest.mark.shows("S1.48", breaks="barnabas.client.consumer.membership.coordinator_lookup:CoordinatorLookup._look_up")
 def test_asks_which_broker_is_the_coordinator_before_it_joins(cluster: ScriptedCluster) -> None:
     member(cluster).poll(1)
 
@@ -68,7 +70,7 @@ def test_asks_which_broker_is_the_coordinator_before_it_joins(cluster: ScriptedC
     assert cluster.asked(ApiKey.FIND_COORDINATOR)[0].coordinator_keys == ["g"]
 
 
-@pytest.mark.shows("S1.8", breaks="barnabas.client.consumer.group_requests:join_group")
+@pytest.mark.shows("S1.8", breaks="barnabas.client.consumer.membership.group_requests:join_group")
 def test_a_new_member_joins_without_an_id_and_again_with_the_one_it_is_given(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -94,7 +96,7 @@ def test_a_join_says_all_that_the_coordinator_needs(cluster: ScriptedCluster) ->
     assert (subscription.topics, subscription.owned_partitions, subscription.rack_id) == (("t",), (), "here")
 
 
-@pytest.mark.shows("S2.18", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator.sync")
+@pytest.mark.shows("S2.18", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator.sync")
 def test_the_leader_deals_out_and_sends_the_assignment_by_sync(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -107,7 +109,7 @@ def test_the_leader_deals_out_and_sends_the_assignment_by_sync(cluster: Scripted
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S2.19", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._synced")
+@pytest.mark.shows("S2.19", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._synced")
 def test_a_follower_syncs_empty_handed_and_receives_its_part(cluster: ScriptedCluster) -> None:
     as_follower(cluster, [T1])
     consumer = member(cluster)
@@ -117,7 +119,7 @@ def test_a_follower_syncs_empty_handed_and_receives_its_part(cluster: ScriptedCl
     assert consumer.assignment() == {T1}
 
 
-@pytest.mark.shows("S2.28", breaks="barnabas.client.consumer.heartbeat:Heartbeat.should_heartbeat")
+@pytest.mark.shows("S2.28", breaks="barnabas.client.consumer.membership.heartbeat:Heartbeat.should_heartbeat")
 def test_heartbeats_go_out_at_their_interval_also_while_the_application_is_busy(cluster: ScriptedCluster) -> None:
     member(cluster, heartbeat_interval_ms=2_000).poll(1)
     start = cluster.now
@@ -129,7 +131,7 @@ def test_heartbeats_go_out_at_their_interval_also_while_the_application_is_busy(
     assert all(2.0 <= gap <= 2.1 for gap in gaps)
 
 
-@pytest.mark.shows("S1.11", breaks="barnabas.client.consumer.group_requests:heartbeat")
+@pytest.mark.shows("S1.11", breaks="barnabas.client.consumer.membership.group_requests:heartbeat")
 def test_every_heartbeat_carries_the_member_id(cluster: ScriptedCluster) -> None:
     member(cluster).poll(1)
     cluster.sleep(10)
@@ -149,7 +151,9 @@ def test_an_idle_member_costs_nothing_but_its_heartbeats(cluster: ScriptedCluste
     assert len(cluster.requests) - before <= 14
 
 
-@pytest.mark.shows("S2.32", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._step_heartbeat")
+@pytest.mark.shows(
+    "S2.32", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._step_heartbeat"
+)
 def test_a_member_that_does_not_poll_in_time_leaves_and_loses_its_partitions(cluster: ScriptedCluster) -> None:
     listener = Recorder()
     consumer = member(cluster, listener, max_poll_interval_ms=10_000)
@@ -191,7 +195,7 @@ def test_a_rebalance_noticed_by_a_heartbeat_takes_everything_away_and_joins_agai
 
 
 @pytest.mark.shows(
-    "S3.86", breaks="barnabas.client.consumer.consumer_coordinator:ConsumerCoordinator._on_join_complete"
+    "S3.86", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ConsumerCoordinator._on_join_complete"
 )
 def test_a_cooperative_rebalance_revokes_what_goes_and_joins_once_more(cluster: ScriptedCluster) -> None:
     as_follower(cluster, [T0, T1], [T1], [T1])
@@ -290,7 +294,7 @@ def test_failures_that_stay_come_out_of_poll_and_the_next_poll_tries_again(
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
 def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     listener = Recorder()
     consumer = member(cluster, listener)
@@ -306,7 +310,7 @@ def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     assert cluster.app_selector.is_closed
 
 
-@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.abstract_coordinator:AbstractCoordinator._leave")
+@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
 def test_a_static_member_does_not_leave_on_close(cluster: ScriptedCluster) -> None:
     consumer = member(cluster, group_instance_id="red")
     consumer.poll(1)
@@ -477,7 +481,7 @@ def test_a_second_thread_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S1.40", breaks="barnabas.client.consumer.application_coordinator:ApplicationCoordinator.ensure_heartbeat_thread"
+    "S1.40", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.ensure_heartbeat_thread"
 )
 def test_the_coordinator_starts_the_heartbeat_thread_and_deals_partitions_out(cluster: ScriptedCluster) -> None:
     started: list[str] = []

@@ -16,9 +16,9 @@ from barnabas.client.consumer.assignors.consumer_partition_assignor import (
 from barnabas.client.consumer.assignors.cooperative_sticky_assignor import CooperativeStickyAssignor
 from barnabas.client.consumer.assignors.range_assignor import RangeAssignor
 from barnabas.client.consumer.assignors.sticky_assignor import StickyAssignor
-from barnabas.client.consumer.consumer_protocol import serialize_subscription
-from barnabas.client.consumer.group_leader import GroupLeader
-from barnabas.client.consumer.membership_messages import Generation, GroupMember, LeaderElected
+from barnabas.client.consumer.coordinator.consumer_protocol import serialize_subscription
+from barnabas.client.consumer.coordinator.group_leader import GroupLeader
+from barnabas.client.consumer.membership.messages import Generation, GroupMember, LeaderElected
 from barnabas.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,

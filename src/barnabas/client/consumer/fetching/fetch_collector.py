@@ -22,10 +22,10 @@ from barnabas.errors import (
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.completed_fetch import CompletedFetch, Found
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.fetched_data import FetchedData
-    from barnabas.client.consumer.fetcher import Fetcher
+    from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch, Found
+    from barnabas.client.consumer.fetching.fetched_data import FetchedData
+    from barnabas.client.consumer.fetching.fetcher import Fetcher
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.protocol.topic_partition import TopicPartition
 

@@ -9,8 +9,8 @@ from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.fetch_config import FetchConfig
-    from barnabas.client.consumer.fetch_session_handler import FetchPartitionData, FetchRequestData
+    from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+    from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData, FetchRequestData
     from barnabas.protocol.topic_partition import TopicPartition
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13

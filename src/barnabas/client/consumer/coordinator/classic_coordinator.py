@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.application_coordinator import ApplicationCoordinator, CoordinatorSettings
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     COOPERATIVE,
     EAGER,
     ConsumerPartitionAssignor,
     Subscription,
 )
-from barnabas.client.consumer.consumer_protocol import (
+from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     serialize_subscription,
 )
-from barnabas.client.consumer.group_leader import GroupLeader
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.group_leader import GroupLeader
+from barnabas.client.consumer.membership.messages import (
     Assigned,
     Event,
     Generation,
@@ -37,8 +37,8 @@ from barnabas.network.log_context import client_logger
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-    from barnabas.client.consumer.membership_core import MembershipCore
-    from barnabas.client.consumer.offset_commits import Offsets
+    from barnabas.client.consumer.coordinator.offset_commits import Offsets
+    from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 log = client_logger("barnabas.consumer")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from barnabas.client.consumer.fetch_config import READ_COMMITTED
-from barnabas.client.consumer.fetched_data import FetchedData
+from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
+from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.errors import NONE, RecordDeserializationError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.decoder import RecordsDecoder
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
-    from barnabas.client.consumer.fetch_config import FetchConfig
-    from barnabas.client.consumer.fetch_metrics import FetchMetricsAggregator
+    from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+    from barnabas.client.consumer.fetching.fetch_metrics import FetchMetricsAggregator
     from barnabas.records.decoder import EncodedRecords
 
     Found: TypeAlias = list[ConsumerRecord] | EncodedRecords

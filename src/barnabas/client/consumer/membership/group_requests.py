@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from barnabas.client.consumer.membership_messages import NO_GENERATION, Generation, GroupMembershipOperation
+from barnabas.client.consumer.membership.messages import NO_GENERATION, Generation, GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest

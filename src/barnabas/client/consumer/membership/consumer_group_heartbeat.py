@@ -8,8 +8,8 @@ from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.group_requests import GroupIdentity
-    from barnabas.client.consumer.membership_messages import TopicIdPartitions
+    from barnabas.client.consumer.membership.group_requests import GroupIdentity
+    from barnabas.client.consumer.membership.messages import TopicIdPartitions
 
 _JOIN_EPOCH: Final = 0
 _LEAVE_EPOCH: Final = -1

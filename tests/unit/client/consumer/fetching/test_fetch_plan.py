@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from barnabas import Consumer, TopicPartition
 from barnabas.client.consumer.auto_offset_reset_strategy import LATEST
-from barnabas.client.consumer.fetch_plan import FetchPlan
-from barnabas.client.consumer.fetch_session_handler import FetchPartitionData, FetchSessionHandler
+from barnabas.client.consumer.fetching.fetch_plan import FetchPlan
+from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData, FetchSessionHandler
 from barnabas.client.consumer.offsets import FetchPosition
 from barnabas.protocol.messages.fetch_response import FetchResponse
 from tests.support.scripted_cluster import NODE, ScriptedCluster, metadata_response
-from tests.unit.client.consumer.test_fetcher_send_fetches import two_leaders
+from tests.unit.client.consumer.fetching.test_fetcher_send_fetches import two_leaders
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 CHANGES = ("pause", "resume", "seek", "reset", "metadata", "epoch", "replica", "back off", "fetch", "assign")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.client.consumer.commit_errors import COMMIT_FAILED
-from barnabas.client.consumer.consumer_group_heartbeat import HeartbeatState
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
+from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
+from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Command,
     Event,
@@ -40,9 +40,9 @@ from barnabas.errors import (
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
-    from barnabas.client.consumer.group_requests import GroupIdentity
-    from barnabas.client.consumer.heartbeat import Heartbeat
+    from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.membership.group_requests import GroupIdentity
+    from barnabas.client.consumer.membership.heartbeat import Heartbeat
 
 #: Not in the group: not subscribed, left, put out, or failed. The application's next `Subscribe` begins anew.
 UNSUBSCRIBED: Final = "unsubscribed"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.client.consumer.fetch_config import FetchConfig
-from barnabas.client.consumer.fetch_request import fetch_request
-from barnabas.client.consumer.fetch_session_handler import ZERO_UUID, FetchPartitionData, FetchSessionHandler
+from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+from barnabas.client.consumer.fetching.fetch_request import fetch_request
+from barnabas.client.consumer.fetching.fetch_session_handler import ZERO_UUID, FetchPartitionData, FetchSessionHandler
 from barnabas.protocol.messages.fetch_response import FetchResponse
 from barnabas.protocol.topic_partition import TopicPartition
 

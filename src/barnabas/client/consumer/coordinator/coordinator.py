@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.consumer.commit_errors import NOT_A_MEMBER, REBALANCING
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
+from barnabas.client.consumer.coordinator.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
+from barnabas.client.consumer.membership.commit_errors import NOT_A_MEMBER, REBALANCING
+from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Event,
     Generation,
@@ -19,16 +21,14 @@ from barnabas.client.consumer.membership_messages import (
     OffsetsFetched,
     Stop,
 )
-from barnabas.client.consumer.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
-from barnabas.client.consumer.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
 from barnabas.client.steps import Steps, call
 from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.network.network_client import NetworkClient
     from barnabas.protocol.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.membership_core import MembershipCore
+    from barnabas.client.consumer.membership.core import MembershipCore
 
 
 class HeartbeatThread(threading.Thread):

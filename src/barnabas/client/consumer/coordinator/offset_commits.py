@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.membership_messages import CommitOffsets, FetchOffsets, Generation
+from barnabas.client.consumer.membership.messages import CommitOffsets, FetchOffsets, Generation
 from barnabas.client.steps import Steps, call
 from barnabas.errors import FencedInstanceIdError, IllegalStateError, KafkaError, RetriableCommitFailedError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.membership_core import MembershipCore
-    from barnabas.client.consumer.membership_messages import OffsetsCommitted, OffsetsFetched
+    from barnabas.client.consumer.membership.core import MembershipCore
+    from barnabas.client.consumer.membership.messages import OffsetsCommitted, OffsetsFetched
     from barnabas.client.consumer.offsets import OffsetAndMetadata
     from barnabas.protocol.topic_partition import TopicPartition
 

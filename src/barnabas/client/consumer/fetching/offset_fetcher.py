@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, LATEST_TIMESTAMP, AutoOffsetResetStrategy
-from barnabas.client.consumer.fetch_config import READ_COMMITTED
-from barnabas.client.consumer.list_offsets import ListOffsetsResult, send_list_offsets
+from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
+from barnabas.client.consumer.fetching.list_offsets import ListOffsetsResult, send_list_offsets
 from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch, LogTruncation
 from barnabas.errors import (
     NONE,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.fetch_session_handler import ZERO_UUID, FetchPartitionData
+from barnabas.client.consumer.fetching.fetch_session_handler import ZERO_UUID, FetchPartitionData
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
-    from barnabas.client.consumer.completed_fetch import CompletedFetch
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.fetch_session_handler import FetchRequestData, FetchSessionHandler
+    from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
+    from barnabas.client.consumer.fetching.fetch_session_handler import FetchRequestData, FetchSessionHandler
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 # Partition to the offset that was asked for, and the `seek_id` of that moment.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas import TopicPartition
-from barnabas.client.consumer.fetch_config import FetchConfig
-from barnabas.client.consumer.fetch_request import fetch_request
-from barnabas.client.consumer.fetch_session_handler import FetchPartitionData, FetchRequestData
-from barnabas.client.consumer.group_requests import (
+from barnabas.client.consumer.fetching.fetch_config import FetchConfig
+from barnabas.client.consumer.fetching.fetch_request import fetch_request
+from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData, FetchRequestData
+from barnabas.client.consumer.membership.group_requests import (
     GroupIdentity,
     find_coordinator,
     leave_group,
@@ -45,7 +45,7 @@ def two_leaders() -> MetadataResponse:
     )
 
 
-@pytest.mark.shows("S1.52", breaks="barnabas.client.consumer.fetcher:Fetcher.prepare_fetch_requests")
+@pytest.mark.shows("S1.52", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.prepare_fetch_requests")
 def test_data_for_each_node_a_builder_for_each_node_the_network_client_and_callbacks(cluster: ScriptedCluster) -> None:
     consumer = cluster.consumer()
     consumer.assign([T0, T1, T2])
@@ -73,7 +73,7 @@ def test_data_for_each_node_a_builder_for_each_node_the_network_client_and_callb
     assert [node.id for node, _, _ in fetcher.prepare_fetch_requests(cluster.now)] == [NODE[0]]
 
 
-@pytest.mark.shows("S1.55", breaks="barnabas.client.consumer.fetch_request:fetch_request")
+@pytest.mark.shows("S1.55", breaks="barnabas.client.consumer.fetching.fetch_request:fetch_request")
 def test_a_builder_says_which_request_it_makes_behind_one_type_for_all() -> None:
     group = GroupIdentity("g", None, 1, 1)
     data = FetchRequestData(0, 0, {T0: FetchPartitionData(topic_id("t"), 0, 1)}, (), True)
@@ -94,7 +94,7 @@ def test_a_builder_says_which_request_it_makes_behind_one_type_for_all() -> None
             message.encode(version)
 
 
-@pytest.mark.shows("S1.47", breaks="barnabas.client.consumer.coordinator_lookup:CoordinatorLookup._answered")
+@pytest.mark.shows("S1.47", breaks="barnabas.client.consumer.membership.coordinator_lookup:CoordinatorLookup._answered")
 def test_any_broker_tells_of_the_cluster_and_the_coordinator_alone_of_the_group(cluster: ScriptedCluster) -> None:
     cluster.nodes = [FOLLOWER, NODE]
     consumer = cluster.consumer("t", group_id="g")

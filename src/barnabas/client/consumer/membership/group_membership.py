@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.membership_messages import Command, Generation
+    from barnabas.client.consumer.membership.messages import Command, Generation
     from barnabas.errors import KafkaError
 
 

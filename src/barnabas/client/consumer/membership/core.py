@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.abstract_coordinator import AbstractCoordinator
-from barnabas.client.consumer.committed_offsets import CommittedOffsets
 from barnabas.client.consumer.consumer_metrics import coordinator_metrics
-from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.membership.classic_membership import AbstractCoordinator
+from barnabas.client.consumer.membership.committed_offsets import CommittedOffsets
+from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
+from barnabas.client.consumer.membership.messages import (
     Command,
     CommitOffsets,
     Event,
@@ -21,9 +21,9 @@ from barnabas.client.consumer.membership_messages import (
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-    from barnabas.client.consumer.group_membership import GroupMembership
-    from barnabas.client.consumer.group_requests import GroupIdentity
-    from barnabas.client.consumer.heartbeat import Heartbeat
+    from barnabas.client.consumer.membership.group_membership import GroupMembership
+    from barnabas.client.consumer.membership.group_requests import GroupIdentity
+    from barnabas.client.consumer.membership.heartbeat import Heartbeat
     from barnabas.errors import KafkaError
     from barnabas.network.network_client import NetworkClient
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import Consumer, OffsetAndMetadata, TopicPartition
-from barnabas.client.consumer.offset_fetcher import TruncatedLogError
+from barnabas.client.consumer.fetching.offset_fetcher import TruncatedLogError
 from barnabas.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError, TopicAuthorizationError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch_response import AbortedTransaction
@@ -30,7 +30,7 @@ def values(records: object) -> list[bytes]:
     return [record.value for record in records]  # type: ignore[attr-defined]  # ConsumerRecords or a list
 
 
-@pytest.mark.shows("S1.54", breaks="barnabas.client.consumer.fetch_plan:FetchPlan._place")
+@pytest.mark.shows("S1.54", breaks="barnabas.client.consumer.fetching.fetch_plan:FetchPlan._place")
 def test_one_fetch_carries_all_partitions_of_a_node_and_no_second_is_sent_meanwhile(cluster: ScriptedCluster) -> None:
     consumer = reader(cluster, T0, T1, fetch_max_wait_ms=400)
 
@@ -42,8 +42,8 @@ def test_one_fetch_carries_all_partitions_of_a_node_and_no_second_is_sent_meanwh
     assert [partition.partition for partition in fetches[0].topics[0].partitions] == [0, 1]
 
 
-@pytest.mark.shows("S1.53", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._move_on")
-@pytest.mark.shows("S1.79", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S1.53", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector._move_on")
+@pytest.mark.shows("S1.79", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
 def test_a_fetch_begins_right_after_what_was_read(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b", b"c")
     consumer = reader(cluster)
@@ -73,8 +73,8 @@ def test_polled_records_can_be_gone_through_again_copied_and_kept_beyond_the_nex
     assert list(second) == second.records("t")
 
 
-@pytest.mark.shows("S2.40", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
-@pytest.mark.shows("S3.91", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._take")
+@pytest.mark.shows("S2.40", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S3.91", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector._take")
 def test_poll_returns_what_is_buffered_without_asking_a_broker(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *(b"%d" % number for number in range(10)))
     consumer = reader(cluster, max_poll_records=4)
@@ -88,7 +88,7 @@ def test_poll_returns_what_is_buffered_without_asking_a_broker(cluster: Scripted
 
 
 @pytest.mark.shows("S2.43", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._prefetch")
-@pytest.mark.shows("S3.90", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows("S3.90", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
 def test_the_next_fetch_is_on_its_way_before_records_are_handed_out(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *(b"%d" % number for number in range(10)))
     consumer = reader(cluster, max_poll_records=4)
@@ -99,8 +99,8 @@ def test_the_next_fetch_is_on_its_way_before_records_are_handed_out(cluster: Scr
     assert offsets == [0, 10]
 
 
-@pytest.mark.shows("S1.80", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
-@pytest.mark.shows("S1.58", breaks="barnabas.client.consumer.fetch_collector:FetchCollector._advance")
+@pytest.mark.shows("S1.80", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S1.58", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector._advance")
 def test_one_poll_returns_at_most_max_poll_records_of_any_number_of_partitions(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"a"] * 6)
     cluster.append("t", 1, *[b"b"] * 6)
@@ -115,10 +115,10 @@ def test_one_poll_returns_at_most_max_poll_records_of_any_number_of_partitions(c
     assert len(consumer.poll(0.1, max_records=1)) == 0
 
 
-@pytest.mark.shows("S2.44", breaks="barnabas.client.consumer.fetch_request:fetch_request")
-@pytest.mark.shows("S2.45", breaks="barnabas.client.consumer.fetch_config:FetchConfig.of")
-@pytest.mark.shows("S2.46", breaks="barnabas.client.consumer.fetch_request:fetch_request")
-@pytest.mark.shows("S2.47", breaks="barnabas.client.consumer.fetch_request:_topics")
+@pytest.mark.shows("S2.44", breaks="barnabas.client.consumer.fetching.fetch_request:fetch_request")
+@pytest.mark.shows("S2.45", breaks="barnabas.client.consumer.fetching.fetch_config:FetchConfig.of")
+@pytest.mark.shows("S2.46", breaks="barnabas.client.consumer.fetching.fetch_request:fetch_request")
+@pytest.mark.shows("S2.47", breaks="barnabas.client.consumer.fetching.fetch_request:_topics")
 def test_limits_of_a_fetch_are_the_settings(cluster: ScriptedCluster) -> None:
     consumer = reader(
         cluster,
@@ -363,7 +363,7 @@ def test_counts_what_it_did(cluster: ScriptedCluster) -> None:
     assert metrics["fetch-total"] >= 1
 
 
-@pytest.mark.shows("S1.57", breaks="barnabas.client.consumer.fetcher:Fetcher._fetched")
+@pytest.mark.shows("S1.57", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher._fetched")
 def test_an_answer_is_sorted_by_partition_into_completed_fetches(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a")
     cluster.append("t", 1, b"b")
@@ -406,9 +406,9 @@ def noting(order: list[str], name: str, method: Callable[..., object]) -> Callab
     return noted
 
 
-@pytest.mark.shows("S2.41", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
-@pytest.mark.shows("S2.42", breaks="barnabas.client.consumer.fetch_collector:FetchCollector.collect_fetch")
-@pytest.mark.shows("S1.43", breaks="barnabas.client.consumer.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows("S2.41", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
+@pytest.mark.shows("S2.42", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
+@pytest.mark.shows("S1.43", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
 @pytest.mark.shows(
     "S1.81", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
 )

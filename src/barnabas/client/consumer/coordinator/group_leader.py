@@ -14,7 +14,7 @@ from barnabas.client.consumer.assignors.consumer_partition_assignor import (
     Subscription,
 )
 from barnabas.client.consumer.assignors.cooperative_sticky_assignor import moving_partitions
-from barnabas.client.consumer.consumer_protocol import deserialize_subscription, serialize_assignment
+from barnabas.client.consumer.coordinator.consumer_protocol import deserialize_subscription, serialize_assignment
 from barnabas.errors import IllegalStateError
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
@@ -22,7 +22,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.membership_messages import LeaderElected
+    from barnabas.client.consumer.membership.messages import LeaderElected
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 log = client_logger("barnabas.consumer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.application_coordinator import ApplicationCoordinator
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator
+from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Event,
     MemberEpochChanged,
@@ -26,11 +26,11 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.client.consumer.application_coordinator import CoordinatorSettings
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-    from barnabas.client.consumer.membership_core import MembershipCore
-    from barnabas.client.consumer.offset_commits import Offsets
+    from barnabas.client.consumer.coordinator.coordinator import CoordinatorSettings
+    from barnabas.client.consumer.coordinator.offset_commits import Offsets
+    from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
 
 log = client_logger("barnabas.consumer")

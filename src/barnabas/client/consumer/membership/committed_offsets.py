@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.client.consumer.commit_errors import COMMIT_FAILED, REBALANCING
-from barnabas.client.consumer.group_requests import offset_commit, offset_fetch
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
+from barnabas.client.consumer.membership.group_requests import offset_commit, offset_fetch
+from barnabas.client.consumer.membership.messages import (
     CommitOffsets,
     Event,
     FetchOffsets,
@@ -38,9 +38,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
-    from barnabas.client.consumer.group_membership import GroupMembership
-    from barnabas.client.consumer.group_requests import GroupIdentity
+    from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.membership.group_membership import GroupMembership
+    from barnabas.client.consumer.membership.group_requests import GroupIdentity
 
 _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError, FencedMemberEpochError)
 

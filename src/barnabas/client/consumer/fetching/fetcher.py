@@ -6,12 +6,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.consumer.completed_fetch import CompletedFetch
-from barnabas.client.consumer.fetch_config import READ_COMMITTED
-from barnabas.client.consumer.fetch_metrics import FetchMetrics, FetchMetricsAggregator
-from barnabas.client.consumer.fetch_plan import Asked, FetchPlan
-from barnabas.client.consumer.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
-from barnabas.client.consumer.fetch_session_handler import FetchRequestData, FetchSessionHandler
+from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
+from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
+from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
+from barnabas.client.consumer.fetching.fetch_plan import Asked, FetchPlan
+from barnabas.client.consumer.fetching.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
+from barnabas.client.consumer.fetching.fetch_session_handler import FetchRequestData, FetchSessionHandler
 from barnabas.errors import NONE, KafkaError
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
@@ -20,7 +20,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-    from barnabas.client.consumer.fetch_config import FetchConfig
+    from barnabas.client.consumer.fetching.fetch_config import FetchConfig
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.network.client_request import ClientResponse
 

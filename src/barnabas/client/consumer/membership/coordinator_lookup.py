@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.consumer.group_requests import find_coordinator
+from barnabas.client.consumer.membership.group_requests import find_coordinator
 from barnabas.errors import NONE, DisconnectError, GroupAuthorizationError, KafkaError, for_code
 from barnabas.network.node import Node
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.client.consumer.commit_errors import COMMIT_FAILED, REBALANCING
-from barnabas.client.consumer.group_requests import PROTOCOL_TYPE, heartbeat, join_group, leave_group, sync_group
-from barnabas.client.consumer.membership_messages import (
+from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
+from barnabas.client.consumer.membership.group_requests import (
+    PROTOCOL_TYPE,
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
+from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Assigned,
     Command,
@@ -40,9 +46,9 @@ from barnabas.errors import (
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-    from barnabas.client.consumer.coordinator_lookup import CoordinatorLookup
-    from barnabas.client.consumer.group_requests import GroupIdentity
-    from barnabas.client.consumer.heartbeat import Heartbeat
+    from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
+    from barnabas.client.consumer.membership.group_requests import GroupIdentity
+    from barnabas.client.consumer.membership.heartbeat import Heartbeat
     from barnabas.network.node import Node
 
 UNJOINED: Final = "unjoined"

@@ -1,0 +1,1 @@
+"""How records come from brokers: fetch sessions, responses in memory, positions that are looked up."""
