@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import setting
 
-from barnabas.spark.checkpoint import starting_offsets
+from barnabas.spark import starting_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

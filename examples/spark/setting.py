@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barnabas import AdminClient, Broker, NewTopic, Producer
-from barnabas.spark.decoding import decode_json, decoded_rows
+from barnabas.spark import decode_json, decoded_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import setting
 
-from barnabas.spark.watermarks import for_bounded_out_of_orderness
+from barnabas.spark import for_bounded_out_of_orderness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

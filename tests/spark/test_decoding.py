@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import Producer
-from barnabas.spark.decoding import dead_letters, decode_avro, decode_json, decode_protobuf, decoded_rows
+from barnabas.spark.values.decoding import dead_letters, decode_avro, decode_json, decode_protobuf, decoded_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from barnabas.spark.errors import DataLossError, OptionError
 from barnabas.spark.filters import RangeFilter, range_filter
+from barnabas.spark.input_partitions import OffsetRangePartition, input_partitions, read_partition
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.ranges import OffsetRange, divided, packed
+from barnabas.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class OffsetRangePartition(InputPartition):
-    """One task's work: ranges of offsets of different partitions; and the ids of the topics that were meant."""
-
-    def __init__(self, ranges: Sequence[OffsetRange], topic_ids: Mapping[str, bytes | None]) -> None:
-        """Spark runs a task even for a query without data; it gets no ranges."""
-        super().__init__(tuple(ranges))
-        self.ranges = tuple(ranges)
-        self.topic_ids = dict(topic_ids)
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -97,29 +88,3 @@ def batch_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
                 "offset and the other a time, or an offset lies beyond the partition's end"
             )
     return ranges
-
-
-def input_partitions(
-    options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
-) -> list[InputPartition]:
-    """The tasks for these ranges, as minPartitions, maxRecordsPerPartition and minRecordsPerPartition ask."""
-    found = divided(ranges, options.min_partitions, options.max_records_per_partition)
-    least = options.min_records_per_partition
-    tasks = packed(found, least) if least else [(offset_range,) for offset_range in found]
-    return [OffsetRangePartition(task, _of_their_topics(task, topic_ids)) for task in tasks]
-
-
-def _of_their_topics(ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
-    topics = {offset_range.topic_partition.topic for offset_range in ranges}
-    return {topic: topic_ids.get(topic) for topic in topics}
-
-
-def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Read what an input partition stands for; shared by batch and streaming."""
-    if not isinstance(partition, OffsetRangePartition):
-        raise TypeError(f"expected an OffsetRangePartition, not {type(partition).__name__}")
-    if not partition.ranges:
-        return iter(())
-    from barnabas.spark.fetch_loop import read_ranges
-
-    return read_ranges(options, partition.ranges, partition.topic_ids)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.spark.consumer_cache import ConsumerCache
+from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.errors import DataLossError
 from barnabas.spark.fetched_ahead import FetchedAheadCache
+from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.handover import Handover
 from barnabas.spark.kafka_consumer_thread import Fetched, KafkaConsumerThread
 from barnabas.spark.kafka_fetcher import KafkaFetcher, fetched_until
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
-from barnabas.spark.reused_worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ LOOK_UP_SECONDS = 20.0
 
 LookUp = Callable[["list[TopicPartition]", float], "dict[TopicPartition, int]"]
 
-_consumers: ConsumerCache[Consumer] = ConsumerCache()
+_consumers: ClientCache[Consumer] = ClientCache()
 _fetched_ahead = FetchedAheadCache()
 
 
@@ -72,7 +72,7 @@ def read_ranges(
             _consumers.release(settings, consumer)
         else:
             consumer.close()
-        settle()
+        freeze_loaded_objects()
 
 
 class _Task(NamedTuple):

@@ -11,7 +11,7 @@ from barnabas.errors import IllegalArgumentError, KafkaError
 T = TypeVar("T")
 
 
-class WakeupError(KafkaError):
+class WokenError(KafkaError):
     """The producing side was woken while the slot was full: what it offered was not taken, and it still holds it."""
 
 
@@ -52,7 +52,7 @@ class Handover(Generic[T]):
     def produce(self, element: T) -> None:
         """Put a batch into the slot; waits while the slot is full.
 
-        Raises `WakeupError` when woken by `wakeup_producer` while the slot is full (a wake-up that came before is used
+        Raises `WokenError` when woken by `wakeup_producer` while the slot is full (a wake-up that came before is used
         up even if the slot is free), `ClosedError` after an error or `close`, and IllegalArgumentError for None.
         """
         if element is None:
@@ -62,7 +62,7 @@ class Handover(Generic[T]):
                 self._lock.wait()
             self._is_producer_woken = False
             if self._next is not None:
-                raise WakeupError("woken while the slot of the hand-over was full")
+                raise WokenError("woken while the slot of the hand-over was full")
             if self._error is not None:
                 raise ClosedError("the hand-over takes nothing any more: it is closed, or an error was reported")
             self._next = element

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
-from barnabas.spark.handover import ClosedError, Handover, WakeupError
+from barnabas.spark.handover import ClosedError, Handover, WokenError
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
@@ -92,7 +92,7 @@ class KafkaConsumerThread:
     def _hand_over(self, batch: Fetched) -> bool:
         try:
             self._handover.produce(batch)
-        except WakeupError:
+        except WokenError:
             return False  # it stays in hand, and is offered again
         return True
 

@@ -12,16 +12,16 @@ from pyspark.sql.datasource import (
 )
 
 from barnabas.client.producer.producer import Producer
-from barnabas.spark.consumer_cache import ConsumerCache
+from barnabas.spark.client_cache import ClientCache
+from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.options import SinkOptions
-from barnabas.spark.reused_worker import settle
 from barnabas.spark.row_writer import RowWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Producers that no task of this Python worker uses at the moment, by their settings.
-_PRODUCERS: ConsumerCache[Producer[Any, Any]] = ConsumerCache(most_idle=2)
+_PRODUCERS: ClientCache[Producer[Any, Any]] = ClientCache(most_idle=2)
 
 
 class WrittenRecords(WriterCommitMessage):
@@ -46,7 +46,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
         producer.close(0)
         raise
     _PRODUCERS.release(key, producer)
-    settle()
+    freeze_loaded_objects()
     return WrittenRecords(count)
 
 

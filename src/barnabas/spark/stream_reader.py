@@ -17,8 +17,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.errors import KafkaError
-from barnabas.spark.batch_reader import input_partitions, read_partition
 from barnabas.spark.errors import DataLossError
+from barnabas.spark.input_partitions import input_partitions, read_partition
 from barnabas.spark.offset_reader import OffsetReader
 from barnabas.spark.offsets import Offsets, OffsetsJson, from_json, to_json
 from barnabas.spark.options import SourceOptions

@@ -125,18 +125,18 @@ def _check(code: int) -> None:
         raise for_code(code)
 
 
-def drive(steps: protocol.Steps, port: Any) -> Requests:
-    """`protocol.run` for ports whose work is a generator of requests."""
+def drive(steps: protocol.SinkSteps, performer: Any) -> Requests:
+    """`protocol.take_steps` for performers whose work is a generator of requests."""
     try:
         step = next(steps)
         while True:
-            result = yield from getattr(port, type(step).__name__)(*step)
+            result = yield from getattr(performer, type(step).__name__)(*step)
             step = steps.send(result)
     except StopIteration as ended:
         return ended.value
 
 
-class TaskPort:
+class TaskPerformer:
     """Writes a task's rows, one request for each partition."""
 
     def __init__(self, cluster: Cluster, rows: dict[int, list[bytes]]) -> None:
@@ -156,7 +156,7 @@ class TaskPort:
         return sum(map(len, self._rows.values())), {TOPIC: list(self._rows)}
 
 
-class DriverPort:
+class DriverPerformer:
     """A driver; it knows what it has learned when it took over, as the real one does."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -230,12 +230,12 @@ def attempt(cluster: Cluster, worker: Worker, run: str, batch: int, partition: i
     if not rows:
         return protocol.TaskReport(*task)
     steps = protocol.write_task(task, worker.pool, cluster.broker.now)
-    return (yield from drive(steps, TaskPort(cluster, rows)))
+    return (yield from drive(steps, TaskPerformer(cluster, rows)))
 
 
 def query(cluster: Cluster, checkpoint: Checkpoint, run: str, batches: int, workers: list[Worker]) -> Requests:
     """A run of the query without surprises: task after task, batch after batch. Kill it by not going on."""
-    driver = DriverPort(cluster)
+    driver = DriverPerformer(cluster)
     for batch in range(checkpoint.committed + 1, batches):
         reports = []
         for partition, worker in enumerate(workers):

@@ -21,10 +21,10 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from barnabas.errors import IllegalArgumentError
-from barnabas.spark.avro_values import AvroDecoder
-from barnabas.spark.decoding import decoded_array
-from barnabas.spark.protobuf_values import ProtobufDecoder, without_message_indexes
-from barnabas.spark.schema_registry import SchemaRegistryError, SchemasById, unframed
+from barnabas.spark.values.avro import AvroDecoder
+from barnabas.spark.values.decoding import decoded_array
+from barnabas.spark.values.protobuf import ProtobufDecoder, without_message_indexes
+from barnabas.spark.values.schema_registry import SchemaRegistryError, SchemasById, unframed
 
 FLIGHT = {
     "type": "record", "name": "Flight", "namespace": "air",

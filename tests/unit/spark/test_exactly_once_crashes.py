@@ -73,7 +73,7 @@ def test_an_abort_after_a_commit_that_failed_anywhere_takes_nothing_back() -> No
                 reports.append((yield from model.attempt(cluster, worker, "r1", 0, partition)))
 
         model.execute(cluster, tasks())
-        driver = model.DriverPort(cluster)
+        driver = model.DriverPerformer(cluster)
         commit = model.drive(protocol.commit_batch(0, reports), driver)
         is_over = model.execute(cluster, commit, allowed) < allowed
         model.execute(cluster, model.drive(protocol.abort_batch(reports), driver))
@@ -92,7 +92,7 @@ def test_an_abort_after_a_task_failed_takes_back_what_the_others_wrote() -> None
         reports.append((yield from model.attempt(cluster, model.Worker("w"), "r1", 0, 0)))
 
     model.execute(cluster, tasks())
-    driver = model.DriverPort(cluster)
+    driver = model.DriverPerformer(cluster)
     model.execute(cluster, model.drive(protocol.abort_batch([*reports, None]), driver))
     model.execute(cluster, model.drive(protocol.abort_batch([None, None]), driver))
 

@@ -24,7 +24,7 @@ class DriverGoneError(Exception):
     """The driver is gone."""
 
 
-class DyingPort(model.DriverPort):
+class DyingPerformer(model.DriverPerformer):
     """A driver that dies once it has decided a batch and committed so many of its transactions."""
 
     def __init__(self, cluster: model.Cluster, commits: int) -> None:
@@ -43,7 +43,7 @@ def decided_but_not_finished(commits: int) -> tuple[model.Cluster, model.Checkpo
         reports = []
         for partition, worker in enumerate(model.new_workers("r1")):
             reports.append((yield from model.attempt(cluster, worker, "r1", 0, partition)))
-        yield from model.drive(protocol.commit_batch(0, reports), DyingPort(cluster, commits))
+        yield from model.drive(protocol.commit_batch(0, reports), DyingPerformer(cluster, commits))
 
     with pytest.raises(DriverGoneError):
         model.execute(cluster, run())
@@ -58,7 +58,7 @@ def do_repair(cluster: model.Cluster, choice: str | None) -> Any:
     found = []
 
     def steps() -> model.Requests:
-        found.append((yield from model.drive(repair(model.QUERY, choice), model.DriverPort(cluster))))
+        found.append((yield from model.drive(repair(model.QUERY, choice), model.DriverPerformer(cluster))))
 
     model.execute(cluster, steps())
     return found[0]
@@ -172,7 +172,7 @@ def test_tasks_whose_transactions_timed_out_before_the_decision_are_written_agai
         cluster.advance(TOO_LONG)
         for partition in (1, 2):
             reports.append((yield from model.attempt(cluster, workers[partition], "r1", 0, partition)))
-        yield from model.drive(protocol.commit_batch(0, reports), model.DriverPort(cluster))
+        yield from model.drive(protocol.commit_batch(0, reports), model.DriverPerformer(cluster))
 
     with pytest.raises(DecisionError, match="batch 0 was not committed and will be written again"):
         model.execute(cluster, run())

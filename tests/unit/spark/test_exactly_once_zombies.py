@@ -66,7 +66,7 @@ class Chaos:
         self.live.append(Handle(self.query(run), run=run))
 
     def query(self, run: str) -> model.Requests:
-        driver = model.DriverPort(self.cluster)
+        driver = model.DriverPerformer(self.cluster)
         batch = self.checkpoint.committed
         while (batch := batch + 1) < BATCHES:
             reports = yield from self.batch(run, batch, driver)
@@ -80,7 +80,7 @@ class Chaos:
                 raise KafkaError("Spark: another run has committed this batch")
             self.checkpoint.committed = batch
 
-    def batch(self, run: str, batch: int, driver: model.DriverPort) -> model.Requests:
+    def batch(self, run: str, batch: int, driver: model.DriverPerformer) -> model.Requests:
         attempts = {task: [self.spawn(run, batch, task)] for task in range(TASKS)}
         for task in attempts:
             if self.random.random() < 0.3:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.protocol.topic_partition import TopicPartition
-from barnabas.spark.consumer_cache import ConsumerCache
+from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.fetched_ahead import FetchedAheadCache
 
 
@@ -61,7 +61,7 @@ class Idle:
 
 
 def test_a_consumer_is_used_again_but_never_by_two_at_once() -> None:
-    cache: ConsumerCache[Idle] = ConsumerCache()
+    cache: ClientCache[Idle] = ClientCache()
     first, second = cache.acquire("s", Idle), cache.acquire("s", Idle)
 
     cache.release("s", first)
@@ -71,7 +71,7 @@ def test_a_consumer_is_used_again_but_never_by_two_at_once() -> None:
 
 
 def test_idle_consumers_beyond_the_bound_are_closed_the_oldest_first() -> None:
-    cache: ConsumerCache[Idle] = ConsumerCache(most_idle=2)
+    cache: ClientCache[Idle] = ClientCache(most_idle=2)
     consumers = [Idle() for _ in range(4)]
 
     for settings, consumer in zip(("a", "b", "c", "c"), consumers, strict=True):
@@ -81,7 +81,7 @@ def test_idle_consumers_beyond_the_bound_are_closed_the_oldest_first() -> None:
 
 
 def test_closing_ends_the_idle_ones_and_leaves_those_in_use() -> None:
-    cache: ConsumerCache[Idle] = ConsumerCache()
+    cache: ClientCache[Idle] = ClientCache()
     idle, used = cache.acquire("a", Idle), cache.acquire("b", Idle)
     cache.release("a", idle)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas.errors import IllegalArgumentError
-from barnabas.spark.handover import ClosedError, Handover, WakeupError
+from barnabas.spark.handover import ClosedError, Handover, WokenError
 from tests.support.interleaving import Stage
 
 PRODUCE = "barnabas.spark.handover:Handover.produce"
@@ -66,13 +66,13 @@ CASES = [
                [("C", "done"), ("D", "waiting")], {"C": "a"})),
     shows("a producer woken while the slot is full keeps its batch, and the slot keeps its own", ["S0.47"], PRODUCE,
           Case(fill("a"), {"P": ("produce", "b"), "W": ("wakeup_producer",)},
-               [("P", "waiting"), ("W", "done"), ("P", "done")], {"P": WakeupError}, "a")),
+               [("P", "waiting"), ("W", "done"), ("P", "done")], {"P": WokenError}, "a")),
     shows("woken although a take made room just before: the element is accepted", ["S0.48"], PRODUCE,
           Case(fill("a"), {"P": ("produce", "b"), "C": ("poll_next",), "W": ("wakeup_producer",)},
                [("P", "waiting"), ("C", "done"), ("W", "done"), ("P", "done")], {"P": None, "C": "a"}, "b")),
     shows("a wake-up with nobody to wake is kept for the next call, which a full slot then turns away",
           ["S0.48"], WAKEUP,
-          Case([*fill("a"), ("wakeup_producer",)], {"P": ("produce", "b")}, [("P", "done")], {"P": WakeupError}, "a")),
+          Case([*fill("a"), ("wakeup_producer",)], {"P": ("produce", "b")}, [("P", "done")], {"P": WokenError}, "a")),
     shows("a wake-up is used up by a call that finds the slot free", ["S0.46", "S0.48"], PRODUCE,
           Case([("wakeup_producer",), *fill("a")], {"P": ("produce", "b")}, [("P", "waiting")], {}, "a")),
     shows("an error wakes the consumer that waits", ["S0.56"], REPORT,
@@ -191,7 +191,7 @@ def test_whatever_happens_produce_raises_nothing_but_wakeup_and_closed() -> None
         assert producer.run() == "done"
         endings.add(type(producer.error))
 
-    assert endings == {ClosedError, WakeupError, type(None)}
+    assert endings == {ClosedError, WokenError, type(None)}
 
 
 @pytest.mark.shows("S0.43", breaks=PRODUCE)

@@ -12,7 +12,7 @@ from barnabas.errors import KafkaError
 from barnabas.spark.exactly_once import protocol, transactions
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
-from barnabas.spark.exactly_once.repair import repair as settle
+from barnabas.spark.exactly_once.repair import repair as repair_steps
 
 
 class SinkPlace(NamedTuple):
@@ -49,7 +49,7 @@ class Driver:
         }
 
     def perform(self, step: Any) -> Any:
-        """See `Port`."""
+        """See `StepPerformer`."""
         return self._steps[type(step)](step)
 
     def take_over(self, run: str) -> Decision | None:
@@ -120,11 +120,11 @@ def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> No
         _perform(place, query, protocol.abort_batch(reports))
 
 
-def _perform(place: SinkPlace, query: str, steps: protocol.Steps) -> None:
+def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps) -> None:
     key = place, query
     driver = _DRIVERS.pop(key, None) or Driver(place, query)
     try:
-        protocol.run(steps, driver)
+        protocol.take_steps(steps, driver)
     except BaseException:
         # Whatever it believes to know may be wrong now.
         with contextlib.suppress(KafkaError):
@@ -137,5 +137,5 @@ def repair(place: SinkPlace, query: str, choice: str | None) -> Decision | None:
     """Settle a query's last batch: see `repair.repair`."""
     driver = Driver(place, query)
     with contextlib.closing(driver):
-        decision: Decision | None = protocol.run(settle(query, choice), driver)
+        decision: Decision | None = protocol.take_steps(repair_steps(query, choice), driver)
         return decision

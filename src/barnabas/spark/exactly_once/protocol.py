@@ -98,29 +98,29 @@ class Task(NamedTuple):
     partition: int
 
 
-Steps = Generator[Any, Any, Any]
+SinkSteps = Generator[Any, Any, Any]
 
 
-class Port(Protocol):
+class StepPerformer(Protocol):
     """Who does what the steps say."""
 
     def perform(self, step: Any) -> Any:
         """Do it; returns what came of it, or raises what kept it from being done."""
 
 
-def run(steps: Steps, port: Port) -> Any:
-    """Take all steps; returns what they return. Raises what they or the port raise."""
+def take_steps(steps: SinkSteps, performer: StepPerformer) -> Any:
+    """Take all steps; returns what they return. Raises what they or the performer raise."""
     try:
         step = next(steps)
         while True:
-            step = steps.send(port.perform(step))
+            step = steps.send(performer.perform(step))
     except StopIteration as ended:
         return ended.value
     finally:
         steps.close()
 
 
-def write_task(task: Task, pool: IdPool, now: float) -> Steps:
+def write_task(task: Task, pool: IdPool, now: float) -> SinkSteps:
     """A task that has rows: returns its TaskReport. `pool` is that of its Python process; `now` in seconds."""
     report = TaskReport(*task)
     decision: Decision | None = yield ReadDecision()
@@ -146,7 +146,7 @@ def write_task(task: Task, pool: IdPool, now: float) -> Steps:
     return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics))
 
 
-def commit_batch(batch: int, reports: Sequence[TaskReport]) -> Steps:
+def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
     """The driver's `commit`: every task has reported. Returns the decision as it is at the end, or None."""
     if not reports:
         return None
@@ -179,7 +179,7 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> Steps:
     return done
 
 
-def _strangers(batch: int, written: list[TaskTransaction]) -> Steps:
+def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
     """The query's open transactions that the decision will not name, as they are before it.
 
     Before a batch is decided whatever else is open belongs to it or to earlier ones, so once it is decided nobody needs
@@ -202,7 +202,7 @@ def _strangers(batch: int, written: list[TaskTransaction]) -> Steps:
     return tuple((name, *identity) for name, identity in sorted(found.items()))
 
 
-def finish(decision: Decision, query: str) -> Steps:
+def finish(decision: Decision, query: str) -> SinkSteps:
     """Make true what was decided, however often; returns the decision as it is then. Raises TransactionsLostError."""
     if decision.state == COMPLETE:
         return decision
@@ -216,7 +216,7 @@ def finish(decision: Decision, query: str) -> Steps:
     return decision
 
 
-def abort_batch(reports: Sequence[TaskReport | None]) -> Steps:
+def abort_batch(reports: Sequence[TaskReport | None]) -> SinkSteps:
     """The driver's `abort`.
 
     After a task failed `commit` was not called, so nobody can have decided these transactions. When all tasks have

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.spark.exactly_once.decision import COMPLETE, LOST, REWRITE, Decision, DecisionError, TransactionsLostError
-from barnabas.spark.exactly_once.protocol import Describe, EndAll, ListOpen, Record, Steps, TakeOver, finish
+from barnabas.spark.exactly_once.protocol import Describe, EndAll, ListOpen, Record, SinkSteps, TakeOver, finish
 
 #: What can be chosen about lost rows: leave them lost, or have their tasks write them when the query starts again.
 ACCEPT_LOSS, REWRITE_LOST = "accept-loss", "rewrite-lost"
@@ -13,7 +13,7 @@ _STATE_AFTER = {ACCEPT_LOSS: COMPLETE, REWRITE_LOST: REWRITE}
 RUN = "repair"
 
 
-def repair(query: str, choice: str | None) -> Steps:
+def repair(query: str, choice: str | None) -> SinkSteps:
     """Commit what was decided and can be committed, settle what was lost as `choice` says, abort the rest.
 
     Fences the query's driver: one that still runs fails. Returns the decision as it is then, None without any. Raises

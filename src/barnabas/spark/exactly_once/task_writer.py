@@ -16,7 +16,7 @@ from barnabas.spark.exactly_once import protocol
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace
 from barnabas.spark.exactly_once.id_pool import IdPool
-from barnabas.spark.reused_worker import settle
+from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.row_writer import RowWriter
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Worker:
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return protocol.TaskReport(*task)
-        port = _TaskPort(self, task, itertools.chain([first], batches), topic)
+        performer = _TaskPerformer(self, task, itertools.chain([first], batches), topic)
         pool = self._pools.setdefault(task.query, IdPool(self._place.base(task.query), self._process))
-        report: protocol.TaskReport = protocol.run(protocol.write_task(task, pool, time.monotonic()), port)
-        for _ in port.rows:
+        report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
+        for _ in performer.rows:
             # Nobody wants them, but Spark would end a Python worker that leaves rows behind.
             pass
         return report
@@ -71,7 +71,7 @@ class Worker:
         producer.close(0)
 
 
-class _TaskPort:
+class _TaskPerformer:
     """Performs the steps of one task."""
 
     def __init__(self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], topic: str | None) -> None:
@@ -87,7 +87,7 @@ class _TaskPort:
         }
 
     def perform(self, step: Any) -> Any:
-        """See `Port`."""
+        """See `StepPerformer`."""
         return self._steps[type(step)](step)
 
     def _initialize(self, step: protocol.InitProducerId) -> tuple[int, int]:
@@ -127,5 +127,5 @@ def write(
 ) -> protocol.TaskReport:
     """Write a task's rows: see `write_task`."""
     report = _WORKERS.setdefault(place, Worker(place)).write(task, batches, topic)
-    settle()
+    freeze_loaded_objects()
     return report

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import IllegalArgumentError
-from barnabas.spark.schema_registry import FRAME_SIZE, SchemaRegistryError, SchemasById, unframed
+from barnabas.spark.values.schema_registry import FRAME_SIZE, SchemaRegistryError, SchemasById, unframed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ def decode_avro(
     resolved to `schema` by Avro's rules; without, all are written with `schema` and have no frame. A registry that
     cannot be asked fails the query; an unknown id is an error of the record.
     """
-    from barnabas.spark.avro_values import AvroDecoder
+    from barnabas.spark.values.avro import AvroDecoder
 
     schemas = None if registry is None else SchemasById(registry)
     if (schema is None) == (subject is None) or (subject is not None and schemas is None):
@@ -89,7 +89,7 @@ def decode_protobuf(column: Column | str, message: str, descriptor_set: bytes, *
     `protoc --include_imports --descriptor_set_out=FILE` writes one. `framed`: a schema's id and message indexes come
     before each, as Schema Registry's serializer writes them.
     """
-    from barnabas.spark.protobuf_values import ProtobufDecoder, without_message_indexes
+    from barnabas.spark.values.protobuf import ProtobufDecoder, without_message_indexes
 
     decoder = ProtobufDecoder(descriptor_set, message)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.spark import reused_worker
+from barnabas.spark import garbage_collection
 
 
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(reused_worker, "_tasks_left", 2)
+    monkeypatch.setattr(garbage_collection, "_tasks_left", 2)
     monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
     yield
     gc.unfreeze()
@@ -25,11 +25,11 @@ def is_walked_through(found: list[object]) -> bool:
 
 def test_what_is_loaded_by_the_first_two_tasks_is_no_longer_walked_through() -> None:
     first: list[object] = []
-    reused_worker.settle()
+    garbage_collection.freeze_loaded_objects()
     second: list[object] = []  # as what Spark loads when a sink's first task is done
     assert is_walked_through(second)
 
-    reused_worker.settle()
+    garbage_collection.freeze_loaded_objects()
 
     assert not is_walked_through(first)
     assert not is_walked_through(second)
@@ -37,10 +37,10 @@ def test_what_is_loaded_by_the_first_two_tasks_is_no_longer_walked_through() -> 
 
 def test_what_later_tasks_make_is_collected_as_ever() -> None:
     for _ in range(2):
-        reused_worker.settle()
+        garbage_collection.freeze_loaded_objects()
     loop: list[object] = []
     loop.append(loop)
-    reused_worker.settle()
+    garbage_collection.freeze_loaded_objects()
 
     assert is_walked_through(loop)
     del loop
@@ -51,6 +51,6 @@ def test_a_process_that_is_no_worker_of_spark_stays_as_it_is(monkeypatch: pytest
     monkeypatch.delenv("SPARK_REUSE_WORKER")
     before = gc.get_freeze_count()
 
-    reused_worker.settle()
+    garbage_collection.freeze_loaded_objects()
 
     assert gc.get_freeze_count() == before

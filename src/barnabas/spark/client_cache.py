@@ -1,4 +1,4 @@
-"""Consumers that outlive the task: Spark reuses its Python workers, and a connection costs more than a small batch."""
+"""Clients that outlive the task: Spark reuses its Python workers, and a connection costs more than a small batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Closeable(Protocol):
 C = TypeVar("C", bound=Closeable)
 
 
-class ConsumerCache(Generic[C]):
-    """Idle consumers by their settings; one that is in use is not in here, so no two tasks can share one."""
+class ClientCache(Generic[C]):
+    """Idle clients by their settings; one that is in use is not in here, so no two tasks can share one."""
 
     def __init__(self, most_idle: int = 8) -> None:
         """`most_idle`: beyond this the one unused for longest is closed."""
@@ -28,16 +28,16 @@ class ConsumerCache(Generic[C]):
         self._lock = threading.Lock()
 
     def acquire(self, key: Hashable, create: Callable[[], C]) -> C:
-        """An idle consumer with these settings, or a new one; the caller's until it is released or closed."""
+        """Take an idle client with these settings, or make one; the caller owns it until it is released or closed."""
         with self._lock:
             found = self._idle.pop(key, None)
         return create() if found is None else found
 
-    def release(self, key: Hashable, consumer: C) -> None:
-        """Give back a consumer in good order."""
+    def release(self, key: Hashable, client: C) -> None:
+        """Give back a client in good order."""
         with self._lock:
             too_many = [self._idle.pop(key)] if key in self._idle else []
-            self._idle[key] = consumer
+            self._idle[key] = client
             if len(self._idle) > self._most_idle:
                 too_many.append(self._idle.popitem(last=False)[1])
         for old in too_many:
@@ -48,5 +48,5 @@ class ConsumerCache(Generic[C]):
         with self._lock:
             idle = list(self._idle.values())
             self._idle.clear()
-        for consumer in idle:
-            consumer.close()
+        for client in idle:
+            client.close()
