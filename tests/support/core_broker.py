@@ -6,11 +6,11 @@ import random
 import socket
 from typing import Any
 
-from barnabas.broker.client_connection import Buffers
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.metadata_store import MetadataStore
+from barnabas.broker.network.client_connection import Buffers
 from barnabas.broker.node import BrokerNode
 from barnabas.protocol.framing import FrameReader, decode_response, encode_request
 from barnabas.protocol.message import Message

@@ -1,1 +1,1 @@
-"""The broker: `node` puts it together, `broker_core` takes requests to `handlers`, `server` has the sockets."""
+"""The broker: `node` puts it together, `request_dispatcher` takes requests to `handlers`, `network` has the sockets."""

@@ -23,9 +23,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_core import BrokerCore, ServedApi
     from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.request_dispatcher import RequestDispatcher, ServedApi
     from barnabas.protocol.message import Message
 
 
@@ -46,7 +46,7 @@ class BrokerMetrics(Collector):
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, core: BrokerCore, logs: LogManager):
+    def __init__(self, core: RequestDispatcher, logs: LogManager):
         self._core = core
         self._logs = logs
         self._times: dict[str, _Times] = {}

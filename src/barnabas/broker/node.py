@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from barnabas.broker.broker_core import BrokerCore
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quotas import ClientQuotas
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
@@ -15,6 +14,7 @@ from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
 from barnabas.broker.topic_admin import TopicAdmin
 
@@ -38,9 +38,9 @@ COORDINATORS_DELAY = 0.5
 
 
 class BrokerNode:
-    """One broker: a `BrokerCore` with all that it needs, on a data directory and a metadata store.
+    """One broker: a `RequestDispatcher` with all that it needs, on a data directory and a metadata store.
 
-    It has no sockets and reads no clock; `BrokerServer` or a simulator drives `core`.
+    It has no sockets and reads no clock; `SocketServer` or a simulator drives `core`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BrokerNode:
         # Before anybody reads the settings.
         self.dynamic_config.reload()
         self.logs = LogManager(data_directory, filesystem, config.log_settings, random_bytes=random.randbytes)
-        self.core = BrokerCore(self.state, warn)
+        self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
         self._store = store
         self._warn = warn

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_core import ServedApi
     from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.request_dispatcher import ServedApi
     from barnabas.protocol.message import Message
 
 #: So much of a request and of a response is shown, in characters.

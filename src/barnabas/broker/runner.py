@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
+from barnabas.broker.network.socket_server import SocketServer, bind, epoch_ms, raise_descriptor_limit
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.request_log import RequestLog
-from barnabas.broker.server import BrokerServer, bind, epoch_ms, raise_descriptor_limit
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class BrokerRunner:
 
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config
-        server = BrokerServer(node.core)
+        server = SocketServer(node.core)
         bound = []
         for listener, listening in sockets:
             address = Listener(listener.name, listener.host, listening.getsockname()[1])

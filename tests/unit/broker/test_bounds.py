@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
-from barnabas.broker import broker_core
-from barnabas.broker.connection_quotas import ConnectionQuotas
+from barnabas.broker import request_dispatcher
 from barnabas.broker.handlers import fetch as fetch_handler
 from barnabas.broker.log import producer_state_manager
-from barnabas.broker.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer
+from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.broker.network.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -95,7 +95,7 @@ def test_connections_without_a_request_hold_no_buffer(broker: CoreBroker) -> Non
 def test_a_request_of_too_many_elements_costs_its_connection(
     broker: CoreBroker, request_of_many: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_core, "MAX_ELEMENTS", FEW)
+    monkeypatch.setattr(request_dispatcher, "MAX_ELEMENTS", FEW)
     message, version = request_of_many  # type: ignore[misc]  # a pair of request and version
     client = broker.connect()
     client.send(message, version)
@@ -107,7 +107,7 @@ def test_a_request_of_too_many_elements_costs_its_connection(
 def test_a_request_of_too_many_unknown_tags_costs_its_connection(
     broker: CoreBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker_core, "MAX_ELEMENTS", FEW)
+    monkeypatch.setattr(request_dispatcher, "MAX_ELEMENTS", FEW)
     request = bytearray(encode_request(MetadataRequest(topics=[]), 12, 1, "c"))
     assert request[-1] == 0
 

@@ -82,7 +82,7 @@ def read(client: CoreClient, topic: str = "t", partition: int = 0, **fields: Any
     return bytes(response.responses[0].partitions[0].records) if response.responses else b""
 
 
-@pytest.mark.shows("S2.3", breaks="barnabas.broker.server:_ConnectionProtocol.buffer_updated")
+@pytest.mark.shows("S2.3", breaks="barnabas.broker.network.socket_server:_ConnectionProtocol.buffer_updated")
 def test_the_protocol_is_binary_and_goes_over_tcp() -> None:
     with Broker(in_process=True) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
@@ -99,7 +99,7 @@ def test_the_protocol_is_binary_and_goes_over_tcp() -> None:
     assert response[10:16] == bytes.fromhex("0000 0000 000d")
 
 
-@pytest.mark.shows("S3.1", breaks="barnabas.broker.broker_core:BrokerCore.handle_frame")
+@pytest.mark.shows("S3.1", breaks="barnabas.broker.request_dispatcher:RequestDispatcher.handle_frame")
 @pytest.mark.shows("S3.4", breaks="barnabas.broker.handlers.fetch:handle")
 def test_clients_exchange_data_through_the_broker(broker: CoreBroker) -> None:
     writer, reader = broker.connect(), broker.connect()

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.client_connection import Buffers
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
 from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.broker.network.client_connection import Buffers
 from barnabas.broker.node import BrokerNode
 from barnabas.testing.simulator.world import INFINITY, Process
 

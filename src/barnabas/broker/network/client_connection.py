@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.request_buffer import RequestBuffer
+from barnabas.broker.network.request_buffer import RequestBuffer
 from barnabas.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_core import BrokerCore, ServedApi
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import Connection, RequestContext
+    from barnabas.broker.request_dispatcher import RequestDispatcher, ServedApi
     from barnabas.protocol.message import Message
 
 #: Responses are gathered up to this size while there are more requests to work on.
@@ -54,7 +54,7 @@ class ClientConnection:
 
     def __init__(
         self,
-        core: BrokerCore,
+        core: RequestDispatcher,
         info: Connection,
         write: Callable[[Buffers], None],
         close: Callable[[], None],

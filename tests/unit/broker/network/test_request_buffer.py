@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer, RequestMemory
+from barnabas.broker.network.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer, RequestMemory
 from barnabas.errors import InvalidRequestError
 
 

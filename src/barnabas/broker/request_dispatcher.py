@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from barnabas.broker.client_connection import Buffers, ClientConnection
 from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
+from barnabas.broker.network.client_connection import Buffers, ClientConnection
+from barnabas.broker.network.request_buffer import RequestMemory
 from barnabas.broker.purgatory import INFINITY, DelayedOperation
 from barnabas.broker.repeated_warnings import RepeatedWarnings
-from barnabas.broker.request_buffer import RequestMemory
 from barnabas.broker.request_context import CloseConnection, Connection, RequestContext
 from barnabas.errors import InvalidRequestError, KafkaError, ProtocolError
 from barnabas.protocol.api import request_class
@@ -67,7 +67,7 @@ class ServedApi:
         self.requests = 0
 
 
-class BrokerCore:
+class RequestDispatcher:
     """Takes requests to their handlers and responses back to their connections.
 
     `warn` gets one line for each thing that an operator should know. `timer` tells how long handlers take, in seconds;

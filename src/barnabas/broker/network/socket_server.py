@@ -1,4 +1,4 @@
-"""Sockets and clocks for a `BrokerCore`: a thin shell on asyncio."""
+"""Sockets and clocks for a `RequestDispatcher`: a thin shell on asyncio."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from barnabas.broker.connection_quotas import ConnectionQuotas
 from barnabas.broker.log.filesystem import FileRegion
+from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 
 if TYPE_CHECKING:
-    from barnabas.broker.broker_core import BrokerCore
-    from barnabas.broker.client_connection import Buffers, ClientConnection
     from barnabas.broker.config import Listener
+    from barnabas.broker.network.client_connection import Buffers, ClientConnection
+    from barnabas.broker.request_dispatcher import RequestDispatcher
 
 #: A connection whose unsent responses exceed this gets no more of its requests worked on.
 OUTPUT_HIGH_WATER = 256 * 1024
@@ -33,10 +33,10 @@ def epoch_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class BrokerServer:
+class SocketServer:
     """Listens, moves bytes between sockets and the core, and calls the core's `tick` when it is due."""
 
-    def __init__(self, core: BrokerCore):
+    def __init__(self, core: RequestDispatcher):
         self.core = core
         core.timer = time.perf_counter
         self._loop = asyncio.get_running_loop()
@@ -125,7 +125,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     _transport: asyncio.Transport
     _write: Callable[[bytes | bytearray | memoryview], None]
 
-    def __init__(self, server: BrokerServer, listener: str):
+    def __init__(self, server: SocketServer, listener: str):
         self._server = server
         self._listener = listener
         self._descriptor = -1

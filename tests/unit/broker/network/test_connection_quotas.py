@@ -6,9 +6,9 @@ import pytest
 
 from barnabas.broker.client_quotas import ClientQuotas
 from barnabas.broker.config import BrokerConfig, parse_overrides
-from barnabas.broker.connection_quotas import ConnectionQuotas
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.errors import ConfigError
 
 
