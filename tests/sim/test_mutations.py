@@ -7,12 +7,7 @@ import sys
 
 import pytest
 
-from barnabas.testing.simulator.mutations import MUTATIONS, SHORT, Mutation, mutated_source
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_every_fault_can_still_be_planted(mutation: Mutation) -> None:
-    compile(mutated_source(mutation), mutation.module, "exec")
+from barnabas.testing.simulator.mutations import MUTATIONS, SHORT
 
 
 def hunt(which: str) -> subprocess.CompletedProcess[str]:

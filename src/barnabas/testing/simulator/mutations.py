@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-_PACKAGE = Path(__file__).parents[2]
+_SOURCES = Path(__file__).parents[3]
 
 
 class Mutation(NamedTuple):
-    """A fault: in `module` (below barnabas) `old` becomes `new`."""
+    """A fault: in `module` `old` becomes `new`."""
 
     name: str
     module: str
@@ -37,119 +37,119 @@ MUTATIONS = [
     # The log.
     Mutation(
         "sequence numbers are not checked",
-        "broker.log.producer_append_info",
+        "barnabas.broker.log.producer_append_info",
         "NO_PRODUCER_EPOCH and not in_sequence:",
         "NO_PRODUCER_EPOCH and not in_sequence and first_sequence < 0:",
     ),
     Mutation(
         "repeated batches are not recognised",
-        "broker.log.unified_log",
+        "barnabas.broker.log.unified_log",
         "if repeated is not None:",
         "if repeated is not None and repeated.offset_delta < 0:",
     ),
     Mutation(
         "recovery keeps a torn batch",
-        "broker.log.log_loader",
+        "barnabas.broker.log.log_loader",
         "        segment.truncate_bytes(position)\n",
         "        self._producers.map_end_offset = next_offset\n",
     ),
     Mutation(
         "recovery forgets the producers",
-        "broker.log.log_loader",
+        "barnabas.broker.log.log_loader",
         "        aborted = self._producers.replay(chunk, header)\n",
         "        aborted = None\n        self._producers.map_end_offset = header.next_offset\n",
     ),
     Mutation(
         "the high watermark is one too far",
-        "broker.log.unified_log",
+        "barnabas.broker.log.unified_log",
         "min(max(offset, self.log_start_offset), self.log_end_offset)",
         "max(offset, self.log_start_offset) + 1",
     ),
     Mutation(
         "a flush does not reach the disk",
-        "broker.log.unified_log",
+        "barnabas.broker.log.unified_log",
         "                file.sync()\n",
         "                file.size()\n",
     ),
     Mutation(
         "a crash passes for a clean shutdown",
-        "broker.log.log_manager",
+        "barnabas.broker.log.log_manager",
         "self.had_clean_shutdown = self.filesystem.exists(marker)",
         "self.had_clean_shutdown = True",
     ),
     # Transactions.
     Mutation(
         "the successor's epoch is not raised",
-        "broker.transactions.init_producer_id",
+        "barnabas.broker.transactions.init_producer_id",
         "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
         "metadata.initialized(metadata.producer_id, max(epoch, 0), NO_PRODUCER_EPOCH,",
     ),
     Mutation(
         "aborted transactions are not indexed",
-        "broker.log.unified_log",
+        "barnabas.broker.log.unified_log",
         "            if aborted is not None:",
         "            if aborted is not None and aborted.producer_id < 0:",
     ),
     Mutation(
         "readers of committed records read open transactions",
-        "broker.log.unified_log",
+        "barnabas.broker.log.unified_log",
         "bound = self.last_stable_offset if committed else self.high_watermark",
         "bound = self.high_watermark",
     ),
     Mutation(
         "a marker that could not be written is lost",
-        "broker.transactions.completion",
+        "barnabas.broker.transactions.completion",
         "remaining = metadata.without(frozenset(written))",
         "remaining = metadata.without(frozenset(metadata.partitions))",
     ),
     Mutation(
         "offsets of an aborted transaction are committed",
-        "broker.groups.offset_store",
+        "barnabas.broker.groups.offset_store",
         "            if committed:\n",
         "            if committed or topics:\n",
     ),
     # Groups.
     Mutation(
         "commits are forgotten by a restart",
-        "broker.groups.loader",
+        "barnabas.broker.groups.loader",
         "            offsets.put(key.group, key.topic, key.partition, offset)\n",
         "            offsets.get(key.group, key.topic, key.partition)\n",
     ),
     Mutation(
         "the generation is ignored",
-        "broker.groups.classic_group",
+        "barnabas.broker.groups.classic_group",
         "if generation_id != self.generation_id:",
         "if generation_id > self.generation_id:",
     ),
     Mutation(
         "partitions are given away before their owner lets go",
-        "broker.groups.reconciliation",
+        "barnabas.broker.groups.reconciliation",
         "if group.is_free(topic_id, index, member.member_id)]",
         "if index >= 0]",
     ),
     # Fetch sessions.
     Mutation(
         "a fetch session keeps its old offsets",
-        "broker.handlers.fetch",
+        "barnabas.broker.handlers.fetch",
         "            target.offset = asked.fetch_offset\n",
         "            target.offset = target.offset or asked.fetch_offset\n",
     ),
     # The client.
     Mutation(
         "a batch that is sent again gets another number",
-        "client.producer.record_accumulator",
+        "barnabas.client.producer.record_accumulator",
         "if self._transaction_manager is not None and not first.has_sequence:",
         "if self._transaction_manager is not None:",
     ),
     Mutation(
         "a consumer commits one record too many",
-        "client.consumer.subscription_state",
+        "barnabas.client.consumer.subscription_state",
         "partition: OffsetAndMetadata(state.position.offset, ",
         "partition: OffsetAndMetadata(state.position.offset + 1, ",
     ),
     Mutation(
         "a consumer hands out data from before a seek",
-        "client.consumer.fetch_collector",
+        "barnabas.client.consumer.fetch_collector",
         "        if fetch.seek_id != self._subscriptions.seek_id(fetch.partition):\n            return True\n",
         "        if fetch.seek_id >= 0:\n            return False\n",
     ),
@@ -179,7 +179,7 @@ class _MutatedLoader(importlib.machinery.SourceFileLoader):
 class _MutatedFinder(importlib.abc.MetaPathFinder):
     def __init__(self, mutation: Mutation) -> None:
         self._mutation = mutation
-        self._name = f"barnabas.{mutation.module}"
+        self._name = mutation.module
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -190,7 +190,7 @@ class _MutatedFinder(importlib.abc.MetaPathFinder):
 
 
 def _path_of(mutation: Mutation) -> Path:
-    return _PACKAGE / f"{mutation.module.replace('.', '/')}.py"
+    return _SOURCES / f"{mutation.module.replace('.', '/')}.py"
 
 
 def mutated_source(mutation: Mutation) -> str:
@@ -205,7 +205,7 @@ def mutated_source(mutation: Mutation) -> str:
 def plant(name: str) -> None:
     """Have this process import the module with its fault; to be called before anything imports it."""
     mutation = next(found for found in MUTATIONS if found.name == name)
-    assert f"barnabas.{mutation.module}" not in sys.modules, "it is too late for the fault"
+    assert mutation.module not in sys.modules, "it is too late for the fault"
     mutated_source(mutation)
     sys.meta_path.insert(0, _MutatedFinder(mutation))
 

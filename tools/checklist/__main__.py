@@ -1,15 +1,8 @@
-"""`./run checklist`: which lines of docs/internals/CHECKLIST.md are shown, and by which test.
-
-`--verify` breaks each named function and demands that its test fails.
-
-A test says what it shows: `@pytest.mark.shows("S4.23", breaks="barnabas.client...:RecordAccumulator.append")`.
-docs/internals/checklist-states.json says which lines became something else here, or cannot be tested, and why.
-"""
+"""`./run checklist`: print the state of the checklist; `--verify` breaks each function that a mark names."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import re
@@ -22,7 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.checklist import names
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 CHECKLIST = ROOT / "docs" / "internals" / "CHECKLIST.md"
 STATES = ROOT / "docs" / "internals" / "checklist-states.json"
 LINE = re.compile(r"^(S\d)\.(\d+) (.*)")
@@ -77,25 +72,13 @@ def collect_shows() -> list[Show]:
     return collector.shows
 
 
-def exists(target: str) -> bool:
-    """Whether `module:qualified.name` is a function, method or property defined there."""
-    module_name, _, qualified_name = target.partition(":")
-    *path, name = qualified_name.split(".")
-    try:
-        owner: Any = importlib.import_module(module_name)
-        for part in path:
-            owner = getattr(owner, part)
-    except (ImportError, AttributeError, ValueError):
-        return False
-    return name in vars(owner)
-
-
 def complaints(lines: dict[str, str], shows: list[Show], states: dict[str, dict[str, str]]) -> list[str]:
     """What is wrong with the markers and the table, one sentence each."""
     found = [f"{show.test} shows {show.line}, which the checklist lacks" for show in shows if show.line not in lines]
     for show in shows:
-        if not exists(show.breaks):
-            found.append(f"{show.test} must name a function that breaks it, not breaks={show.breaks!r}")
+        problem = names.complaint(show.breaks) if names.TARGET.fullmatch(show.breaks) else "it is no module:name"
+        if problem is not None:
+            found.append(f"{show.test} shows {show.line}, but breaks={show.breaks!r} names nothing: {problem}")
     for line, state in states.items():
         if line not in lines:
             found.append(f"checklist-states.json: {line} is not in the checklist")
@@ -152,6 +135,13 @@ def verify(shows: list[Show], workers: int) -> list[str]:
     return found
 
 
+def refuse_dangling() -> None:
+    """End the program at once when marks name what is not there: breaking nothing proves nothing."""
+    found = names.dangling()
+    if found:
+        sys.exit("\n".join(["checklist: these marks name nothing; rename them first", *found]))
+
+
 def main() -> int:
     """Print the state of the checklist; exit with 1 when a marker or the table is wrong."""
     parser = argparse.ArgumentParser(prog="./run checklist", description=__doc__.partition("\n\n")[0])
@@ -165,6 +155,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="tests run at once while verifying (default 2)")
     arguments = parser.parse_args()
     os.environ["BARNABAS_UNCOMPILED"] = "1"  # compiled functions can neither be found by name nor broken
+    if arguments.verify:
+        refuse_dangling()
     lines, shows = read_lines(), collect_shows()
     states = json.loads(STATES.read_text(encoding="utf-8"))
     report(lines, shows, states, arguments.verbose)

@@ -1,0 +1,12 @@
+"""Each fault can still be planted: whoever changes that code says in mutations.py what the fault looks like now."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.testing.simulator.mutations import MUTATIONS, Mutation, mutated_source
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_every_fault_can_still_be_planted(mutation: Mutation) -> None:
+    compile(mutated_source(mutation), mutation.module, "exec")
