@@ -149,7 +149,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a consumer hands out data from before a seek",
-        "barnabas.client.consumer.fetch_collector",
+        "barnabas.client.consumer.fetching.fetch_collector",
         "        if fetch.seek_id != self._subscriptions.seek_id(fetch.partition):\n            return True\n",
         "        if fetch.seek_id >= 0:\n            return False\n",
     ),
