@@ -10,6 +10,11 @@ HEAD = '''"""Every error that barnabas raises: one class per Kafka error code, a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.protocol.topic_partition import TopicPartition
+
 NONE = 0
 
 

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.protocol.topic_partition import TopicPartition
+
 NONE = 0
 
 
@@ -1030,7 +1035,11 @@ class SerializationError(KafkaError):
 
 
 class RecordDeserializationError(SerializationError):
-    """A key or value of a fetched record could not be deserialized; seek past it to go on."""
+    """A key or value of a fetched record could not be deserialized: `seek(error.topic_partition, error.offset + 1)` goes past it, and `record` has its bytes."""
+
+    topic_partition: TopicPartition
+    offset: int = -1
+    record: Any = None
 
 
 class BufferExhaustedError(KafkaTimeoutError):

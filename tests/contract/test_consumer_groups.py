@@ -101,10 +101,10 @@ def test_commit_without_offsets_covers_what_the_last_poll_returned(group: Group)
 
 
 @pytest.mark.shows(
-    "S2.21", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S2.21", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.refresh_committed_offsets"
 )
 @pytest.mark.shows(
-    "S2.34", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S2.34", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.refresh_committed_offsets"
 )
 def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     group.send(40)
@@ -119,9 +119,7 @@ def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     assert sorted(group.read[second]) == [(partition, offset) for partition in range(4) for offset in (8, 9)]
 
 
-@pytest.mark.shows(
-    "S2.35", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
-)
+@pytest.mark.shows("S2.35", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
 def test_offsets_are_committed_automatically_while_polling(group: Group) -> None:
     group.send(40)
     consumer = group.join(auto_commit_interval_ms=100)
@@ -192,7 +190,7 @@ def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(
     assert {other.position(partition) for partition in other.assignment()} == {10}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_close_gives_the_partitions_to_the_others_at_once(group: Group) -> None:
     first = group.join()
     group.join()

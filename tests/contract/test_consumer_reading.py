@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from barnabas import Consumer, Producer, TopicPartition
-from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
 from barnabas.errors import (
     IllegalStateError,
     InvalidGroupIdError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RecordDeserializationError,
     WakeupError,
 )
 from tests.contract.waiting import create_topic
@@ -243,7 +243,7 @@ def test_a_record_that_cannot_be_deserialized_is_told_after_all_before_it_and_ca
 
     assert [record.value for record in read(consumer, 2)] == ["value 0", "value 1"]
     for _ in range(2):
-        with pytest.raises(BadRecordError, match="not for me") as raised:
+        with pytest.raises(RecordDeserializationError, match="not for me") as raised:
             read(consumer, 1)
         assert (raised.value.topic_partition, raised.value.offset) == (partition, 2)
         assert raised.value.record.value == b"value 2"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer, TopicPartition
-from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
 from barnabas.client.steps import run
+from barnabas.errors import RecordDeserializationError
 from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 
 ASSIGNED = "barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
@@ -32,8 +32,8 @@ def test_another_consumer_of_the_group_takes_over_half_of_the_work(group: Group)
     assert [len(group.read[consumer]) for consumer in (first, second)] == [20, 20]
 
 
-@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
-@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
+@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_what_one_member_leaves_the_others_go_on_with(group: Group) -> None:
     members = [group.join() for _ in range(2)]
     group.settle()
@@ -137,7 +137,7 @@ def lag(group: Group, consumer: Consumer, partitions: list[TopicPartition]) -> i
 
 @pytest.mark.shows("S3.63", breaks=ASSIGNED)
 @pytest.mark.shows(
-    "S3.82", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.refresh_committed_offsets"
+    "S3.82", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.refresh_committed_offsets"
 )
 def test_a_rebalance_may_strike_between_a_poll_and_the_commit_of_its_records(group: Group) -> None:
     from barnabas.errors import CommitFailedError, RebalanceInProgressError
@@ -174,5 +174,5 @@ def test_a_consumer_must_deserialize_with_the_form_that_matches(
 
     assert read(key_deserializer="IntegerDeserializer", value_deserializer="StringDeserializer") == [(7, "grüß")]
     assert read() == [(b"\0\0\0\7", "grüß".encode())]
-    with pytest.raises(BadRecordError):
+    with pytest.raises(RecordDeserializationError):
         read(key_deserializer="UUIDDeserializer")

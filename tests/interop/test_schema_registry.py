@@ -16,8 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from barnabas import Broker, Consumer, Producer, TopicPartition
-from barnabas.client.consumer.fetching.completed_fetch import BadRecordError
-from barnabas.errors import SerializationError
+from barnabas.errors import RecordDeserializationError, SerializationError
 from tests.support.schema_registry import SchemaRegistry
 
 FLIGHT = {
@@ -191,7 +190,7 @@ def test_a_record_that_cannot_be_read_says_where_it_is_and_can_be_passed(
         while len(seen) + len(bad) < 4:
             try:
                 seen += [record.value for record in consumer.poll(10.0)]
-            except BadRecordError as error:
+            except RecordDeserializationError as error:
                 bad.append((error.topic_partition, error.offset))
                 consumer.seek(error.topic_partition, error.offset + 1)
 

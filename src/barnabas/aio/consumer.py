@@ -118,13 +118,13 @@ class Consumer(ConsumerBase[K, V]):
         return self._records()
 
     async def _records(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        cursor = self._polling.cursor
+        iteration = self._polling.iteration
         while True:
-            while (iterator := cursor.first()) is not None:
+            while (iterator := iteration.first()) is not None:
                 for record in iterator:
                     yield record
-                cursor.gone_through(iterator)
-            cursor.fill(await self.poll(1.0))
+                iteration.gone_through(iterator)
+            iteration.fill(await self.poll(1.0))
 
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be handed out; looked up if need be.

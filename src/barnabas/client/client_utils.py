@@ -7,8 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas.client.bootstrap import bootstrap_nodes
+from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.client.metadata import Metadata
-from barnabas.client.metadata_updater import DefaultMetadataUpdater
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
 from barnabas.network.exponential_backoff import RandomSource

@@ -12,6 +12,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import CorruptRecordError, KafkaError, RecordDeserializationError
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import LOG_APPEND_TIME
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE
 from barnabas.records.open_batches import open_batches
@@ -168,10 +169,13 @@ class OpenBatch:
                 return deserializer(data, record.headers)
             return deserializer(data)
         except Exception as error:
-            raise RecordDeserializationError(
+            failure = RecordDeserializationError(
                 f"the {what} of {self.topic}-{self.partition} at offset {record.offset} could not be deserialized: "
                 f"{type(error).__name__}: {error}; seek past the record to go on"
-            ) from error
+            )
+            failure.topic_partition = TopicPartition(self.topic, self.partition)
+            failure.offset = record.offset
+            raise failure from error
 
 
 class RecordRun:

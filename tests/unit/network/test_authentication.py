@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.client.metadata import Metadata
-from barnabas.client.metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import DisconnectError, SaslAuthenticationError
 from barnabas.network.network_client_utils import await_ready
 from barnabas.network.network_metrics import network_metrics

@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.groups import GroupDescription, GroupState, GroupType, MemberDescription
-from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -20,7 +20,7 @@ class ConsumerGroupDescribeHandler:
 
     def __init__(self, name: str, *, include_authorized_operations: bool) -> None:
         self.name = name
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._include_authorized_operations = include_authorized_operations
 
     def build_request(self, keys: list[str], timeout_ms: int) -> ConsumerGroupDescribeRequest:

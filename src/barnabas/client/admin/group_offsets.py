@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from barnabas.client.admin.api_handler import Outcome
-from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts, partitions_of
 from barnabas.client.consumer.offsets import OffsetAndMetadata
@@ -46,7 +46,7 @@ class OffsetFetchHandler:
     name = "list_consumer_group_offsets"
 
     def __init__(self, partitions: Mapping[str, Collection[TopicPartition] | None], *, require_stable: bool) -> None:
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._partitions = partitions
         self._require_stable = require_stable
         self._is_of_groups = True
@@ -122,7 +122,7 @@ def commit_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Reque
         low = stable_versions(ApiKey.OFFSET_COMMIT)[0]
         return RequestBuilder(ApiKey.OFFSET_COMMIT, lambda _: message, low, _LAST_WITH_TOPIC_NAMES)
 
-    return RequestInParts("alter_consumer_group_offsets", CoordinatorLookup(), build, _errors)
+    return RequestInParts("alter_consumer_group_offsets", CoordinatorStrategy(), build, _errors)
 
 
 def _committed(key: TopicPartition, offset: OffsetAndMetadata) -> OffsetCommitRequestPartition:
@@ -146,7 +146,7 @@ def delete_offsets(partitions: Collection[TopicPartition]) -> RequestInParts[Top
         ]
         return OffsetDeleteRequest(group_id=group_id, topics=topics)
 
-    return RequestInParts("delete_consumer_group_offsets", CoordinatorLookup(), build, _errors)
+    return RequestInParts("delete_consumer_group_offsets", CoordinatorStrategy(), build, _errors)
 
 
 def _errors(response: Any) -> Iterable[tuple[TopicPartition, int, str | None]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.admin.acls import AclOperation, authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
-from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import IllegalArgumentError
@@ -148,7 +148,7 @@ class DescribeGroupsHandler:
 
     def __init__(self, name: str, *, include_authorized_operations: bool, only_consumers: bool = False) -> None:
         self.name = name
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._only_consumers = only_consumers
         self._include_authorized_operations = include_authorized_operations
 
@@ -197,7 +197,7 @@ class DeleteGroupsHandler:
     name = "delete_groups"
 
     def __init__(self) -> None:
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DeleteGroupsRequest:
         """See `AdminApiHandler`."""
@@ -237,4 +237,4 @@ def remove_members(members: Collection[MemberToRemove], reason: str | None) -> R
         for asked, member in zip(members, response.members, strict=False):
             yield asked, member.error_code, None
 
-    return RequestInParts("remove_members_from_consumer_group", CoordinatorLookup(), build, parts)
+    return RequestInParts("remove_members_from_consumer_group", CoordinatorStrategy(), build, parts)

@@ -30,7 +30,7 @@ _UNKNOWN_TOPIC_OR_PARTITION = (3,)
 _FIRST_BATCHED_FIND_COORDINATOR = 4
 
 
-class PartitionLeaderLookup:
+class PartitionLeaderStrategy:
     """The leader of each partition, from the metadata of its topic."""
 
     def static_target(self, key: TopicPartition) -> Target | None:
@@ -63,7 +63,7 @@ class PartitionLeaderLookup:
                 found.retry(key, LeaderNotAvailableError(f"partition {key} has no leader now"))
 
 
-class CoordinatorLookup:
+class CoordinatorStrategy:
     """The broker that coordinates each group, or each transactional id."""
 
     def __init__(self, key_type: int = GROUP) -> None:

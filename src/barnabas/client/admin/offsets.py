@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome
-from barnabas.client.admin.lookups import PartitionLeaderLookup
+from barnabas.client.admin.lookups import PartitionLeaderStrategy
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.delete_records_request import (
@@ -69,7 +69,7 @@ class ListOffsetsHandler:
     name = "list_offsets"
 
     def __init__(self, specs: Mapping[TopicPartition, int], *, read_committed: bool) -> None:
-        self.lookup = PartitionLeaderLookup()
+        self.lookup = PartitionLeaderStrategy()
         self._specs = specs
         self._read_committed = read_committed
 
@@ -113,7 +113,7 @@ class DeleteRecordsHandler:
     name = "delete_records"
 
     def __init__(self, before: Mapping[TopicPartition, int]) -> None:
-        self.lookup = PartitionLeaderLookup()
+        self.lookup = PartitionLeaderStrategy()
         self._before = before
 
     def build_request(self, keys: list[TopicPartition], timeout_ms: int) -> DeleteRecordsRequest:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from barnabas.client.admin.acls import AclOperation, authorized_operations
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.groups import GroupState
-from barnabas.client.admin.lookups import CoordinatorLookup
+from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import for_code
@@ -63,7 +63,7 @@ class DescribeShareGroupsHandler:
     name = "describe_share_groups"
 
     def __init__(self, *, include_authorized_operations: bool) -> None:
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._include_authorized_operations = include_authorized_operations
 
     def build_request(self, keys: list[str], timeout_ms: int) -> ShareGroupDescribeRequest:
@@ -118,7 +118,7 @@ class DescribeShareOffsetsHandler:
     name = "list_share_group_offsets"
 
     def __init__(self, partitions: Mapping[str, Collection[TopicPartition] | None]) -> None:
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._partitions = partitions
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DescribeShareGroupOffsetsRequest:
@@ -179,7 +179,7 @@ def alter_share_offsets(offsets: Mapping[TopicPartition, int]) -> RequestInParts
                 key = TopicPartition(topic.topic_name, partition.partition_index)
                 yield key, partition.error_code, partition.error_message
 
-    return RequestInParts("alter_share_group_offsets", CoordinatorLookup(), build, parts)
+    return RequestInParts("alter_share_group_offsets", CoordinatorStrategy(), build, parts)
 
 
 def delete_share_offsets(topics: Collection[str]) -> RequestInParts[str]:
@@ -193,7 +193,7 @@ def delete_share_offsets(topics: Collection[str]) -> RequestInParts[str]:
         for topic in response.responses:
             yield topic.topic_name, topic.error_code, topic.error_message
 
-    return RequestInParts("delete_share_group_offsets", CoordinatorLookup(), build, parts)
+    return RequestInParts("delete_share_group_offsets", CoordinatorStrategy(), build, parts)
 
 
 class StreamsTask(NamedTuple):
@@ -270,7 +270,7 @@ class DescribeStreamsGroupsHandler:
     name = "describe_streams_groups"
 
     def __init__(self, *, include_authorized_operations: bool) -> None:
-        self.lookup = CoordinatorLookup()
+        self.lookup = CoordinatorStrategy()
         self._include_authorized_operations = include_authorized_operations
 
     def build_request(self, keys: list[str], timeout_ms: int) -> StreamsGroupDescribeRequest:

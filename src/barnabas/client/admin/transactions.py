@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
-from barnabas.client.admin.lookups import TRANSACTION, CoordinatorLookup, PartitionLeaderLookup
+from barnabas.client.admin.lookups import TRANSACTION, CoordinatorStrategy, PartitionLeaderStrategy
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of
@@ -106,7 +106,9 @@ def describe_producers(broker_id: int | None) -> KeyedRequest[TopicPartition, li
             producers = [_producer(state) for state in partition.active_producers]
             yield key, partition.error_code, partition.error_message, producers
 
-    lookup: Lookup[TopicPartition] = PartitionLeaderLookup() if broker_id is None else StaticLookup(lambda _: broker_id)
+    lookup: Lookup[TopicPartition] = (
+        PartitionLeaderStrategy() if broker_id is None else StaticLookup(lambda _: broker_id)
+    )
     return KeyedRequest("describe_producers", lookup, build, answers)
 
 
@@ -127,7 +129,7 @@ class DescribeTransactionsHandler:
     name = "describe_transactions"
 
     def __init__(self) -> None:
-        self.lookup = CoordinatorLookup(TRANSACTION)
+        self.lookup = CoordinatorStrategy(TRANSACTION)
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DescribeTransactionsRequest:
         """See `AdminApiHandler`."""
@@ -196,7 +198,7 @@ def abort_transaction(spec: AbortTransactionSpec) -> KeyedRequest[TopicPartition
                 yield key, partition.error_code, None, None
 
     return KeyedRequest(
-        "abort_transaction", PartitionLeaderLookup(), build, answers, also_passing=(_UNKNOWN_TOPIC_OR_PARTITION,)
+        "abort_transaction", PartitionLeaderStrategy(), build, answers, also_passing=(_UNKNOWN_TOPIC_OR_PARTITION,)
     )
 
 
@@ -214,5 +216,5 @@ def fence_producers(operation: str) -> KeyedRequest[str, ProducerIdAndEpoch]:
         yield keys[0], 0, None, ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     return KeyedRequest(
-        operation, CoordinatorLookup(TRANSACTION), build, answers, also_passing=(_CONCURRENT_TRANSACTIONS,)
+        operation, CoordinatorStrategy(TRANSACTION), build, answers, also_passing=(_CONCURRENT_TRANSACTIONS,)
     )

@@ -95,7 +95,7 @@ class Consumer(ConsumerBase[K, V]):
         A commit in the middle covers the records handed out so far, and what a loop that is left has not handed out
         comes with the next loop or `poll`.
         """
-        return self._polling.cursor.records(lambda: self.poll(1.0))
+        return self._polling.iteration.records(lambda: self.poll(1.0))
 
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the next record to be handed out; looked up if need be.

@@ -14,8 +14,8 @@ from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
-from barnabas.client.consumer.coordinator.classic_coordinator import ConsumerCoordinator
-from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.classic_coordinator import ClassicCoordinator
+from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorSettings
 from barnabas.client.consumer.coordinator.reconciling_coordinator import ReconcilingCoordinator
 from barnabas.client.consumer.fetching.fetch_collector import FetchCollector
 from barnabas.client.consumer.fetching.fetch_config import FetchConfig
@@ -76,7 +76,7 @@ class ConsumerParts(NamedTuple):
     fetcher: Fetcher
     collector: FetchCollector
     offset_fetcher: OffsetFetcher
-    coordinator: ApplicationCoordinator | None
+    coordinator: Coordinator | None
     interceptors: ConsumerInterceptors
 
 
@@ -182,7 +182,7 @@ def _coordinator(
     subscriptions: SubscriptionState,
     metadata: ConsumerMetadata,
     on_commit: Callable[[Offsets], object],
-) -> ApplicationCoordinator:
+) -> Coordinator:
     settings = CoordinatorSettings(
         group_id=group_id,
         group_instance_id=config.group_instance_id,
@@ -199,7 +199,7 @@ def _coordinator(
 
     if config.is_consumer_protocol:
         return ReconcilingCoordinator(membership, subscriptions, metadata, settings, rebalances, start, on_commit)
-    return ConsumerCoordinator(
+    return ClassicCoordinator(
         membership,
         subscriptions,
         metadata,

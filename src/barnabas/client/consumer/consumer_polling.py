@@ -12,9 +12,9 @@ from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED, isolation_level
-from barnabas.client.consumer.iteration import RecordCursor
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
+from barnabas.client.consumer.record_iteration import RecordIteration
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import last_push
 from barnabas.errors import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_parts import ConsumerParts
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.client.consumer.consumer_record import ConsumerRecord
-    from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator
+    from barnabas.client.consumer.coordinator.coordinator import Coordinator
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
     from barnabas.client.telemetry.client_telemetry_reporter import ClientTelemetryReporter
@@ -74,7 +74,7 @@ class ConsumerPolling:
         self._times = TimeTotals(self._clock, COMMIT_SYNC, COMMITTED)
         #: What is told to the cluster; None when nothing is.
         self.telemetry: ClientTelemetryReporter | None = None
-        self.cursor = RecordCursor()
+        self.iteration = RecordIteration()
         self._arrow: Any = None
         self._last_io = 0.0
         if self._coordinator is not None:
@@ -82,7 +82,7 @@ class ConsumerPolling:
 
     # --- subscription
 
-    def coordinator(self) -> ApplicationCoordinator:
+    def coordinator(self) -> Coordinator:
         """The coordinator's client; raises `InvalidGroupIdError` without a group."""
         if self._coordinator is None:
             raise InvalidGroupIdError(
@@ -117,7 +117,7 @@ class ConsumerPolling:
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read exactly these partitions."""
-        self._settle_cursor()
+        self._take_back_undelivered()
         coordinator, now = self._coordinator, self._clock()
         if coordinator is not None and coordinator.auto_commits:
             coordinator.ensure_heartbeat_thread()
@@ -127,7 +127,7 @@ class ConsumerPolling:
 
     def unsubscribe(self) -> Steps[None]:
         """Read nothing any more."""
-        self._settle_cursor()
+        self._take_back_undelivered()
         coordinator = self._coordinator
         try:
             if coordinator is not None and self._subscriptions.has_auto_assigned_partitions:
@@ -159,7 +159,7 @@ class ConsumerPolling:
 
     def _poll(self, timeout: float, collect: Callable[[float], Any]) -> Steps[Any]:
         self._check_poll()
-        self._settle_cursor()
+        self._take_back_undelivered()
         now = self._clock()
         self._metrics.poll_began(now)
         try:
@@ -269,7 +269,7 @@ class ConsumerPolling:
             raise IllegalStateError(f"{partition} is not assigned to this consumer, so it has no position in it")
         if self._coordinator is not None:
             self._coordinator.ensure_heartbeat_thread()
-        waiting = self.cursor.undelivered().get(partition)
+        waiting = self.iteration.undelivered().get(partition)
         if waiting is not None:
             return int(waiting.offset)
         yield from self.wait(
@@ -297,20 +297,20 @@ class ConsumerPolling:
     def seek(self, partition: TopicPartition, position: FetchPosition) -> None:
         """See `Consumer.seek`."""
         self._subscriptions.seek_unvalidated(partition, position)
-        self.cursor.drop(partition)
+        self.iteration.drop(partition)
 
     def reset_positions(self, partitions: Collection[TopicPartition], strategy: AutoOffsetResetStrategy) -> None:
         """See `Consumer.seek_to_beginning` and `seek_to_end`."""
         for partition in partitions:
             self._subscriptions.request_offset_reset(partition, strategy)
-            self.cursor.drop(partition)
+            self.iteration.drop(partition)
 
     # --- the loop over records
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit: the positions, without what the loop over records has not handed out yet."""
         offsets = self._subscriptions.all_consumed()
-        for partition, record in self.cursor.undelivered().items():
+        for partition, record in self.iteration.undelivered().items():
             if partition in offsets:
                 offsets[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         return offsets
@@ -318,16 +318,16 @@ class ConsumerPolling:
     def pause(self, partition: TopicPartition) -> None:
         """See `Consumer.pause`."""
         self._subscriptions.pause(partition)
-        waiting = self.cursor.undelivered().get(partition)
+        waiting = self.iteration.undelivered().get(partition)
         if waiting is not None:
             self._go_back_to(partition, waiting)
-            self.cursor.drop(partition)
+            self.iteration.drop(partition)
 
-    def _settle_cursor(self) -> None:
+    def _take_back_undelivered(self) -> None:
         """Go back to the first record that the loop over records has not handed out: it will be fetched again."""
-        for partition, record in self.cursor.undelivered().items():
+        for partition, record in self.iteration.undelivered().items():
             self._go_back_to(partition, record)
-        self.cursor.clear()
+        self.iteration.clear()
 
     def _go_back_to(self, partition: TopicPartition, record: ConsumerRecord) -> None:
         if self._subscriptions.valid_position(partition) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.api_handler import Outcome
-from barnabas.client.admin.lookups import TRANSACTION, CoordinatorLookup
+from barnabas.client.admin.lookups import TRANSACTION, CoordinatorStrategy
 from barnabas.client.admin.requests import one_key_each
 from barnabas.errors import TransactionalIdNotFoundError
 from barnabas.network.client_request import RequestBuilder
@@ -39,7 +39,7 @@ class _EndHandler:
     name = "end transactions"
 
     def __init__(self, identities: Mapping[str, tuple[int, int]], commit: bool) -> None:
-        self.lookup = CoordinatorLookup(TRANSACTION)
+        self.lookup = CoordinatorStrategy(TRANSACTION)
         self._identities = identities
         self._commit = commit
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_driver import AdminApiDriver
 from barnabas.client.admin.groups import DeleteGroupsHandler
-from barnabas.client.metadata_updater import DefaultMetadataUpdater
+from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import KafkaTimeoutError
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient

@@ -187,7 +187,7 @@ def test_a_callback_may_commit_again(cluster: ScriptedCluster) -> None:
     assert commits(cluster) == [{0: 1}, {0: 2}]
 
 
-@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.poll")
+@pytest.mark.shows("S3.75", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.poll")
 def test_automatic_commits_happen_when_poll_runs_at_an_interval(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"x")
     consumer = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=2_000)
@@ -276,7 +276,7 @@ def test_committing_before_joining_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S2.22", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._take_committed_offsets"
+    "S2.22", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._take_committed_offsets"
 )
 def test_committed_offsets_become_positions_and_only_the_others_are_reset(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, *[b"x"] * 5)
@@ -343,7 +343,7 @@ def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cl
 
 @pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
 @pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit")
-@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     consumer = member(cluster)
@@ -364,9 +364,7 @@ def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: 
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-@pytest.mark.shows(
-    "S3.76", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
-)
+@pytest.mark.shows("S3.76", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
 def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     first = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=5_000, max_poll_records=1)
@@ -400,9 +398,7 @@ def read_and_crash(*, automatic: bool) -> tuple[list[bytes], list[bytes]]:
     return received, [record.value for record in member(after).poll(1)]
 
 
-@pytest.mark.shows(
-    "S2.36", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator._auto_commit_async"
-)
+@pytest.mark.shows("S2.36", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
 def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else_doubles_a_manual_one_neither() -> None:
     received, again = read_and_crash(automatic=True)
     assert received == [b"a", b"b"]

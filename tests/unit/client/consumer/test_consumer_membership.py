@@ -47,7 +47,7 @@ def as_follower(cluster: ScriptedCluster, *assignments: Collection[TopicPartitio
 
 
 @pytest.mark.shows(
-    "S2.7", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ConsumerCoordinator._step_joining"
+    "S2.7", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ClassicCoordinator._step_joining"
 )
 @pytest.mark.shows("S1.46", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._poll")
 def test_subscribe_sends_nothing_and_poll_joins_then_fetches(cluster: ScriptedCluster) -> None:
@@ -96,7 +96,7 @@ def test_a_join_says_all_that_the_coordinator_needs(cluster: ScriptedCluster) ->
     assert (subscription.topics, subscription.owned_partitions, subscription.rack_id) == (("t",), (), "here")
 
 
-@pytest.mark.shows("S2.18", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator.sync")
+@pytest.mark.shows("S2.18", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership.sync")
 def test_the_leader_deals_out_and_sends_the_assignment_by_sync(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -109,7 +109,7 @@ def test_the_leader_deals_out_and_sends_the_assignment_by_sync(cluster: Scripted
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S2.19", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._synced")
+@pytest.mark.shows("S2.19", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._synced")
 def test_a_follower_syncs_empty_handed_and_receives_its_part(cluster: ScriptedCluster) -> None:
     as_follower(cluster, [T1])
     consumer = member(cluster)
@@ -152,7 +152,7 @@ def test_an_idle_member_costs_nothing_but_its_heartbeats(cluster: ScriptedCluste
 
 
 @pytest.mark.shows(
-    "S2.32", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._step_heartbeat"
+    "S2.32", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._step_heartbeat"
 )
 def test_a_member_that_does_not_poll_in_time_leaves_and_loses_its_partitions(cluster: ScriptedCluster) -> None:
     listener = Recorder()
@@ -195,7 +195,7 @@ def test_a_rebalance_noticed_by_a_heartbeat_takes_everything_away_and_joins_agai
 
 
 @pytest.mark.shows(
-    "S3.86", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ConsumerCoordinator._on_join_complete"
+    "S3.86", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ClassicCoordinator._on_join_complete"
 )
 def test_a_cooperative_rebalance_revokes_what_goes_and_joins_once_more(cluster: ScriptedCluster) -> None:
     as_follower(cluster, [T0, T1], [T1], [T1])
@@ -294,7 +294,7 @@ def test_failures_that_stay_come_out_of_poll_and_the_next_poll_tries_again(
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     listener = Recorder()
     consumer = member(cluster, listener)
@@ -310,7 +310,7 @@ def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     assert cluster.app_selector.is_closed
 
 
-@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.membership.classic_membership:AbstractCoordinator._leave")
+@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_a_static_member_does_not_leave_on_close(cluster: ScriptedCluster) -> None:
     consumer = member(cluster, group_instance_id="red")
     consumer.poll(1)
@@ -481,7 +481,7 @@ def test_a_second_thread_is_refused(cluster: ScriptedCluster) -> None:
 
 
 @pytest.mark.shows(
-    "S1.40", breaks="barnabas.client.consumer.coordinator.coordinator:ApplicationCoordinator.ensure_heartbeat_thread"
+    "S1.40", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.ensure_heartbeat_thread"
 )
 def test_the_coordinator_starts_the_heartbeat_thread_and_deals_partitions_out(cluster: ScriptedCluster) -> None:
     started: list[str] = []

@@ -15,7 +15,7 @@ from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     serialize_subscription,
 )
-from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorSettings
 from barnabas.client.consumer.coordinator.group_leader import GroupLeader
 from barnabas.client.consumer.membership.messages import (
     Assigned,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = client_logger("barnabas.consumer")
 
 
-class ConsumerCoordinator(ApplicationCoordinator):
+class ClassicCoordinator(Coordinator):
     """The classic protocol: joins, deals partitions out as leader, takes assignments."""
 
     def __init__(
@@ -147,7 +147,7 @@ class ConsumerCoordinator(ApplicationCoordinator):
         self._counts = {topic: cluster.partition_count_for_topic(topic) for topic in topics}
 
     def require_metadata_after(self, version: int) -> None:
-        """See `ApplicationCoordinator`."""
+        """See `Coordinator`."""
         super().require_metadata_after(version)
         self._counts_version = -1
 

@@ -47,12 +47,12 @@ class CoordinatorSettings(NamedTuple):
     retry_backoff: float
 
 
-class ApplicationCoordinator:
+class Coordinator:
     """Takes the events of the membership core, runs listeners, asks for commits.
 
     Belongs to the application's thread; nothing here waits. `poll` does what can be done now, and is called again when
     an event wakes the application's `NetworkClient`. What a rebalance takes is up to the subclasses:
-    `ConsumerCoordinator` for the classic protocol, `ReconcilingCoordinator` for the consumer protocol.
+    `ClassicCoordinator` for the classic protocol, `ReconcilingCoordinator` for the consumer protocol.
     """
 
     def __init__(

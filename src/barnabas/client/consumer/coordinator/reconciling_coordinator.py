@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.coordinator.coordinator import ApplicationCoordinator
+from barnabas.client.consumer.coordinator.coordinator import Coordinator
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Event,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = client_logger("barnabas.consumer")
 
 
-class ReconcilingCoordinator(ApplicationCoordinator):
+class ReconcilingCoordinator(Coordinator):
     """The consumer protocol: brings what the application owns to what the coordinator wants, step by step.
 
     A target is a set of topic ids and partitions. Taking it is: find the topics' names, commit (where that is
@@ -138,7 +138,7 @@ class ReconcilingCoordinator(ApplicationCoordinator):
         self._subscriptions.subscribe_from_pattern(matching)
 
     def require_metadata_after(self, version: int) -> None:
-        """See `ApplicationCoordinator`."""
+        """See `Coordinator`."""
         super().require_metadata_after(version)
         self._pattern_version = -1
 

@@ -25,21 +25,6 @@ _LOG_OVERHEAD: Final = 12
 _SMALLEST_BATCH: Final = 61
 
 
-class BadRecordError(RecordDeserializationError):
-    """A record could not be deserialized: where it is, and the record itself with its key and value as bytes.
-
-    `seek(error.topic_partition, error.offset + 1)` goes past it (KIP-334, KIP-1036).
-    """
-
-    def __init__(
-        self, message: str, topic_partition: TopicPartition, offset: int, record: ConsumerRecord | None
-    ) -> None:
-        super().__init__(message)
-        self.topic_partition = topic_partition
-        self.offset = offset
-        self.record = record
-
-
 class CompletedFetch:
     """What a broker sent for one partition; records are decoded as they are taken."""
 
@@ -112,7 +97,10 @@ class CompletedFetch:
         try:
             records: Found = decoder.take_encoded(max_records) if stay_bytes else decoder.take(max_records)
         except RecordDeserializationError as error:
-            raise self._described(error) from error.__cause__
+            # Read again, as bytes: the deserializers may have got as far as the value.
+            undecoded: list[ConsumerRecord] = self._new_decoder(None, None).take(1)
+            error.record = undecoded[0] if undecoded else None
+            raise
         self.next_offset = decoder.next_offset
         if len(records) < max_records and decoder.exhausted:
             self.drain()
@@ -172,12 +160,6 @@ class CompletedFetch:
             value_deserializer=value_deserializer,
             with_headers=with_headers,
         )
-
-    def _described(self, error: RecordDeserializationError) -> BadRecordError:
-        # The record is read again, as bytes: positions may skip offsets, so it alone knows its own.
-        records = self._new_decoder(None, None).take(1)
-        record = records[0] if records else None
-        return BadRecordError(str(error), self.partition, self.next_offset if record is None else record.offset, record)
 
 
 def _with_headers(deserializer: Any, topic: str) -> Any:

@@ -61,7 +61,7 @@ _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError)
 _JOIN_GRACE: Final = 5.0
 
 
-class AbstractCoordinator:
+class ClassicMembership:
     """One member's side of the classic group protocol.
 
     What members tell each other is bytes to it, so it knows groups and not consumers. It belongs to the membership

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_metrics import coordinator_metrics
-from barnabas.client.consumer.membership.classic_membership import AbstractCoordinator
+from barnabas.client.consumer.membership.classic_membership import ClassicMembership
 from barnabas.client.consumer.membership.committed_offsets import CommittedOffsets
 from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
 from barnabas.client.consumer.membership.messages import (
@@ -43,7 +43,7 @@ class MembershipCore:
         heartbeat: Heartbeat,
         backoff: Callable[[int], float],
         wake_application: Callable[[], object],
-        membership: Callable[..., GroupMembership] = AbstractCoordinator,
+        membership: Callable[..., GroupMembership] = ClassicMembership,
     ) -> None:
         self._client = client
         self._commands: deque[Command] = deque()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class GroupMembership(Protocol):
-    """One member's side of a group protocol: `AbstractCoordinator` (classic) or `ConsumerMembershipManager` (KIP-848).
+    """One member's side of a group protocol: `ClassicMembership` (classic) or `ConsumerMembershipManager` (KIP-848).
 
     Belongs to the membership core.
     """

@@ -433,7 +433,7 @@ def test_all_parts_are_made_with_the_consumer(cluster: ScriptedCluster) -> None:
         "Fetcher",
         "FetchCollector",
         "OffsetFetcher",
-        "ConsumerCoordinator",
+        "ClassicCoordinator",
         "ConsumerInterceptors",
     ]
     assert type(parts.client.client).__name__ == "NetworkClient"

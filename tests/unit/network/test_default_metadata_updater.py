@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.client.metadata import Metadata
-from barnabas.client.metadata_updater import DefaultMetadataUpdater
 from barnabas.errors import UnsupportedVersionError
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
 
 
-class RecordCursor:
+class RecordIteration:
     """Goes through what `poll` returned, one record at a time, and knows which have not been handed out yet.
 
     `poll` moves positions past everything it returns; a loop over records may be left, or may commit, in the middle.
-    What the cursor still holds is therefore taken off: it counts as not consumed. Asking costs nothing per record,
+    What it still holds is therefore taken off: it counts as not consumed. Asking costs nothing per record,
     since Python's list iterators tell what is left in them.
     """
 
