@@ -114,7 +114,7 @@ def test_for_people_a_dump_has_the_lines_of_kafkas_dump_log_segments(
 
 def test_committed_offsets_are_shown_as_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from barnabas.broker.groups.coordinator_records import offset_commit_record, offset_commit_tombstone
-    from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+    from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 
     directory = tmp_path / "__consumer_offsets-3"
     directory.mkdir()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.group import CLASSIC, CONSUMER_PROTOCOL_TYPE, Group
-from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 
 if TYPE_CHECKING:

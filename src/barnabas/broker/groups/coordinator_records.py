@@ -9,8 +9,8 @@ from __future__ import annotations
 from struct import pack, unpack_from
 
 from barnabas.broker.groups.classic_group import ClassicGroup
-from barnabas.broker.groups.member import ClassicGroupMember
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.classic_group_member import ClassicGroupMember
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.errors import ProtocolError
 from barnabas.protocol.messages.group_metadata_key import GroupMetadataKey
 from barnabas.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barnabas import errors
+from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import DEAD, STABLE, ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import Record, group_metadata_tombstone, offset_commit_tombstone
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.rebalance import Rebalance
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.protocol.messages.list_groups_response import ListedGroup

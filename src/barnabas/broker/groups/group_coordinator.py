@@ -12,16 +12,16 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.classic.membership import Joining, Membership, refusal
+from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import DEAD, ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group import CONSUMER
 from barnabas.broker.groups.group_admin import GroupAdmin
 from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
 from barnabas.broker.groups.loader import Loader
-from barnabas.broker.groups.membership import Joining, Membership, refusal
-from barnabas.broker.groups.offset_expiration import OffsetExpiration
-from barnabas.broker.groups.offset_requests import OffsetRequests
-from barnabas.broker.groups.rebalance import Rebalance
+from barnabas.broker.groups.offsets.expiration import OffsetExpiration
+from barnabas.broker.groups.offsets.offset_manager import OffsetManager
 from barnabas.broker.groups.settings import GroupSettings, no_group_configs
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.instant import Instant
@@ -31,8 +31,8 @@ from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.classic_members import ClassicMembers
-    from barnabas.broker.groups.consumer_membership import ConsumerMembership
+    from barnabas.broker.groups.consumer.classic_members import ClassicMembers
+    from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
     from barnabas.broker.groups.group import Group
     from barnabas.broker.groups.storage import CoordinatorStorage
     from barnabas.broker.groups.topic_image import TopicImage
@@ -84,7 +84,7 @@ class GroupCoordinator:
         "_image",
         "_loader",
         "_membership",
-        "_offset_requests",
+        "_offset_manager",
         "_random",
         "_rebalance",
         "_settings",
@@ -111,9 +111,9 @@ class GroupCoordinator:
         self._random = random
         self._consumer_membership: ConsumerMembership | None = None
         self._classic_members: ClassicMembers | None = None
-        self._offset_requests = OffsetRequests(self._settings, self._store, self._rebalance, image)
+        self._offset_manager = OffsetManager(self._settings, self._store, self._rebalance, image)
         self._admin = GroupAdmin(self._store, self._rebalance)
-        self._expiration = OffsetExpiration(self._settings, self._store, self._offset_requests, warn)
+        self._expiration = OffsetExpiration(self._settings, self._store, self._offset_manager, warn)
         self._loader = Loader(self._store, warn)
         self._warn = warn
         self._closed = False
@@ -287,7 +287,7 @@ class GroupCoordinator:
     def _consumers(self) -> ConsumerMembership:
         # Most brokers see no consumer group: its code is loaded when the first comes.
         if self._consumer_membership is None:
-            from barnabas.broker.groups.consumer_membership import ConsumerMembership
+            from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
 
             self._consumer_membership = ConsumerMembership(
                 self._settings, self._store, self._timers, self._image, self._rebalance, self._random, self._warn
@@ -300,7 +300,7 @@ class GroupCoordinator:
         if group is None or group.is_empty:
             return None
         if self._classic_members is None:
-            from barnabas.broker.groups.classic_members import ClassicMembers
+            from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 
             self._classic_members = ClassicMembers(
                 self._settings, self._store, self._timers, self._image, self._consumers()
@@ -317,7 +317,7 @@ class GroupCoordinator:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
         """Join, live in or leave a consumer group (KIP-848). Raises KafkaError."""
-        from barnabas.broker.groups.heartbeat_validation import check_heartbeat
+        from barnabas.broker.groups.consumer.heartbeat_validation import check_heartbeat
 
         self._check_protocol()
         check_heartbeat(request, context.api_version, self._settings)
@@ -331,7 +331,7 @@ class GroupCoordinator:
         group = self._store.group(group_id)
         if not isinstance(group, ConsumerGroup):
             raise errors.GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
-        from barnabas.broker.groups.consumer_group_description import describe
+        from barnabas.broker.groups.consumer.description import describe
 
         return describe(group, self._settings, self._image)
 
@@ -340,7 +340,7 @@ class GroupCoordinator:
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
         """Commit offsets of partitions that exist, by topic name. Raises KafkaError when none could be."""
         self._check(request.group_id, may_be_empty=True)
-        return self._offset_requests.commit(request, context.api_version, Instant(context.now, context.now_ms))
+        return self._offset_manager.commit(request, context.api_version, Instant(context.now, context.now_ms))
 
     def commit_transactional_offsets(
         self, context: RequestContext, request: TxnOffsetCommitRequest
@@ -349,7 +349,7 @@ class GroupCoordinator:
 
         The caller has seen to it that the group's partition is in the transaction.
         """
-        from barnabas.broker.groups.transactional_offsets import commit_transactional_offsets
+        from barnabas.broker.groups.offsets.transactional import commit_transactional_offsets
 
         self._check(request.group_id)
         at = Instant(context.now, context.now_ms)
@@ -373,12 +373,12 @@ class GroupCoordinator:
             from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
 
             return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error.code)
-        return self._offset_requests.fetch(request, require_stable)
+        return self._offset_manager.fetch(request, require_stable)
 
     def delete_offsets(self, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """Delete committed offsets. Raises KafkaError when none could be."""
         self._check(request.group_id)
-        return self._offset_requests.delete(request, Instant(context.now, context.now_ms))
+        return self._offset_manager.delete(request, Instant(context.now, context.now_ms))
 
     def on_topic_deleted(self, topic: str, now: float, now_ms: int) -> None:
         """Delete what groups committed for a topic that is gone; of groups that are being loaded, once they are.
@@ -397,7 +397,7 @@ class GroupCoordinator:
         for group_id in group_ids:
             gone = [partition for partition in self._store.offsets.all_partitions(group_id) if partition[0] in topics]
             try:
-                self._offset_requests.remove(group_id, gone, at)
+                self._offset_manager.remove(group_id, gone, at)
             except errors.KafkaError as error:
                 # They stay until they expire; a client that knows topic ids is not given them for another topic.
                 self._warn(f"Offsets of group {group_id} for deleted topics could not be removed: {error}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.offset_store import OffsetStore
+from barnabas.broker.groups.offsets.store import OffsetStore
 from barnabas.broker.groups.partitioner import partition_for
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.groups.regular_expressions import matching_names
+from barnabas.broker.groups.regex.matching import matching_names
 from barnabas.broker.transactions.transaction_state import BY_NAME, NAMES
 from barnabas.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
 

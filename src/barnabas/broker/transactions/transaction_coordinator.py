@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.groups.storage import ProducerIdentity
-from barnabas.broker.transactions.completion import MarkerWriter, TransactionCompletion
 from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
-from barnabas.broker.transactions.expiration import TransactionalIdExpiration
 from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
 from barnabas.broker.transactions.settings import TransactionSettings
+from barnabas.broker.transactions.transaction_marker_sender import MarkerWriter, TransactionMarkerSender
 from barnabas.broker.transactions.transaction_metadata import (
     NO_PRODUCER_ID,
     TV_2,
@@ -26,6 +25,7 @@ from barnabas.broker.transactions.transaction_metadata import (
 )
 from barnabas.broker.transactions.transaction_state import ONGOING, PREPARED
 from barnabas.broker.transactions.transaction_store import TransactionStore
+from barnabas.broker.transactions.transactional_id_expiration import TransactionalIdExpiration
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.transactions_topic import TransactionStorage
@@ -77,7 +77,7 @@ class TransactionCoordinator:
     ):
         self._settings = TransactionSettings(config)
         self._store = TransactionStore(storage, warn)
-        self._completion = TransactionCompletion(self._store, markers, warn)
+        self._completion = TransactionMarkerSender(self._store, markers, warn)
         self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)
         self._next_producer_id = next_producer_id
         self._warn = warn

@@ -98,13 +98,13 @@ MUTATIONS = [
     ),
     Mutation(
         "a marker that could not be written is lost",
-        "barnabas.broker.transactions.completion",
+        "barnabas.broker.transactions.transaction_marker_sender",
         "remaining = metadata.without(frozenset(written))",
         "remaining = metadata.without(frozenset(metadata.partitions))",
     ),
     Mutation(
         "offsets of an aborted transaction are committed",
-        "barnabas.broker.groups.offset_store",
+        "barnabas.broker.groups.offsets.store",
         "            if committed:\n",
         "            if committed or topics:\n",
     ),
@@ -123,7 +123,7 @@ MUTATIONS = [
     ),
     Mutation(
         "partitions are given away before their owner lets go",
-        "barnabas.broker.groups.reconciliation",
+        "barnabas.broker.groups.consumer.reconciliation",
         "if group.is_free(topic_id, index, member.member_id)]",
         "if index >= 0]",
     ),

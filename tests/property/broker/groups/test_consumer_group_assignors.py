@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.assignor import Assignor, MemberSpec, assignor
+from barnabas.broker.groups.consumer.assignor import Assignor, MemberSpec, assignor
 from barnabas.broker.groups.consumer_group_member import Partitions
 
 UNIFORM: Assignor = assignor("uniform")

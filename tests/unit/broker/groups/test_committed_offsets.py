@@ -6,7 +6,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.groups import coordinator_records as records
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.protocol.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -29,7 +29,7 @@ def subscription(*topics: str) -> bytes:
 # --- commit
 
 
-@pytest.mark.shows("S3.66", breaks="barnabas.broker.groups.offset_requests:OffsetRequests._take")
+@pytest.mark.shows("S3.66", breaks="barnabas.broker.groups.offsets.offset_manager:OffsetManager._take")
 def test_what_a_group_committed_is_how_far_it_has_read() -> None:
     harness = Harness()
     member = harness.stable(None)[0]
@@ -40,7 +40,7 @@ def test_what_a_group_committed_is_how_far_it_has_read() -> None:
     assert harness.fetch([T0, T1, ("t", 2), ("other", 0)]) == {T0: 11, T1: 20, ("t", 2): -1, ("other", 0): -1}
 
 
-@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offset_store:_Offsets.put")
+@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offsets.store:_Offsets.put")
 def test_groups_do_not_see_each_others_offsets() -> None:
     harness = Harness()
     harness.commit({T0: 1}, group="a")
@@ -62,7 +62,7 @@ def test_a_commit_is_a_record_per_group_topic_and_partition_in_the_groups_partit
     assert records.decode_offset_commit_value(record.value, 0).committed_offset == 5
 
 
-@pytest.mark.shows("S3.68", breaks="barnabas.broker.groups.offset_requests:OffsetRequests.commit")
+@pytest.mark.shows("S3.68", breaks="barnabas.broker.groups.offsets.offset_manager:OffsetManager.commit")
 def test_a_commit_that_could_not_be_written_is_refused_and_not_seen() -> None:
     harness = Harness()
     harness.commit({T0: 1})

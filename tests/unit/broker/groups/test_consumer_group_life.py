@@ -90,7 +90,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
     assert (group.group_state, group.group_epoch, group.members) == ("Empty", 3, [])
 
 
-@pytest.mark.shows("S3.16", breaks="barnabas.broker.groups.target_assignment:update_target")
+@pytest.mark.shows("S3.16", breaks="barnabas.broker.groups.consumer.target_assignment:update_target")
 def test_three_members_share_evenly() -> None:
     harness = ConsumerHarness()
     harness.topic("t", 10)

@@ -15,8 +15,8 @@ def subscribed_to(*topics: str) -> dict[str, bytes]:
     return {"range": b"\0\3" + ConsumerProtocolSubscription(topics=list(topics)).encode(3)}
 
 
-@pytest.mark.shows("S2.8", breaks="barnabas.broker.groups.membership:Membership._new_group")
-@pytest.mark.shows("S1.16", breaks="barnabas.broker.groups.membership:Membership._new_group")
+@pytest.mark.shows("S2.8", breaks="barnabas.broker.groups.classic.membership:Membership._new_group")
+@pytest.mark.shows("S1.16", breaks="barnabas.broker.groups.classic.membership:Membership._new_group")
 def test_consumers_with_one_group_id_form_one_group() -> None:
     harness = Harness()
     together = harness.stable(None, None, group="flights")
@@ -26,7 +26,7 @@ def test_consumers_with_one_group_id_form_one_group() -> None:
     assert harness.member_ids("weather") == [alone[0].id]
 
 
-@pytest.mark.shows("S2.16", breaks="barnabas.broker.groups.rebalance:Rebalance._begin_generation")
+@pytest.mark.shows("S2.16", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._begin_generation")
 def test_every_member_has_to_join_before_anybody_is_answered() -> None:
     harness = Harness()
     members = harness.stable(None, None, None)
@@ -53,9 +53,9 @@ def test_a_group_subscribes_to_what_its_members_subscribe_to() -> None:
     assert group.subscribed_topics == {"flights", "weather"}
 
 
-@pytest.mark.shows("S3.62", breaks="barnabas.broker.groups.rebalance:Rebalance.prepare_or_complete")
-@pytest.mark.shows("S1.24", breaks="barnabas.broker.groups.rebalance:Rebalance.remove_member")
-@pytest.mark.shows("S1.39", breaks="barnabas.broker.groups.rebalance:Rebalance.prepare")
+@pytest.mark.shows("S3.62", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.prepare_or_complete")
+@pytest.mark.shows("S1.24", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.remove_member")
+@pytest.mark.shows("S1.39", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.prepare")
 def test_members_coming_and_going_one_generation_each() -> None:
     harness = Harness()
     first, second = harness.stable(None, None)
@@ -75,9 +75,9 @@ def test_members_coming_and_going_one_generation_each() -> None:
     assert harness.state() == "Empty"
 
 
-@pytest.mark.shows("S3.59", breaks="barnabas.broker.groups.rebalance:sync_response")
-@pytest.mark.shows("S2.13", breaks="barnabas.broker.groups.rebalance:Rebalance.stabilize")
-@pytest.mark.shows("S3.16", breaks="barnabas.broker.groups.rebalance:sync_response")
+@pytest.mark.shows("S3.59", breaks="barnabas.broker.groups.classic.rebalance:sync_response")
+@pytest.mark.shows("S2.13", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.stabilize")
+@pytest.mark.shows("S3.16", breaks="barnabas.broker.groups.classic.rebalance:sync_response")
 def test_a_member_gets_what_the_leader_gave_it_several_partitions_or_none() -> None:
     harness = Harness()
     members = harness.stable(None, None, None)

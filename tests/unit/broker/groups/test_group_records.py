@@ -6,7 +6,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.groups import coordinator_records as records
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.partitioner import java_hash_code, partition_for
 from barnabas.broker.groups.storage import BatchStorage, StoredRecord
 from tests.unit.broker.groups.harness import GROUP, Harness, MemoryStorage, code

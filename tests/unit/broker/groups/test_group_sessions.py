@@ -13,8 +13,8 @@ UNKNOWN_MEMBER_ID = code(errors.UnknownMemberIdError)
 FENCED = code(errors.FencedInstanceIdError)
 
 
-@pytest.mark.shows("S2.27", breaks="barnabas.broker.groups.membership:Membership.heartbeat")
-@pytest.mark.shows("S1.11", breaks="barnabas.broker.groups.rebalance:Rebalance.renew_session")
+@pytest.mark.shows("S2.27", breaks="barnabas.broker.groups.classic.membership:Membership.heartbeat")
+@pytest.mark.shows("S1.11", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.renew_session")
 def test_a_member_that_sends_heartbeats_stays() -> None:
     harness = Harness()
     member = harness.stable(None, session_timeout_ms=10_000)[0]
@@ -26,9 +26,9 @@ def test_a_member_that_sends_heartbeats_stays() -> None:
     assert harness.member_ids() == [member.id]
 
 
-@pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
 @pytest.mark.parametrize("session_timeout_ms", [6000, 45_000])
-@pytest.mark.shows("S3.92", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S3.92", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
 def test_without_a_heartbeat_for_the_session_timeout_a_member_is_dropped(session_timeout_ms: int) -> None:
     harness = Harness()
     member = harness.stable(None, session_timeout_ms=session_timeout_ms)[0]
@@ -41,7 +41,7 @@ def test_without_a_heartbeat_for_the_session_timeout_a_member_is_dropped(session
     assert harness.heartbeat(member.id, member.generation) == UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.shows("S3.61", breaks="barnabas.broker.groups.rebalance:Rebalance.after_removal")
+@pytest.mark.shows("S3.61", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.after_removal")
 def test_a_dropped_members_partitions_go_to_those_who_are_left() -> None:
     harness = Harness()
     alive, failed = harness.stable(None, None)
@@ -117,7 +117,7 @@ def test_a_heartbeat_keeps_the_session_in_every_state(state: str, error: int) ->
 # --- LeaveGroup
 
 
-@pytest.mark.shows("S1.25", breaks="barnabas.broker.groups.membership:Membership.leave")
+@pytest.mark.shows("S1.25", breaks="barnabas.broker.groups.classic.membership:Membership.leave")
 def test_a_dynamic_member_that_leaves_causes_a_rebalance() -> None:
     harness = Harness()
     first, second = harness.stable(None, None)

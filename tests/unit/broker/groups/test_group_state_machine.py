@@ -13,7 +13,7 @@ from barnabas.broker.groups.classic_group import (
     STABLE,
     ClassicGroup,
 )
-from barnabas.broker.groups.member import ClassicGroupMember
+from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.subscriptions import subscribed_topics
 
 #: From → to, as Kafka's ClassicGroupState has them.

@@ -11,7 +11,7 @@ FENCED = code(errors.FencedInstanceIdError)
 REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)
 
 
-@pytest.mark.shows("S1.30", breaks="barnabas.broker.groups.membership:Membership._join_static")
+@pytest.mark.shows("S1.30", breaks="barnabas.broker.groups.classic.membership:Membership._join_static")
 def test_a_member_with_an_instance_id_is_let_in_at_once() -> None:
     harness = Harness()
 
@@ -19,7 +19,7 @@ def test_a_member_with_an_instance_id_is_let_in_at_once() -> None:
     assert harness.join().error == code(errors.MemberIdRequiredError)
 
 
-@pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.membership:Membership._return_of_static")
+@pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.classic.membership:Membership._return_of_static")
 @pytest.mark.parametrize("returning", [0, 1], ids=["leader", "follower"])
 def test_a_static_member_that_comes_back_gets_a_new_id_and_its_assignment_without_a_rebalance(returning: int) -> None:
     harness = Harness()
@@ -124,7 +124,7 @@ def test_a_return_with_other_metadata_but_the_same_protocol_causes_none() -> Non
     assert harness.state() == "Stable"
 
 
-@pytest.mark.shows("S1.23", breaks="barnabas.broker.groups.rebalance:Rebalance.complete_join")
+@pytest.mark.shows("S1.23", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.complete_join")
 def test_a_static_member_may_be_absent_for_its_session_timeout_even_if_the_others_rebalance() -> None:
     harness = Harness()
     present, absent = harness.stable("a", "b", session_timeout_ms=120_000, rebalance_timeout_ms=30_000)
@@ -137,7 +137,7 @@ def test_a_static_member_may_be_absent_for_its_session_timeout_even_if_the_other
     assert {member.member_id for member in rejoined.response.members} == {present.id, absent.id}
 
 
-@pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
 def test_only_the_session_timeout_or_an_administrator_puts_a_static_member_out() -> None:
     harness = Harness()
     present, _ = harness.stable("a", "b", session_timeout_ms=30_000)

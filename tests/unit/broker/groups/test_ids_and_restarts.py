@@ -68,7 +68,7 @@ def restart(harness: Harness, member: Member) -> None:
         harness.join(instance=member.instance)
 
 
-@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.membership:Membership._return_of_static")
+@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.membership:Membership._return_of_static")
 def test_an_intended_restart_costs_dynamic_members_a_rebalance_and_static_ones_none() -> None:
     dynamic, static = Harness(), Harness()
     stays, restarts = dynamic.stable(None, None)
@@ -80,7 +80,7 @@ def test_an_intended_restart_costs_dynamic_members_a_rebalance_and_static_ones_n
     assert static.heartbeat(stays.id, stays.generation, instance="red") == 0
 
 
-@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
 @pytest.mark.parametrize("instances", [(None, None), ("red", "green")], ids=["dynamic", "static"])
 def test_after_a_crash_a_rebalance_must_give_the_partitions_to_the_others(instances: tuple[str | None, ...]) -> None:
     harness = Harness()
@@ -96,7 +96,7 @@ def test_after_a_crash_a_rebalance_must_give_the_partitions_to_the_others(instan
     assert crashed.id not in harness.member_ids()
 
 
-@pytest.mark.shows("S2.33", breaks="barnabas.broker.groups.consumer_membership:ConsumerMembership.renew_session")
+@pytest.mark.shows("S2.33", breaks="barnabas.broker.groups.consumer.heartbeat:ConsumerMembership.renew_session")
 def test_with_the_consumer_protocol_the_broker_sets_heartbeats_and_sessions() -> None:
     harness = ConsumerHarness()
     a = Consumer(harness, "a")

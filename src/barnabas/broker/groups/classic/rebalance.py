@@ -11,9 +11,9 @@ from functools import partial
 
 from barnabas import errors
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.member import ClassicGroupMember
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.instant import Instant

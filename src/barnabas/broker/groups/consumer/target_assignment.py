@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.broker.groups.assignor import MemberSpec, assignor
+from barnabas.broker.groups.consumer.assignor import MemberSpec, assignor
+from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant

@@ -6,12 +6,12 @@ is what joining them needs. Static members come first, by their instance ids, th
 
 from __future__ import annotations
 
-from barnabas.broker.groups.assignor import Members, PartitionCounts
+from barnabas.broker.groups.consumer.assignor import Members, PartitionCounts
 from barnabas.broker.groups.consumer_group_member import Partitions
 
 
 def assign_ranges(members: Members, partition_counts: PartitionCounts) -> dict[str, Partitions]:
-    """See `barnabas.broker.groups.assignor.Assignor`."""
+    """See `barnabas.broker.groups.consumer.assignor.Assignor`."""
     order = sorted(members, key=lambda member_id: _rank(member_id, members[member_id].instance_id))
     subscribers: dict[bytes, list[str]] = {}
     for member_id in order:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup, stale
 from barnabas.broker.groups.coordinator_records import Record, offset_commit_record, offset_commit_tombstone
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.rebalance import Rebalance
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
@@ -50,7 +50,7 @@ _UNSTABLE = errors.UnstableOffsetCommitError.code
 _Commit = tuple[str, int, OffsetAndMetadata]
 
 
-class OffsetRequests:
+class OffsetManager:
     """What requests do with committed offsets."""
 
     __slots__ = ("_image", "_rebalance", "_settings", "_store")

@@ -7,7 +7,7 @@ from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import offset_commit_record
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.storage import ProducerIdentity
 from barnabas.broker.instant import Instant

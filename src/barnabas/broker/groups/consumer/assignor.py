@@ -26,7 +26,7 @@ Assignor = Callable[[Members, PartitionCounts], dict[str, Partitions]]
 
 def assignor(name: str) -> Assignor:
     """The assignor of that name. Raises KeyError."""
-    from barnabas.broker.groups.range_assignor import assign_ranges
-    from barnabas.broker.groups.uniform_assignor import assign_uniformly
+    from barnabas.broker.groups.consumer.range_assignor import assign_ranges
+    from barnabas.broker.groups.consumer.uniform_assignor import assign_uniformly
 
     return {"uniform": assign_uniformly, "range": assign_ranges}[name]

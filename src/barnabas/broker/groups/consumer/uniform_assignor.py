@@ -10,14 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from barnabas.broker.groups.assignor import Members, PartitionCounts
+from barnabas.broker.groups.consumer.assignor import Members, PartitionCounts
 from barnabas.broker.groups.consumer_group_member import Partitions
 
 _TopicPartition = tuple[bytes, int]
 
 
 def assign_uniformly(members: Members, partition_counts: PartitionCounts) -> dict[str, Partitions]:
-    """See `barnabas.broker.groups.assignor.Assignor`."""
+    """See `barnabas.broker.groups.consumer.assignor.Assignor`."""
     if not members:
         return {}
     kept = _Kept(members, partition_counts)

@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.consumer.draft import GroupDraft
+from barnabas.broker.groups.consumer.embedded_protocol import by_topic_id, read_subscription
+from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership, static_member
+from barnabas.broker.groups.consumer.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import (
     JOIN_EPOCH,
@@ -18,12 +22,8 @@ from barnabas.broker.groups.consumer_group_member import (
     ClassicMemberMetadata,
     ConsumerGroupMember,
 )
-from barnabas.broker.groups.consumer_membership import ConsumerMembership, static_member
-from barnabas.broker.groups.embedded_protocol import by_topic_id, read_subscription
 from barnabas.broker.groups.group import CONSUMER_PROTOCOL_TYPE
-from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage
@@ -34,7 +34,7 @@ from barnabas.protocol.messages.leave_group_response import MemberResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.membership import Joining
+    from barnabas.broker.groups.classic.membership import Joining
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest

@@ -14,8 +14,8 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from barnabas import errors
-from barnabas.broker.groups.automaton import Automaton, compile_automaton
-from barnabas.broker.groups.regex_parser import ALPHABET, RegexSyntaxError, parse
+from barnabas.broker.groups.regex.automaton import Automaton, compile_automaton
+from barnabas.broker.groups.regex.parser import ALPHABET, RegexSyntaxError, parse
 from barnabas.broker.groups.topic_image import TopicImage
 
 

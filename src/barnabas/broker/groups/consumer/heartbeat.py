@@ -8,7 +8,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.consumer.draft import GroupDraft
+from barnabas.broker.groups.consumer.migration import can_downgrade, check_upgrade, downgraded, upgraded
+from barnabas.broker.groups.consumer.reconciliation import reconcile
+from barnabas.broker.groups.consumer.target_assignment import can_compute, update_target
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.broker.groups.consumer_group_member import (
     JOIN_EPOCH,
@@ -21,14 +26,9 @@ from barnabas.broker.groups.consumer_group_member import (
 )
 from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
-from barnabas.broker.groups.group_draft import GroupDraft
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.migration import can_downgrade, check_upgrade, downgraded, upgraded
-from barnabas.broker.groups.rebalance import Rebalance
-from barnabas.broker.groups.reconciliation import reconcile
-from barnabas.broker.groups.regular_expressions import check, matching_topics
+from barnabas.broker.groups.regex.matching import check, matching_topics
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.target_assignment import can_compute, update_target
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant

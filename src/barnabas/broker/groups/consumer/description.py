@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from barnabas.broker.groups.consumer.target_assignment import preferred_assignor
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions, partitions_of
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.target_assignment import preferred_assignor
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.protocol.messages.consumer_group_describe_response import (
     Assignment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 
 #: Topic → partition → offset.
 TopicOffsets = dict[str, dict[int, OffsetAndMetadata]]

@@ -6,12 +6,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.groups.classic.rebalance import Rebalance, everybody, join_response, sync_response
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record, new_group_record
 from barnabas.broker.groups.group_admin import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
-from barnabas.broker.groups.member import ClassicGroupMember
-from barnabas.broker.groups.rebalance import Rebalance, everybody, join_response, sync_response
 from barnabas.broker.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from barnabas.broker.instant import Instant
 from barnabas.broker.purgatory import DelayedOperation

@@ -9,8 +9,8 @@ from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_admin import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.offset_requests import OffsetRequests
+from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.offset_manager import OffsetManager
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.instant import Instant
 from barnabas.errors import KafkaError
@@ -22,18 +22,18 @@ _TOMBSTONES_PER_WRITE = 1000
 class OffsetExpiration:
     """A sweep over all groups, a few at each step."""
 
-    __slots__ = ("_offset_requests", "_queue", "_settings", "_store", "_warn")
+    __slots__ = ("_offset_manager", "_queue", "_settings", "_store", "_warn")
 
     def __init__(
         self,
         settings: GroupSettings,
         store: GroupStore,
-        offset_requests: OffsetRequests,
+        offset_manager: OffsetManager,
         warn: Callable[[str], None],
     ):
         self._settings = settings
         self._store = store
-        self._offset_requests = offset_requests
+        self._offset_manager = offset_manager
         self._warn = warn
         self._queue: deque[str] = deque()
 
@@ -63,7 +63,7 @@ class OffsetExpiration:
         group_id = group.group_id
         expired = self._expired(group, at.now_ms)
         for start in range(0, len(expired), _TOMBSTONES_PER_WRITE):
-            self._offset_requests.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
+            self._offset_manager.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
         offsets = self._store.offsets
         in_use = offsets.of_group(group_id) or offsets.has_open_transactions(group_id)
         awaited = isinstance(group, ClassicGroup) and group.pending_members

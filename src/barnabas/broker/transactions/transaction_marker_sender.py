@@ -23,7 +23,7 @@ class MarkerWriter(Protocol):
         """Raises UnknownTopicOrPartitionError where the partition is gone, and other KafkaErrors."""
 
 
-class TransactionCompletion:
+class TransactionMarkerSender:
     """The transactions that are decided and not complete, in the order of their decisions."""
 
     __slots__ = ("_backoff", "_queue", "_retry_at", "_store", "_warn", "_writer")

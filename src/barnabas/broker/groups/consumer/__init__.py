@@ -1,0 +1,1 @@
+"""The consumer protocol: ConsumerGroupHeartbeat, target assignment and reconciliation (KIP-848)."""
