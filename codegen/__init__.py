@@ -2,7 +2,9 @@
 
 `python -m codegen` writes the files; `python -m codegen --check` writes nothing, and fails when a file is stale.
 
-- `schema.py` reads `messages.json` and `errors.json` into small objects, resolving every implicit rule.
+- `schema.py` reads `messages.json` (Kafka 4.3), `messages-3.9.json` (what 4.0 dropped, for clusters under ZooKeeper),
+  `messages-metadata.json` (the records of the metadata log) and `errors.json` into small objects, resolving every
+  implicit rule.
 - `messages.py` writes one module per message.
 - `errors.py` writes `errors.py`.
 """

@@ -27,7 +27,6 @@ SCALARS = {
 }
 """The types that are not structs, and what they are in Python."""
 
-NO_VERSIONS = (0, -1)
 NEVER = 1 << 15
 
 
@@ -85,8 +84,15 @@ class Message(NamedTuple):
 
 
 def read_messages() -> list[Message]:
-    """Every message of `messages.json`."""
-    return [_message(entry) for entry in json.loads((HOME / "messages.json").read_text(encoding="utf-8"))]
+    """Every message of Kafka 4.3, the records of its metadata log, and what brokers of 3.9 speak that 4.0 dropped."""
+    removed = {entry["name"]: entry for entry in _entries("messages-3.9.json")}
+    current = [removed.get(entry["name"], entry) for entry in _entries("messages.json")]
+    return [_message(entry) for entry in current + _entries("messages-metadata.json")]
+
+
+def _entries(name: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads((HOME / name).read_text(encoding="utf-8"))
+    return entries
 
 
 def read_errors() -> dict[str, list[dict[str, Any]]]:
@@ -96,9 +102,7 @@ def read_errors() -> dict[str, list[dict[str, Any]]]:
 
 
 def version_range(written: str) -> tuple[int, int]:
-    """`4`, `4-7` or `none` as a pair; none is a pair whose high end is below its low end."""
-    if written == "none":
-        return NO_VERSIONS
+    """`4` or `4-7` as a pair. Raises `ValueError` for `none`: what Kafka dropped stands in a schema of its own."""
     low, dash, high = written.partition("-")
     return int(low), int(high if dash else low)
 

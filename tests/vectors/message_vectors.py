@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-DATA = Path(__file__).parent / "data" / "message-vectors.jsonl.gz"
+from barnabas.protocol.api import message_class
+
+DATA = Path(__file__).parent / "data"
+FILES = ("message-vectors", "message-vectors-metadata", "message-vectors-3.9")
 
 
 class Vector(NamedTuple):
@@ -22,5 +25,17 @@ class Vector(NamedTuple):
 
 @cache
 def message_vectors() -> list[Vector]:
-    lines = [json.loads(line) for line in gzip.decompress(DATA.read_bytes()).splitlines()]
+    """What Kafka 4.3 writes, its metadata log included, and what brokers of 3.9 say in versions that are known."""
+    vectors = [vector for file in FILES for vector in vectors_of(file)]
+    return [vector for vector in vectors if is_known(vector)]
+
+
+@cache
+def vectors_of(file: str) -> list[Vector]:
+    lines = [json.loads(line) for line in gzip.decompress((DATA / f"{file}.jsonl.gz").read_bytes()).splitlines()]
     return [Vector(line["message"], line["version"], line["json"], bytes.fromhex(line["hex"])) for line in lines]
+
+
+def is_known(vector: Vector) -> bool:
+    low, high = message_class(vector.message).VALID_VERSIONS
+    return low <= vector.version <= high

@@ -55,13 +55,10 @@ def message_class(name: str) -> type[Message]:
 def stable_versions(key: int) -> tuple[int, int]:
     """The lowest and the highest version of an API, without one that Kafka marks as unstable.
 
-    Raises `IllegalArgumentError` for a key that is not known, or whose API was removed from Kafka.
+    Raises `IllegalArgumentError` for a key that is not known.
     """
     _name(key)
-    low, high = STABLE_VERSIONS[key]
-    if high < low:
-        raise IllegalArgumentError(f"{ApiKey(key).name} has no version any more: it was removed from Kafka")
-    return low, high
+    return STABLE_VERSIONS[key]
 
 
 def negotiate(key: int, broker_low: int, broker_high: int) -> int:
@@ -78,7 +75,7 @@ def negotiate(key: int, broker_low: int, broker_high: int) -> int:
 
 
 def request_header_version(key: int, version: int) -> int:
-    """2 for a flexible version of the API, else 1 (version 0 of ControlledShutdown, which had 0, was removed)."""
+    """2 for a flexible version of the API, else 1. (Version 0 of ControlledShutdown, which had 0, is left out.)"""
     _name(key)
     return 2 if version >= FLEXIBLE_FROM[key] else 1
 

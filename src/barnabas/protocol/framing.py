@@ -105,7 +105,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
         if header.request_api_key == ApiKey.API_VERSIONS:
             return header, cls()
         version, (low, high) = header.request_api_version, cls.VALID_VERSIONS
-        known = f"its versions are {low} to {high}" if high >= low else "it was removed from Kafka"
+        known = f"its versions are {low} to {high}"
         raise ProtocolError(
             f"RequestHeader.request_api_version at byte 2: {cls.NAME} has no version {version}; {known}"
         )

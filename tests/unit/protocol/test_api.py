@@ -57,9 +57,10 @@ def test_ranges_that_do_not_meet_are_an_error_that_names_both(low: int, high: in
         negotiate(ApiKey.FETCH, low, high)
 
 
-def test_an_api_that_was_removed_has_no_versions() -> None:
-    with pytest.raises(IllegalArgumentError, match="LEADER_AND_ISR has no version any more"):
-        negotiate(ApiKey.LEADER_AND_ISR, 0, 99)
+def test_what_4_0_dropped_keeps_the_versions_of_3_9_for_clusters_under_zookeeper() -> None:
+    dropped = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
+
+    assert [stable_versions(key) for key in dropped] == [(0, 7), (0, 4), (0, 8), (1, 3)]
 
 
 def test_a_version_that_kafka_marks_unstable_is_not_negotiated() -> None:

@@ -98,7 +98,6 @@ class TestRequests:
             ("03e7 0000 00000001 ffff", "there is no API with the key 999"),
             ("0001 0011", "RequestHeader.correlation_id at byte 4: 4 bytes are needed, 0 are left"),
             ("0001 0063 00000001 ffff 00", "FetchRequest has no version 99; its versions are 4 to 18"),
-            ("0004 0000 00000001 ffff", "LeaderAndIsrRequest has no version 0; it was removed from Kafka"),
             ("000c 0000 00000001 ffff 0005 67", "HeartbeatRequest.group_id at byte 12: 5 bytes are needed, 1 are left"),
         ],
     )
