@@ -10,22 +10,12 @@ from barnabas.client.admin.acls import (
     PatternType,
     ResourceType,
 )
-from barnabas.client.admin.admin_metadata import (
-    EndpointType,
-)
-from barnabas.client.admin.client_quotas import (
-    ClientQuotaEntity,
-    ClientQuotaFilterComponent,
-)
-from barnabas.client.admin.cluster import (
-    ClusterDescription,
-    FeatureMetadata,
-    FeatureUpdate,
-    UpgradeType,
-    VersionRange,
-)
+from barnabas.client.admin.admin_metadata import EndpointType
+from barnabas.client.admin.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent, Quotas
+from barnabas.client.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, UpgradeType, VersionRange
 from barnabas.client.admin.configs import (
     AlterConfigOp,
+    Changes,
     ConfigEntry,
     ConfigResource,
     ConfigResourceType,
@@ -34,9 +24,8 @@ from barnabas.client.admin.configs import (
     ConfigType,
     OpType,
 )
-from barnabas.client.admin.delegation_tokens import (
-    DelegationToken,
-)
+from barnabas.client.admin.delegation_tokens import DelegationToken
+from barnabas.client.admin.group_offsets import GroupOffsets
 from barnabas.client.admin.groups import (
     GroupDescription,
     GroupListing,
@@ -45,23 +34,13 @@ from barnabas.client.admin.groups import (
     MemberDescription,
     MemberToRemove,
 )
-from barnabas.client.admin.log_dirs import (
-    LogDirDescription,
-    ReplicaInfo,
-    ReplicaLogDirInfo,
-    TopicPartitionReplica,
-)
-from barnabas.client.admin.new_topic import (
-    NewPartitions,
-    NewTopic,
-)
-from barnabas.client.admin.offsets import (
-    ListedOffset,
-    OffsetSpec,
-)
+from barnabas.client.admin.log_dirs import LogDirDescription, ReplicaInfo, ReplicaLogDirInfo, TopicPartitionReplica
+from barnabas.client.admin.new_topic import NewPartitions, NewTopic
+from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
 from barnabas.client.admin.other_groups import (
     ShareGroupDescription,
     ShareMemberDescription,
+    ShareOffsets,
     SharePartitionOffset,
     StreamsAssignment,
     StreamsGroupDescription,
@@ -70,34 +49,18 @@ from barnabas.client.admin.other_groups import (
     StreamsTask,
     StreamsTopic,
 )
-from barnabas.client.admin.quorum import (
-    QuorumInfo,
-    RaftVoterEndpoint,
-    ReplicaState,
-)
-from barnabas.client.admin.reassignments import (
-    ElectionType,
-    PartitionReassignment,
-)
-from barnabas.client.admin.results import (
-    FromBrokers,
-    PartialFailureError,
-    Results,
-)
+from barnabas.client.admin.quorum import QuorumInfo, RaftVoterEndpoint, ReplicaState
+from barnabas.client.admin.reassignments import ElectionType, PartitionReassignment
+from barnabas.client.admin.results import FromBrokers, PartialFailureError, Results
 from barnabas.client.admin.scram import (
+    ScramAlteration,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from barnabas.client.admin.topic_descriptions import (
-    TopicDescription,
-    TopicPartitionInfo,
-)
-from barnabas.client.admin.topics import (
-    CreatedTopic,
-    TopicListing,
-)
+from barnabas.client.admin.topic_descriptions import TopicDescription, TopicPartitionInfo
+from barnabas.client.admin.topics import CreatedTopic, TopicKey, TopicListing
 from barnabas.client.admin.transactions import (
     AbortTransactionSpec,
     ProducerIdAndEpoch,
@@ -106,12 +69,8 @@ from barnabas.client.admin.transactions import (
     TransactionListing,
     TransactionState,
 )
-from barnabas.client.consumer.offsets import (
-    OffsetAndMetadata,
-)
-from barnabas.network.node import (
-    Node,
-)
+from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.network.node import Node
 
 __all__ = [
     "AbortTransactionSpec",
@@ -120,6 +79,7 @@ __all__ = [
     "AclOperation",
     "AclPermissionType",
     "AlterConfigOp",
+    "Changes",
     "ClientQuotaEntity",
     "ClientQuotaFilterComponent",
     "ClusterDescription",
@@ -138,6 +98,7 @@ __all__ = [
     "FromBrokers",
     "GroupDescription",
     "GroupListing",
+    "GroupOffsets",
     "GroupState",
     "GroupType",
     "ListedOffset",
@@ -156,16 +117,19 @@ __all__ = [
     "ProducerIdAndEpoch",
     "ProducerState",
     "QuorumInfo",
+    "Quotas",
     "RaftVoterEndpoint",
     "ReplicaInfo",
     "ReplicaLogDirInfo",
     "ReplicaState",
     "ResourceType",
     "Results",
+    "ScramAlteration",
     "ScramCredentialInfo",
     "ScramMechanism",
     "ShareGroupDescription",
     "ShareMemberDescription",
+    "ShareOffsets",
     "SharePartitionOffset",
     "StreamsAssignment",
     "StreamsGroupDescription",
@@ -174,6 +138,7 @@ __all__ = [
     "StreamsTask",
     "StreamsTopic",
     "TopicDescription",
+    "TopicKey",
     "TopicListing",
     "TopicPartitionInfo",
     "TopicPartitionReplica",

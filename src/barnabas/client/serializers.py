@@ -43,6 +43,7 @@ SerializerSetting = (
     | KafkaSerializer[T]
     | type[KafkaSerializer[T]]
     | type[Callable[[T], bytes | None]]
+    | type[str]
     | str
     | None
 )
@@ -72,7 +73,7 @@ def as_bytes(data: Any, what: str) -> bytes:
 def _suggestion(data: Any) -> str:
     if isinstance(data, str):
         return "str.encode"
-    return _BY_TYPE.get(type(data).__name__, "JSONSerializer")
+    return f'"{_BY_TYPE.get(type(data).__name__, "JSONSerializer")}"'
 
 
 _BY_TYPE = {"int": "LongSerializer", "float": "DoubleSerializer", "UUID": "UUIDSerializer"}
@@ -217,8 +218,8 @@ class _Packed:
         self._struct = struct.Struct(self.FORMAT)
 
 
-class _PackedSerializer(_Packed):
-    def __call__(self, data: float) -> bytes:
+class _PackedSerializer(_Packed, Generic[T]):
+    def __call__(self, data: T) -> bytes:
         """Pack the number."""
         try:
             return self._struct.pack(data)
@@ -235,7 +236,7 @@ class _PackedDeserializer(_Packed, Generic[T]):
         return number
 
 
-class ShortSerializer(_PackedSerializer):
+class ShortSerializer(_PackedSerializer[int]):
     """An int in 2 bytes, big-endian."""
 
     FORMAT = ">h"
@@ -247,7 +248,7 @@ class ShortDeserializer(_PackedDeserializer[int]):
     FORMAT = ">h"
 
 
-class IntegerSerializer(_PackedSerializer):
+class IntegerSerializer(_PackedSerializer[int]):
     """An int in 4 bytes, big-endian."""
 
     FORMAT = ">i"
@@ -259,7 +260,7 @@ class IntegerDeserializer(_PackedDeserializer[int]):
     FORMAT = ">i"
 
 
-class LongSerializer(_PackedSerializer):
+class LongSerializer(_PackedSerializer[int]):
     """An int in 8 bytes, big-endian."""
 
     FORMAT = ">q"
@@ -271,7 +272,7 @@ class LongDeserializer(_PackedDeserializer[int]):
     FORMAT = ">q"
 
 
-class FloatSerializer(_PackedSerializer):
+class FloatSerializer(_PackedSerializer[float]):
     """A float in 4 bytes, big-endian."""
 
     FORMAT = ">f"
@@ -283,7 +284,7 @@ class FloatDeserializer(_PackedDeserializer[float]):
     FORMAT = ">f"
 
 
-class DoubleSerializer(_PackedSerializer):
+class DoubleSerializer(_PackedSerializer[float]):
     """A float in 8 bytes, big-endian."""
 
     FORMAT = ">d"

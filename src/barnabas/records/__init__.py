@@ -5,62 +5,55 @@ The names load on first use, for the compiled modules are not needed by all who 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from barnabas import _lazily
+
+TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
-    from barnabas.records.arrow import ColumnBuilder as ColumnBuilder
-    from barnabas.records.arrow import arrow_schema as arrow_schema
-    from barnabas.records.arrow import decode_arrow as decode_arrow
-    from barnabas.records.batch_header import BatchHeader as BatchHeader
-    from barnabas.records.batch_header import assign_offsets as assign_offsets
-    from barnabas.records.batch_header import check_crc as check_crc
-    from barnabas.records.batch_header import scan_batches as scan_batches
-    from barnabas.records.batch_header import set_producer_state as set_producer_state
-    from barnabas.records.builder import RecordBatchBuilder as RecordBatchBuilder
-    from barnabas.records.checksum import crc32c as crc32c
-    from barnabas.records.compression import compress as compress
-    from barnabas.records.compression import decompress as decompress
-    from barnabas.records.decoder import ConsumerRecord as ConsumerRecord
-    from barnabas.records.decoder import RecordsDecoder as RecordsDecoder
-    from barnabas.records.decoder import decode_records as decode_records
-    from barnabas.records.record_batch import Record as Record
-    from barnabas.records.record_batch import RecordBatch as RecordBatch
-    from barnabas.records.record_batch import read_batches as read_batches
-    from barnabas.records.table_encoder import encode_arrow as encode_arrow
-    from barnabas.records.validation import validate_records as validate_records
+    from barnabas.records.arrow import ColumnBuilder, arrow_schema, decode_arrow
+    from barnabas.records.batch_header import BatchHeader, assign_offsets, check_crc, scan_batches, set_producer_state
+    from barnabas.records.builder import RecordBatchBuilder
+    from barnabas.records.checksum import crc32c
+    from barnabas.records.compression import compress, decompress
+    from barnabas.records.decoder import ConsumerRecord, RecordsDecoder, decode_records
+    from barnabas.records.record_batch import Record, RecordBatch, read_batches
+    from barnabas.records.table_encoder import encode_arrow
+    from barnabas.records.validation import validate_records
+
+__all__ = [
+    "BatchHeader",
+    "ColumnBuilder",
+    "ConsumerRecord",
+    "Record",
+    "RecordBatch",
+    "RecordBatchBuilder",
+    "RecordsDecoder",
+    "arrow_schema",
+    "assign_offsets",
+    "check_crc",
+    "compress",
+    "crc32c",
+    "decode_arrow",
+    "decode_records",
+    "decompress",
+    "encode_arrow",
+    "read_batches",
+    "scan_batches",
+    "set_producer_state",
+    "validate_records",
+]
 
 _HOMES = {
-    "BatchHeader": "batch_header",
-    "ColumnBuilder": "arrow",
-    "ConsumerRecord": "decoder",
-    "Record": "record_batch",
-    "RecordBatch": "record_batch",
-    "RecordBatchBuilder": "builder",
-    "RecordsDecoder": "decoder",
-    "arrow_schema": "arrow",
-    "assign_offsets": "batch_header",
-    "check_crc": "batch_header",
-    "compress": "compression",
-    "crc32c": "checksum",
-    "decode_arrow": "arrow",
-    "decode_records": "decoder",
-    "decompress": "compression",
-    "encode_arrow": "table_encoder",
-    "read_batches": "record_batch",
-    "scan_batches": "batch_header",
-    "set_producer_state": "batch_header",
-    "validate_records": "validation",
+    "barnabas.records.arrow": "ColumnBuilder arrow_schema decode_arrow",
+    "barnabas.records.batch_header": "BatchHeader assign_offsets check_crc scan_batches set_producer_state",
+    "barnabas.records.builder": "RecordBatchBuilder",
+    "barnabas.records.checksum": "crc32c",
+    "barnabas.records.compression": "compress decompress",
+    "barnabas.records.decoder": "ConsumerRecord RecordsDecoder decode_records",
+    "barnabas.records.record_batch": "Record RecordBatch read_batches",
+    "barnabas.records.table_encoder": "encode_arrow",
+    "barnabas.records.validation": "validate_records",
 }
 
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module's
+    __getattr__, __dir__ = _lazily(__name__, _HOMES)

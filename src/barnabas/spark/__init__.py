@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from barnabas import _lazily
+
+TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from barnabas.spark.checkpoint import starting_offsets as starting_offsets
-    from barnabas.spark.errors import DataLossError as DataLossError
-    from barnabas.spark.errors import OptionError as OptionError
-    from barnabas.spark.errors import SinkSchemaError as SinkSchemaError
-    from barnabas.spark.foreach_batch import batch_writer as batch_writer
-    from barnabas.spark.lag import LagListener as LagListener
-    from barnabas.spark.lag import SourceLag as SourceLag
-    from barnabas.spark.values.decoding import dead_letters as dead_letters
-    from barnabas.spark.values.decoding import decode_avro as decode_avro
-    from barnabas.spark.values.decoding import decode_json as decode_json
-    from barnabas.spark.values.decoding import decode_protobuf as decode_protobuf
-    from barnabas.spark.values.decoding import decoded_rows as decoded_rows
-    from barnabas.spark.watermarks import WatermarkStrategy as WatermarkStrategy
-    from barnabas.spark.watermarks import for_bounded_out_of_orderness as for_bounded_out_of_orderness
-    from barnabas.spark.watermarks import for_monotonous_timestamps as for_monotonous_timestamps
-
-_HOMES = {
-    "DataLossError": "barnabas.spark.errors",
-    "LagListener": "barnabas.spark.lag",
-    "OptionError": "barnabas.spark.errors",
-    "SinkSchemaError": "barnabas.spark.errors",
-    "SourceLag": "barnabas.spark.lag",
-    "WatermarkStrategy": "barnabas.spark.watermarks",
-    "batch_writer": "barnabas.spark.foreach_batch",
-    "dead_letters": "barnabas.spark.values.decoding",
-    "decode_avro": "barnabas.spark.values.decoding",
-    "decode_json": "barnabas.spark.values.decoding",
-    "decode_protobuf": "barnabas.spark.values.decoding",
-    "decoded_rows": "barnabas.spark.values.decoding",
-    "for_bounded_out_of_orderness": "barnabas.spark.watermarks",
-    "for_monotonous_timestamps": "barnabas.spark.watermarks",
-    "starting_offsets": "barnabas.spark.checkpoint",
-}
+    from barnabas.spark.checkpoint import CheckpointError, starting_offsets
+    from barnabas.spark.errors import DataLossError, OptionError, SinkSchemaError
+    from barnabas.spark.foreach_batch import batch_writer
+    from barnabas.spark.lag import LagListener, SourceLag, lags_of
+    from barnabas.spark.values.decoding import dead_letters, decode_avro, decode_json, decode_protobuf, decoded_rows
+    from barnabas.spark.watermarks import WatermarkStrategy, for_bounded_out_of_orderness, for_monotonous_timestamps
 
 __all__ = [
+    "CheckpointError",
     "DataLossError",
     "LagListener",
     "OptionError",
@@ -56,23 +32,22 @@ __all__ = [
     "decoded_rows",
     "for_bounded_out_of_orderness",
     "for_monotonous_timestamps",
+    "lags_of",
     "register",
     "starting_offsets",
 ]
 
+_HOMES = {
+    "barnabas.spark.checkpoint": "CheckpointError starting_offsets",
+    "barnabas.spark.values.decoding": "dead_letters decode_avro decode_json decode_protobuf decoded_rows",
+    "barnabas.spark.errors": "DataLossError OptionError SinkSchemaError",
+    "barnabas.spark.foreach_batch": "batch_writer",
+    "barnabas.spark.lag": "LagListener SourceLag lags_of",
+    "barnabas.spark.watermarks": "WatermarkStrategy for_bounded_out_of_orderness for_monotonous_timestamps",
+}
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'barnabas.spark' has no attribute {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # a type checker would take any name for one of this module's
+    __getattr__, __dir__ = _lazily(__name__, _HOMES)
 
 
 def register(spark: SparkSession) -> None:

@@ -79,7 +79,7 @@ def test_none_stays_none() -> None:
 def test_text_without_a_serializer_names_the_setting_that_is_missing() -> None:
     with pytest.raises(SerializationError, match=r"key_serializer=str\.encode"):
         as_bytes("text", "key")
-    with pytest.raises(SerializationError, match="value_serializer=LongSerializer"):
+    with pytest.raises(SerializationError, match='value_serializer="LongSerializer"'):
         as_bytes(1, "value")
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, assert_type
 
-from barnabas import Consumer, ConsumerRecord, Producer, aio
-from barnabas.client.consumer.consumer_records import ConsumerRecords
-from barnabas.client.serializers import LongDeserializer, StringDeserializer, StringSerializer
+import barnabas
+from barnabas import (
+    Consumer,
+    ConsumerRecord,
+    ConsumerRecords,
+    Producer,
+    ProducerRecord,
+    RecordMetadata,
+    aio,
+)
+from barnabas.partitioners import Cluster
+from barnabas.serializers import LongDeserializer, LongSerializer, StringDeserializer, StringSerializer
+
+WRONG = barnabas.Prodcuer  # type: ignore[attr-defined]  # a type checker sees a wrong name
 
 
 class Order(NamedTuple):
@@ -23,6 +34,25 @@ def from_bytes(data: bytes) -> Order:
     return Order(*json.loads(data))
 
 
+def delivered(metadata: RecordMetadata, error: BaseException | None) -> None:
+    assert_type((metadata.partition, error), tuple[int, BaseException | None])
+
+
+class ByCountry:
+    def partition(
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Cluster
+    ) -> int:
+        return len(key) % (cluster.partition_count_for_topic(topic) or 1)
+
+
+class Stamping:
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
+        delivered(metadata, error)
+
+
 def produce() -> None:
     producer = Producer(bootstrap_servers="b", key_serializer=StringSerializer, value_serializer=to_bytes)
     assert_type(producer, Producer[str, Order])
@@ -31,7 +61,10 @@ def produce() -> None:
     producer.send("orders", None, None)
     producer.send("orders", 3, "key")  # type: ignore[arg-type]  # a value of the wrong type
     producer.send("orders", Order(1, 2.0), b"key")  # type: ignore[arg-type]  # a key of the wrong type
+    producer.send("orders", Order(1, 2.0), "key", on_delivery=delivered)
     assert_type(Producer(key_serializer=str.encode), Producer[str, Any])
+    assert_type(Producer(key_serializer=str, value_serializer=LongSerializer), Producer[Any, int])
+    Producer(partitioner_class=ByCountry, interceptor_classes=[Stamping])
     assert_type(Producer({"linger.ms": 5}), Producer[Any, Any])
     said: Producer[str, Order] = Producer({"key.serializer": "StringSerializer"}, value_serializer=to_bytes)
     said.close()
