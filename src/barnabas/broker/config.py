@@ -104,6 +104,18 @@ class BrokerConfig(Config):
         roles = self.get_list("process.roles")
         if "broker" not in roles:
             raise ConfigError(f"process.roles={','.join(roles)}: only nodes with the role broker can be run")
+        self._check_quorum("controller.quorum.voters")
+        self._check_quorum("controller.quorum.bootstrap.servers")
+
+    def _check_quorum(self, name: str) -> None:
+        """Refuse a quorum of other nodes: this broker keeps its metadata itself, and would not join them."""
+        nodes = self[name] or []
+        others = [node for node in nodes if node.partition("@")[0] != str(self.node_id)] if "voters" in name else nodes
+        if len(others) > (0 if "voters" in name else 1):
+            raise ConfigError(
+                f"{name}={','.join(nodes)} names controllers of a cluster, which is not supported yet: a barnabas "
+                "broker is its own controller; remove it to run this broker on its own"
+            )
 
     def _listeners(self) -> tuple[Listener, ...]:
         controllers = self["controller.listener.names"] or []
@@ -142,7 +154,8 @@ class BrokerConfig(Config):
 
     def _advertised(self) -> dict[str, Listener]:
         given = self["advertised.listeners"] or []
-        found = {listener.name: listener for listener in map(parse_listener, given)}
+        controllers = self["controller.listener.names"] or []
+        found = {listener.name: listener for listener in map(parse_listener, given) if listener.name not in controllers}
         unknown = [name for name in found if name not in {listener.name for listener in self.listeners}]
         if unknown:
             raise ConfigError(

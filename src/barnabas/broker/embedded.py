@@ -208,7 +208,7 @@ class _Child:
                 raise KafkaError(f"the broker was not ready within {START_TIMEOUT:.0f} s: {self.log_text()}")
             self._process.wait(STOP_TIMEOUT)
             kind = ConfigError if self._process.returncode == _USAGE else KafkaError
-            why = self.log_text().strip().removeprefix("barnabas up: ")
+            why = self.log_text().strip().rpartition("barnabas up: ")[2]
             raise kind(why or f"the broker ended with code {self._process.returncode}")
         return line.removeprefix("listening on ").partition(",")[0]
 

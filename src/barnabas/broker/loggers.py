@@ -15,7 +15,8 @@ ROOT = "root"
 REQUEST_LOGGER = "kafka.request.logger"
 _PREFIX = "barnabas"
 
-_LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+#: Kafka's names for levels, and Python's numbers for them.
+LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
 
 class Loggers:
@@ -30,7 +31,7 @@ class Loggers:
 
     def levels(self) -> dict[str, str]:
         """Every logger that there is, with the level that holds for it."""
-        found = {name: _name_of(logger.getEffectiveLevel()) for name, logger in _python_loggers().items()}
+        found = {name: name_of_level(logger.getEffectiveLevel()) for name, logger in _python_loggers().items()}
         found[REQUEST_LOGGER] = self.request_level
         return found
 
@@ -41,9 +42,9 @@ class Loggers:
         if level is None:
             if name == ROOT:
                 raise errors.InvalidRequestError("Removing the log level of the root logger is not allowed")
-        elif level not in _LEVELS:
+        elif level not in LEVELS:
             raise errors.InvalidConfigurationError(
-                f"Cannot set the log level of {name} to {level}. Valid log levels are {', '.join(sorted(_LEVELS))}"
+                f"Cannot set the log level of {name} to {level}. Valid log levels are {', '.join(sorted(LEVELS))}"
             )
 
     def set(self, name: str, level: str | None) -> None:
@@ -52,7 +53,7 @@ class Loggers:
             self.request_level = level or "WARN"
             self._on_request_level(self.request_level)
         else:
-            _python_loggers()[name].setLevel(_LEVELS[level] if level is not None else 0)
+            _python_loggers()[name].setLevel(LEVELS[level] if level is not None else 0)
 
 
 def _python_loggers() -> dict[str, logging.Logger]:
@@ -65,5 +66,6 @@ def _python_loggers() -> dict[str, logging.Logger]:
     return found
 
 
-def _name_of(level: int) -> str:
-    return next((name for name, value in sorted(_LEVELS.items(), key=lambda item: item[1]) if level <= value), "FATAL")
+def name_of_level(level: int) -> str:
+    """Kafka's name for a level of Python's logging: the nearest one that is not below it."""
+    return next((name for name, value in sorted(LEVELS.items(), key=lambda item: item[1]) if level <= value), "FATAL")

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.loggers import REQUEST_LOGGER
+
 if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.request_dispatcher import ServedApi
@@ -13,6 +15,16 @@ if TYPE_CHECKING:
 
 #: So much of a request and of a response is shown, in characters.
 _SHOWN = 2000
+
+
+def log_request(line: str) -> None:
+    """Write a line of the request log where the broker's other lines go."""
+    import logging
+
+    logger = logging.getLogger(REQUEST_LOGGER)
+    # Whether there is a request log is decided before a line is made.
+    logger.setLevel(logging.DEBUG)
+    logger.debug("%s", line)
 
 
 class RequestLog:

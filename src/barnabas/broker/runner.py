@@ -7,7 +7,6 @@ import errno
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +15,8 @@ from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, epoch_ms, raise_descriptor_limit
 from barnabas.broker.node import BrokerNode
-from barnabas.broker.request_log import RequestLog
+from barnabas.broker.operator_log import warn as warn_operator
+from barnabas.broker.request_log import RequestLog, log_request
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ METADATA_FILE = "metadata.sqlite"
 
 class BrokerStartError(KafkaError):
     """The broker cannot start; the message says why and what to do."""
-
-
-def say(line: str) -> None:
-    """One line for the operator, on standard error."""
-    sys.stderr.write(f"barnabas: {line}\n")
-    sys.stderr.flush()
 
 
 class ProgressReport:
@@ -81,7 +75,7 @@ class BrokerRunner:
         data_directory: str,
         on_ready: Callable[[list[Listener]], None],
         *,
-        warn: Callable[[str], None] = say,
+        warn: Callable[[str], None] = warn_operator,
         signals: bool = True,
         stop_on_eof: int | None = None,
         metrics: Listener | None = None,
@@ -94,7 +88,7 @@ class BrokerRunner:
         self._signals = signals
         self._stop_on_eof = stop_on_eof
         self._metrics = metrics
-        self._request_log = request_log or RequestLogOptions(say, 1, "WARN")
+        self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 
+from barnabas.cli.broker_settings import settings
 from barnabas.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-    from barnabas.broker.config import BrokerConfig, Listener
+    from barnabas.broker.config import Listener
+    from barnabas.broker.operator_log import OperatorLog
     from barnabas.broker.runner import RequestLogOptions
-
-DEFAULT_LISTEN = "127.0.0.1:9092"
-DEFAULT_DATA = "barnabas-data"
 
 _EPILOG = """\
 Without --config, the broker listens on 127.0.0.1:9092 and keeps its data in ./barnabas-data.
@@ -29,10 +27,16 @@ _VALUES = {
     "--listen": "listen",
     "--data": "data",
     "--config": "config",
+    "--log-format": "log_format",
+    "--log-level": "log_level",
     "--metrics": "metrics",
     "--request-log": "request_log",
 }
-_FLAGS = {"--allow-remote": "allow_remote", "--until-stdin-ends": "until_stdin_ends"}
+_FLAGS = {
+    "--allow-remote": "allow_remote",
+    "--environment": "environment",
+    "--until-stdin-ends": "until_stdin_ends",
+}
 
 
 class Options:
@@ -42,11 +46,14 @@ class Options:
         self.listen: str | None = None
         self.data: str | None = None
         self.config: str | None = None
+        self.log_format = "text"
+        self.log_level = "INFO"
         self.metrics: str | None = None
         self.request_log: str | None = None
         self.request_log_every = 1
         self.set: list[str] = []
         self.allow_remote = False
+        self.environment = False
         self.until_stdin_ends = False
 
 
@@ -85,11 +92,18 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--data", metavar="DIR", help="where logs and metadata lie; made if it is not there")
     parser.add_argument("--config", metavar="FILE", help="a Kafka server.properties to start from")
     parser.add_argument(
+        "--environment", action="store_true", help="take KAFKA_* variables for settings, as Kafka's container does"
+    )
+    parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
     )
     parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics"
     )
+    parser.add_argument(
+        "--log-level", metavar="LEVEL", default="INFO", help="what is logged on standard error, from this level on"
+    )
+    parser.add_argument("--log-format", metavar="FORM", default="text", help="its form: text or json")
     parser.add_argument("--request-log", metavar="FILE", help="write a line for each request; - is standard error")
     parser.add_argument(
         "--request-log-every", metavar="N", type=int, default=1, help="write a line for every N-th request only"
@@ -105,14 +119,32 @@ def run(args: Options | argparse.Namespace) -> int:
     """Run the broker until it is told to stop. Raises KafkaError if it cannot start."""
     # Loading code makes no garbage, and what is loaded stays: the collector need not look at it, now or later.
     gc.disable()
+    from barnabas.broker import operator_log
+
+    log = operator_log.start(*_log_options(args))
     try:
-        return _run(args)
+        return _run(args, log)
     finally:
+        operator_log.stop(log)
         gc.enable()
 
 
-def _run(args: Options | argparse.Namespace) -> int:
+def _log_options(args: Options | argparse.Namespace) -> tuple[str, str]:
+    from barnabas.broker.loggers import LEVELS
+    from barnabas.broker.operator_log import FORMS
+
+    for option, value, allowed in (
+        ("--log-format", args.log_format, FORMS),
+        ("--log-level", args.log_level, LEVELS),
+    ):
+        if value not in allowed:
+            raise ConfigError(f"{option} {value}: it must be one of {', '.join(allowed)}")
+    return args.log_format, args.log_level
+
+
+def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
     config, data = settings(args)
+    log.name_broker(config.node_id)
     from barnabas.broker.runner import BrokerRunner, check_exposure
 
     if not args.allow_remote:
@@ -168,55 +200,3 @@ def _request_log(args: Options | argparse.Namespace) -> RequestLogOptions | None
     except OSError as problem:
         raise ConfigError(f"--request-log {args.request_log} cannot be written: {problem.strerror}") from problem
     return RequestLogOptions(lambda line: print(line, file=file), args.request_log_every, "DEBUG")
-
-
-def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
-    """The broker's settings and its data directory. Raises ConfigError."""
-    from barnabas.broker.config import BrokerConfig
-
-    properties: dict[str, str] = {}
-    if args.config:
-        from barnabas.config.properties_file import read_properties
-
-        properties = read_properties(args.config)
-    chosen = _chosen(args.set)
-    _choose_listener(args, properties, chosen)
-    given = {**properties, **chosen}
-    if args.data or not {"log.dirs", "log.dir"} & given.keys():
-        given["log.dirs"] = os.path.abspath(args.data or DEFAULT_DATA)
-    config = BrokerConfig(given)
-    return config, os.path.abspath(args.data or config.data_directory or DEFAULT_DATA)
-
-
-def _chosen(assignments: list[str]) -> dict[str, str]:
-    chosen = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name:
-            raise ConfigError(f"--set {assignment}: it must be NAME=VALUE, such as --set num.partitions=6")
-        chosen[name.strip()] = value.strip()
-    return chosen
-
-
-def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:
-    if args.listen is not None:
-        from barnabas.broker.config import join_address, parse_address
-
-        # What the file advertises belongs to the listeners of the file.
-        properties.pop("advertised.listeners", None)
-        chosen["listeners"] = f"PLAINTEXT://{join_address(*parse_address(args.listen))}"
-    elif "listeners" not in properties and "listeners" not in chosen:
-        chosen["listeners"] = f"PLAINTEXT://{DEFAULT_LISTEN}"
-    elif not args.allow_remote and "listeners" not in chosen:
-        properties["listeners"] = _on_loopback(properties["listeners"])
-
-
-def _on_loopback(listeners: str) -> str:
-    # Kafka's stock file has PLAINTEXT://:9092, which is every address of the machine: nobody chose that.
-    narrowed = listeners.replace("://:", "://127.0.0.1:")
-    if narrowed != listeners:
-        sys.stderr.write(
-            f"barnabas: listeners={listeners} means every address of this machine; without authentication the broker "
-            "listens on 127.0.0.1 only (--allow-remote changes that)\n"
-        )
-    return narrowed

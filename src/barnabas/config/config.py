@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from barnabas.config.definitions import ConfigDef, canonical_name, definitions
-from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, subject_of
+from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, gone_since_kafka_4, subject_of
 from barnabas.config.values import Resolved
 from barnabas.errors import ConfigError
 
@@ -37,15 +37,20 @@ class Config:
         self._given: dict[str, Any] = {}
         self._resolved: dict[str, Resolved] = {}
         self._values: dict[str, Any] = {}
+        without_effect: list[str] = []
         for source in (properties, keywords):
             for name, value in (source or {}).items():
-                self._accept(name, value)
+                self._accept(name, value, without_effect)
+        _warn_once(without_effect)
 
-    def _accept(self, name: str, value: Any) -> None:
+    def _accept(self, name: str, value: Any, without_effect: list[str]) -> None:
         if not isinstance(name, str):
             raise ConfigError(f"the name of a {self.section} setting must be a string, not {name!r}")
         if value is None:
             self._definitions.key(name)
+            return
+        if name not in self._definitions.keys and gone_since_kafka_4(self.section, canonical_name(name), value):
+            without_effect.append(canonical_name(name))
             return
         if canonical_name(name).startswith(WHOLE_PREFIXES):
             raise ConfigError(f"{name} is not supported yet ({subject_of(canonical_name(name))}); remove it")
@@ -54,7 +59,7 @@ class Config:
             raise ConfigError(f"{key.name!r} is given twice; give it once")
         parsed = key.parse(value)
         if key.name in IGNORED[self.section]:
-            _warn_once(key.name)
+            without_effect.append(key.name)
         elif key.name not in SUPPORTED[self.section] and parsed != key.default:
             shown = "[hidden]" if key.is_secret else repr(value)
             raise ConfigError(
@@ -154,12 +159,15 @@ class Config:
         return f"{type(self).__name__}({self.section}, { {**self._given, **self._resolved} })"
 
 
-def _warn_once(name: str) -> None:
-    if name in _warned:
+def _warn_once(names: list[str]) -> None:
+    unsaid = [name for name in names if name not in _warned]
+    if not unsaid:
         return
-    _warned.add(name)
+    _warned.update(unsaid)
     import logging
 
+    verb, pronoun = ("is", "it tunes") if len(unsaid) == 1 else ("are", "they tune")
     logging.getLogger("barnabas.config").warning(
-        "%s is ignored: it tunes another implementation of Kafka and has no effect on barnabas", name
-    )
+        "%s %s ignored: %s another implementation of Kafka, without effect on barnabas",
+        ", ".join(unsaid), verb, pronoun,
+    )  # fmt: skip

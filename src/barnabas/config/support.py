@@ -8,6 +8,10 @@ name to `SUPPORTED`, and that is all there is to do here.
 
 from __future__ import annotations
 
+from typing import Any
+
+from barnabas.errors import ConfigError
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -187,11 +191,53 @@ _SUBJECTS = (
     ("config.providers", "config providers"),
     ("interceptor.", "interceptors"),
     ("offsets.topic.replication", "replication"),
-    ("zookeeper.", "ZooKeeper mode, which Kafka 4 has not either"),
+    ("zookeeper.", "ZooKeeper mode"),
 )
 
 WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")
 """Names that Kafka accepts without listing them: the part after the prefix is free."""
+
+
+_ZOOKEEPER = "zookeeper."
+#: Settings of Kafka 3.9's brokers that Kafka 4 does not have: files for 3.9 hold them, and they changed nothing here.
+GONE_SINCE_KAFKA_4 = _names(
+    """
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms group.coordinator.new.enable inter.broker.protocol.version
+    leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+    metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
+    password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+    password.encoder.old.secret password.encoder.secret reserved.broker.max.id server.max.startup.time.ms
+    """
+)
+#: Those that did change something, and what is there instead.
+_REPLACED = {
+    "log.message.timestamp.difference.max.ms": (
+        "Kafka 4 has no such setting: use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+    ),
+    "delegation.token.master.key": "Kafka 4 has no such setting: use delegation.token.secret.key",
+    "zookeeper.metadata.migration.enable": "barnabas cannot migrate a cluster out of ZooKeeper: remove it",
+}
+
+
+def gone_since_kafka_4(section: str, name: str, value: Any) -> bool:
+    """Say whether a name belongs to Kafka 3.9's brokers only and has no effect.
+
+    Raises `ConfigError` where leaving it out would change what the broker does: above all for a `zookeeper.connect`
+    that names other machines, whose cluster this broker would not join.
+    """
+    if section != "broker":
+        return False
+    if name in _REPLACED and str(value).strip().lower() != "false":
+        raise ConfigError(f"{name} is not supported: {_REPLACED[name]}")
+    if name == "zookeeper.connect":
+        hosts = [server.rpartition(":")[0] for server in str(value).partition("/")[0].split(",")]
+        if any(host.strip("[] ") not in ("localhost", "127.0.0.1", "::1") for host in hosts):
+            raise ConfigError(
+                f"{name}={value!r} is not supported yet (ZooKeeper mode): a barnabas broker keeps its metadata in its "
+                "data directory and would not join that cluster; remove it to run this broker on its own"
+            )
+    return name in GONE_SINCE_KAFKA_4 or name in _REPLACED or name.startswith(_ZOOKEEPER)
 
 
 def subject_of(name: str) -> str:

@@ -150,7 +150,7 @@ def test_a_name_that_is_no_string_is_an_error() -> None:
         ("broker", "authorizer.class.name", "x.Y", "authorization"),
         ("topic", "remote.storage.enable", True, "tiered storage"),
         ("broker", "listener.name.internal.ssl.keystore.location", "/x", "TLS"),
-        ("broker", "zookeeper.connect", "localhost:2181", "ZooKeeper"),
+        ("broker", "zookeeper.connect", "zk1:2181", "ZooKeeper"),
     ],
 )
 def test_what_changes_the_meaning_and_is_not_built_is_an_error(

@@ -9,7 +9,7 @@ import pytest
 from barnabas.config.config import Config
 from barnabas.config.properties_file import parse_properties, read_properties
 from barnabas.errors import ConfigError
-from tests.stock_properties import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
+from tests.support.stock_configurations import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
 
 
 def test_kafkas_own_server_properties_loads(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""What the operator reads: each line with its time, level, broker and logger, from the level on that was asked for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.broker import operator_log
+from barnabas.broker.loggers import Loggers
+
+
+@pytest.fixture(autouse=True)
+def _root_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_line_has_time_level_broker_message_and_logger(capsys: pytest.CaptureFixture[str]) -> None:
+    log = operator_log.start("text", "INFO")
+    log.name_broker(7)
+
+    operator_log.warn("the disk is full: 100 %")
+
+    (line,) = said(capsys)
+    assert re.fullmatch(
+        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] WARN \[Broker id=7\] the disk is full: 100 % \(barnabas\.broker\)",
+        line,
+    )
+    operator_log.stop(log)
+
+
+def test_json_has_the_same_in_fields_and_the_trace_too(capsys: pytest.CaptureFixture[str]) -> None:
+    log = operator_log.start("json", "INFO")
+    log.name_broker(7)
+
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("barnabas.broker.log").exception("a segment is damaged")
+
+    (line,) = said(capsys)
+    found = json.loads(line)
+    assert {name: found[name] for name in ("level", "brokerId", "logger", "message")} == {
+        "level": "ERROR",
+        "brokerId": 7,
+        "logger": "barnabas.broker.log",
+        "message": "a segment is damaged",
+    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found["timestamp"])
+    assert "ValueError: two\nlines" in found["stackTrace"]
+    operator_log.stop(log)
+
+
+def test_lines_wait_for_the_brokers_id_and_none_is_lost_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    log = operator_log.start("text", "INFO")
+    operator_log.warn("first")
+    assert said(capsys) == []
+    log.name_broker(3)
+    assert "[Broker id=3] first" in said(capsys)[0]
+    operator_log.stop(log)
+
+    log = operator_log.start("text", "INFO")
+    operator_log.warn("no broker came of it")
+    operator_log.stop(log)
+    assert "WARN no broker came of it" in said(capsys)[0]
+
+
+@pytest.mark.parametrize("level", ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"])
+def test_each_level_lets_through_what_is_not_below_it(capsys: pytest.CaptureFixture[str], level: str) -> None:
+    log = operator_log.start("text", level)
+    log.name_broker(1)
+    levels = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+
+    for number in levels.values():
+        logging.getLogger("barnabas.broker.log").log(number, "said")
+
+    assert [line.split("] ")[1].split()[0] for line in said(capsys)] == [
+        name for name, number in levels.items() if number >= levels[level]
+    ]
+    operator_log.stop(log)
+
+
+def test_a_level_that_is_set_while_the_broker_runs_acts_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    log = operator_log.start("text", "INFO")
+    log.name_broker(1)
+    loggers = Loggers(lambda level: None)
+    logger = logging.getLogger("barnabas.broker.log")
+
+    logger.debug("one")
+    loggers.check(logger.name, "DEBUG")
+    loggers.set(logger.name, "DEBUG")
+    logger.debug("two")
+    loggers.set("root", "ERROR")
+    logging.getLogger("barnabas.broker.groups").warning("three")
+    loggers.set(logger.name, None)
+    logger.warning("four")
+
+    assert [line.partition("id=1] ")[2].split()[0] for line in said(capsys)] == ["two"]
+    assert loggers.levels()["barnabas.broker.groups"] == "ERROR"
+    operator_log.stop(log)
