@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.metadata_store import MetadataStore
-from barnabas.broker.network.client_connection import Buffers
+from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
 from barnabas.protocol.framing import FrameReader, decode_response, encode_request
 from barnabas.protocol.message import Message
@@ -41,13 +43,17 @@ class CoreBroker:
         self.node = BrokerNode(
             BrokerConfig(self.settings), DATA, self.store, random.Random(seed), self.warnings.append, self.filesystem
         )
-        self.node.start(self.now, self.now_ms)
+        self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)
         self.advance(0)
 
     @property
     def now_ms(self) -> int:
         return START_MS + int((self.now - 100) * 1000)
+
+    @property
+    def instant(self) -> Instant:
+        return Instant(self.now, self.now_ms)
 
     @property
     def state(self) -> Any:
@@ -61,7 +67,7 @@ class CoreBroker:
             if deadline > end:
                 break
             self.now = max(self.now, deadline)
-            self.node.core.tick(self.now, self.now_ms)
+            self.node.core.tick(self.instant)
         self.now = end
 
     def connect(self) -> CoreClient:
@@ -81,6 +87,17 @@ class CoreBroker:
         return CoreBroker(self.settings, self.filesystem_after_crash(), self.store, seed=2)
 
 
+class CallingTransport:
+    """In the place of a socket: what a connection sends goes to `write`, and its end to `close`."""
+
+    def __init__(self, write: Callable[[Buffers], None], close: Callable[[], None]):
+        self.write = write
+        self.close = self.abort = close
+
+    def resume_reading(self) -> None:
+        """Nothing to do: whoever has bytes for the connection hands them over."""
+
+
 class CoreClient:
     """One connection to a CoreBroker. `request` gives the response, or None while it is parked."""
 
@@ -91,15 +108,14 @@ class CoreClient:
         self._expected: list[tuple[int, int, int]] = []
         self._reader = FrameReader(1 << 30)
         self._correlation_id = 0
-        self.connection = broker.node.core.connect(
-            "10.0.0.1", "PLAINTEXT", broker.now, self._take, self._on_close, lambda: None
-        )
+        self.transport = CallingTransport(self._take, self._on_close)
+        self.connection = broker.node.core.channel.connect(self.transport, "10.0.0.1", "PLAINTEXT", broker.now)
 
     def request(self, message: Message, version: int, client_id: str | None = "test") -> Any:
         """Send a request, settle, and give its response if it has come."""
         before = len(self.responses)
         self.send(message, version, client_id)
-        self.broker.node.core.settle(self.broker.now, self.broker.now_ms)
+        self.broker.node.core.settle(self.broker.instant)
         return self.responses[-1] if len(self.responses) > before else None
 
     def send(self, message: Message, version: int, client_id: str | None = "test", response_version: int = -1) -> None:
@@ -109,11 +125,11 @@ class CoreClient:
         self.send_bytes(encode_request(message, version, self._correlation_id, client_id))
 
     def send_bytes(self, data: bytes) -> None:
-        self.connection.receive(data, self.broker.now, self.broker.now_ms)
+        self.connection.receive(data, self.broker.instant)
 
     def lose(self) -> None:
         """The socket is gone."""
-        self.broker.node.core.disconnected(self.connection)
+        self.broker.node.core.channel.disconnected(self.connection)
 
     def _take(self, buffers: Buffers) -> None:
         for buffer in buffers:

@@ -17,7 +17,7 @@ from barnabas.config.client_config import ClientConfig
 from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 from barnabas.protocol.framing import FrameReader
 from barnabas.records import read_batches
-from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.support.core_broker import CallingTransport, CoreBroker, batch, create, fetch, produce
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class VirtualBroker(CoreBroker):
     def catch_up(self) -> None:
         """Bring the broker to the loop's time, and have it woken at its next deadline."""
         self.advance(max(0.0, self.loop.time() - self.now))
-        self.node.core.settle(self.now, self.now_ms)
+        self.node.core.settle(self.instant)
         if self._timer is not None:
             self._timer.cancel()
         deadline = self.node.core.next_deadline()
@@ -130,15 +130,15 @@ class _Link:
         self._reader = FrameReader(1 << 30)
         self.is_open = True
         self._broker.catch_up()
-        self._connection = self._broker.node.core.connect(
-            "10.0.0.1", "PLAINTEXT", self._broker.now, self._take, self.break_off, lambda: None
+        self._connection = self._broker.node.core.channel.connect(
+            CallingTransport(self._take, self.break_off), "10.0.0.1", "PLAINTEXT", self._broker.now
         )
         self._broker.links.append(self)
 
     def deliver(self, data: bytes) -> None:
         if self.is_open and not self._broker.is_silent:
             self._broker.catch_up()
-            self._connection.receive(data, self._broker.now, self._broker.now_ms)
+            self._connection.receive(data, self._broker.instant)
             self._broker.catch_up()
 
     def _take(self, buffers: Any) -> None:
@@ -160,7 +160,7 @@ class _Link:
     def close(self) -> None:
         self.is_open = False
         self._broker.links.remove(self)
-        self._broker.node.core.disconnected(self._connection)
+        self._broker.node.core.channel.disconnected(self._connection)
 
 
 class VirtualPort:

@@ -78,13 +78,13 @@ def run(data: bytes) -> None:
 def _serve(data: bytes, flags: int) -> None:
     broker = _fresh()
     client = broker.connect()
-    client.connection.write = lambda buffers: None
+    client.transport.write = lambda buffers: None
     for piece in split(data[1:], _MOST_FRAMES):
         if client.closed:
             client = broker.connect()
-            client.connection.write = lambda buffers: None
+            client.transport.write = lambda buffers: None
         _send(client, piece if flags & _STREAM else len(piece).to_bytes(4, "big") + piece)
-        broker.node.core.settle(broker.now, broker.now_ms)
+        broker.node.core.settle(broker.instant)
         broker.advance(0.01)
     _let_pass(broker)
     client.lose()
@@ -95,7 +95,7 @@ def _serve(data: bytes, flags: int) -> None:
 def _let_pass(broker: CoreBroker) -> None:
     for _ in range(3):
         broker.now += 20
-        broker.node.core.tick(broker.now, broker.now_ms)
+        broker.node.core.tick(broker.instant)
     faults = [warning for warning in broker.warnings if "please report this" in warning]
     assert not faults, faults[0]
     assert broker.connect().request(MetadataRequest(topics=[]), 12) is not None
@@ -108,7 +108,7 @@ def _send(client: Any, data: bytes) -> None:
         count = min(len(space), len(data))
         space[:count] = data[:count]
         data = data[count:]
-        connection.received(count, client.broker.now, client.broker.now_ms)
+        connection.received(count, client.broker.instant)
 
 
 def _frame(key: int, version: int, body: bytes) -> bytes:

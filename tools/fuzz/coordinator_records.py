@@ -64,7 +64,7 @@ def run(data: bytes) -> None:
     again = CoreBroker(_SETTINGS, disk_with(files_of(broker.filesystem, DATA)), store)
     for _ in range(3):
         again.now += 20
-        again.node.core.tick(again.now, again.now_ms)
+        again.node.core.tick(again.instant)
     client = again.connect()
     groups = client.request(ListGroupsRequest(), 4)
     transactions = client.request(ListTransactionsRequest(), 0)
@@ -73,7 +73,8 @@ def run(data: bytes) -> None:
     assert not faults, faults[0]
     assert groups is not None
     assert transactions is not None
-    again.node.core.tick(again.now + 700_000, again.now_ms + 700_000)
+    again.now += 700
+    again.node.core.tick(again.instant)
 
 
 def seeds() -> list[bytes]:

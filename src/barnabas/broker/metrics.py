@@ -24,8 +24,8 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from barnabas.broker.log.log_manager import LogManager
-    from barnabas.broker.request_context import RequestContext
-    from barnabas.broker.request_dispatcher import RequestDispatcher, ServedApi
+    from barnabas.broker.request import Request
+    from barnabas.broker.request_dispatcher import RequestDispatcher
     from barnabas.protocol.message import Message
 
 
@@ -56,16 +56,15 @@ class BrokerMetrics(Collector):
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
 
-    def completed(
-        self, api: ServedApi, context: RequestContext, request: Message | None, response: Message | None, now: float
-    ) -> None:
-        """A request was answered at `now`."""
-        times = self._times.get(api.name)
+    def completed(self, request: Request, response: Message | None, now: float) -> None:
+        """Count a request that was answered at `now`."""
+        context = request.context
+        times = self._times.get(request.api.name)
         if times is None:
-            times = self._times[api.name] = _Times()
+            times = self._times[request.api.name] = _Times()
         times.count += 1
         times.local += context.handler_seconds
-        times.total += context.handler_seconds + now - context.now
+        times.total += context.handler_seconds + now - context.instant.now
         times.throttled += context.throttle
 
     def text(self) -> bytes:
@@ -162,7 +161,7 @@ class BrokerMetrics(Collector):
 
     def _connections(self) -> Iterator[Metric]:
         counts: dict[str, int] = {}
-        for connection in self._core.connections.values():
+        for connection in self._core.channel.connections.values():
             counts[connection.info.listener] = counts.get(connection.info.listener, 0) + 1
         family = GaugeMetricFamily(
             "kafka_server_socket_server_metrics_connection_count", "Open connections", labels=("listener",)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.config_admin import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
+    from barnabas.broker.instant import Instant
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -66,13 +67,13 @@ class BrokerNode:
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
         self._transactions: LazyCoordinator[TransactionCoordinator] | None = None
 
-    def start(self, now: float, now_ms: int) -> None:
+    def start(self, instant: Instant) -> None:
         """Take the data directory; its logs are opened, and what a crash left is recovered, as requests or ticks come.
 
         Raises KafkaStorageError if the data directory cannot be used, for instance because another broker does.
         """
         state, metadata, config = self.state, self.metadata, self.config
-        self.logs.start(self._topic_settings, now_ms, self._identify, open_logs=False)
+        self.logs.start(self._topic_settings, instant.now_ms, self._identify, open_logs=False)
         state.metadata = metadata
         state.loggers = Loggers(self._request_level_changed)
         state.client_quotas = ClientQuotas(metadata, config)
@@ -83,14 +84,14 @@ class BrokerNode:
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
         state.replica_manager.adopt_logs(self._warn)
-        groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, now))
+        groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, instant.now))
         state.make_group_coordinator = groups.make
-        transactions = LazyCoordinator(self._make_transactions, self._load_at(TRANSACTION_STATE_TOPIC, now))
+        transactions = LazyCoordinator(self._make_transactions, self._load_at(TRANSACTION_STATE_TOPIC, instant.now))
         self._transactions = transactions
         state.make_transaction_coordinator = transactions.make
         self.core.services.append(groups)
         self.core.services.append(transactions)
-        self.core.services.append(LogMaintenance(self.logs, now))
+        self.core.services.append(LogMaintenance(self.logs, instant.now))
 
     @property
     def loaded_groups(self) -> GroupCoordinator | None:
@@ -112,7 +113,7 @@ class BrokerNode:
         coordinator = GroupCoordinator(
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
-        coordinator.startup(self.core.now, self.core.now_ms)
+        coordinator.startup(*self.core.instant)
         return coordinator
 
     def _make_transactions(self) -> TransactionCoordinator:
@@ -126,7 +127,7 @@ class BrokerNode:
         topic = TransactionsTopic(state.replica_manager, state.topic_admin, partitions)
         markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
         coordinator = TransactionCoordinator(config, topic, markers, state.next_producer_id, self._warn)
-        coordinator.startup(self.core.now, self.core.now_ms)
+        coordinator.startup(*self.core.instant)
         return coordinator
 
     def close(self, now_ms: int) -> None:
@@ -209,9 +210,9 @@ class LazyCoordinator(Generic[AnyCoordinator]):
         """When the coordinator has something to do, or is to be made."""
         return self._start_at if self._coordinator is None else self._coordinator.next_deadline()
 
-    def tick(self, now: float, now_ms: int) -> None:
+    def tick(self, instant: Instant) -> None:
         """Let the coordinator do what is due."""
-        self.make().tick(now, now_ms)
+        self.make().tick(*instant)
 
     def close(self, now_ms: int) -> None:
         """Let the coordinator answer who waits."""
@@ -232,7 +233,7 @@ class LogMaintenance:
         """When the next step is due."""
         return self._next
 
-    def tick(self, now: float, now_ms: int) -> None:
+    def tick(self, instant: Instant) -> None:
         """One step."""
-        more = self._logs.step(BACKGROUND_BUDGET, now_ms)
-        self._next = now if more else now + BACKGROUND_INTERVAL
+        more = self._logs.step(BACKGROUND_BUDGET, instant.now_ms)
+        self._next = instant.now if more else instant.now + BACKGROUND_INTERVAL

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.protocol.messages.request_header import RequestHeader
+
 
 class CloseConnection(Exception):  # noqa: N818 - not an error of the program but the way to answer a client
     """Raised by a handler that has no other way to answer than to end the connection; the message says why."""
@@ -40,9 +46,8 @@ class Connection:
 class RequestContext:
     """One request's header, its connection and the time it was taken up.
 
-    `now` is monotonic seconds, `now_ms` epoch milliseconds: handlers read no clock of their own. `size` is the bytes of
-    the request. A handler that finds a quota exceeded sets `throttle`, the seconds that the client has to wait;
-    `handler_seconds` is what handling took, where anybody wants to know.
+    Handlers read no clock but `instant`. `size` is the bytes of the request. A handler that finds a quota exceeded sets
+    `throttle`, the seconds that the client has to wait; `handler_seconds` is what handling took, where it is measured.
     """
 
     __slots__ = (
@@ -52,30 +57,28 @@ class RequestContext:
         "connection",
         "correlation_id",
         "handler_seconds",
-        "now",
-        "now_ms",
+        "instant",
         "size",
         "throttle",
     )
 
-    def __init__(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        connection: Connection,
-        now: float,
-        now_ms: int,
-        size: int = 0,
-    ):
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+    def __init__(self, header: RequestHeader, connection: Connection, instant: Instant, size: int = 0):
+        self.api_key = header.request_api_key
+        self.api_version = header.request_api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
         self.connection = connection
-        self.now = now
-        self.now_ms = now_ms
+        self.instant = instant
         self.size = size
         self.throttle = 0.0
         self.handler_seconds = 0.0
+
+    @property
+    def now(self) -> float:
+        """The monotonic clock, seconds."""
+        return self.instant.now
+
+    @property
+    def now_ms(self) -> int:
+        """The wall clock, epoch milliseconds."""
+        return self.instant.now_ms

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.loggers import REQUEST_LOGGER
 
 if TYPE_CHECKING:
-    from barnabas.broker.request_context import RequestContext
-    from barnabas.broker.request_dispatcher import ServedApi
+    from barnabas.broker.request import Request
     from barnabas.protocol.message import Message
 
 #: So much of a request and of a response is shown, in characters.
@@ -39,13 +38,12 @@ class RequestLog:
         self._seen = 0
         self.content = False
 
-    def completed(
-        self, api: ServedApi, context: RequestContext, request: Message | None, response: Message | None, now: float
-    ) -> None:
-        """A request was answered at `now`."""
+    def completed(self, request: Request, response: Message | None, now: float) -> None:
+        """Write the line of a request that was answered at `now`."""
         self._seen += 1
         if self._seen % self._every:
             return
+        api, context = request.api, request.context
         connection = context.connection
         line: dict[str, Any] = {
             "requestHeader": {
@@ -56,7 +54,7 @@ class RequestLog:
                 "requestApiKeyName": api.name,
             },
             "connection": f"{connection.client_host}:{connection.client_port}-{connection.id}",
-            "totalTimeMs": _ms(context.handler_seconds + max(0.0, now - context.now)),
+            "totalTimeMs": _ms(context.handler_seconds + max(0.0, now - context.instant.now)),
             "localTimeMs": _ms(context.handler_seconds),
             "throttleTimeMs": getattr(response, "throttle_time_ms", 0),
             "requestSizeBytes": context.size,
@@ -69,7 +67,7 @@ class RequestLog:
             },
         }
         if self.content:
-            line["request"], line["response"] = repr(request)[:_SHOWN], repr(response)[:_SHOWN]
+            line["request"], line["response"] = repr(request.message)[:_SHOWN], repr(response)[:_SHOWN]
         self._write(f"Completed request:{json.dumps(line, separators=(',', ':'))}")
 
 

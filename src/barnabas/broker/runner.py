@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
-from barnabas.broker.network.socket_server import SocketServer, bind, epoch_ms, raise_descriptor_limit
+from barnabas.broker.network.socket_server import SocketServer, bind, epoch_ms, raise_descriptor_limit, read_clocks
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.operator_log import warn as warn_operator
 from barnabas.broker.request_log import RequestLog, log_request
@@ -176,7 +176,7 @@ class BrokerRunner:
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
         node.logs.unopened.on_progress = ProgressReport(self._warn, time.monotonic).opened
         try:
-            node.start(time.monotonic(), epoch_ms())
+            node.start(read_clocks())
         except KafkaError as problem:
             store.close()
             raise BrokerStartError(str(problem)) from problem

@@ -47,7 +47,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 @given(st.lists(mutated() | st.binary(max_size=40), min_size=1, max_size=4), st.integers(1, 50))
 def test_a_malformed_request_costs_its_sender_at_most_the_connection(requests: list[bytes], piece: int) -> None:
     client = BROKER.connect()
-    client.connection.write = lambda buffers: None
+    client.transport.write = lambda buffers: None
     data = b"".join(requests)
     for start in range(0, len(data), piece):
         if client.closed or not client.connection.wants_input:

@@ -15,7 +15,7 @@ from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.produce_response import ProduceResponse
 from barnabas.records import RecordBatchBuilder
-from tests.support.core_broker import START_MS, CoreBroker, batch, create, produce
+from tests.support.core_broker import START_MS, CallingTransport, CoreBroker, batch, create, produce
 
 TOPICS = {
     "plain": {},
@@ -105,13 +105,13 @@ class Sender:
         self.answers: list[bytes] = []
         self.closed = False
         self._broker = broker
-        self._connection = broker.node.core.connect(
-            "10.0.0.1", "PLAINTEXT", broker.now, self._take, self._close, lambda: None
+        self._connection = broker.node.core.channel.connect(
+            CallingTransport(self._take, self._close), "10.0.0.1", "PLAINTEXT", broker.now
         )
 
     def send(self, data: bytes) -> None:
         if not self.closed:
-            self._connection.receive(data, self._broker.now, self._broker.now_ms)
+            self._connection.receive(data, self._broker.instant)
 
     def _take(self, buffers: object) -> None:
         self.answers.append(b"".join(buffers))  # type: ignore[call-overload]  # they are buffers

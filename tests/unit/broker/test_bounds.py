@@ -77,7 +77,7 @@ def test_connections_without_a_request_hold_no_buffer(broker: CoreBroker) -> Non
     for client in clients:
         assert client.request(MetadataRequest(topics=[]), 12) is not None
     assert sum(client.connection.buffer.memory for client in clients) == 0
-    assert len(broker.node.core.spare_buffers) <= 64
+    assert len(broker.node.core.channel.spare_buffers) <= 64
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_slow_readers_hold_makes_fetches_smaller(broker: CoreBroker) -> Non
     slow = broker.connect()
     slow.connection.output_blocked(63 << 20)
     assert 1_000_000 < fetched(client) < 3_000_000
-    slow.connection.output_resumed(broker.now, broker.now_ms)
+    slow.connection.output_resumed(broker.instant)
     assert fetched(client) > 4_900_000
     slow.connection.output_blocked(64 << 20)
     slow.lose()
@@ -193,18 +193,18 @@ def test_a_fetch_that_waited_is_answered_by_what_slow_readers_hold_then(broker: 
     assert client.request(request, 12) is None
     broker.connect().connection.output_blocked(64 << 20)
     filled(broker, 1)
-    broker.node.core.settle(broker.now, broker.now_ms)
+    broker.node.core.settle(broker.instant)
     assert len(client.responses[-1].responses[0].partitions[0].records) < 2_000_000  # type: ignore[attr-defined]
 
 
 def test_who_never_takes_a_response_is_idle_and_cut_off(broker: CoreBroker) -> None:
     client = broker.connect()
     aborted: list[bool] = []
-    client.connection.abort = lambda: aborted.append(True)
+    client.transport.abort = lambda: aborted.append(True)
     client.connection.output_blocked(1 << 20)
     broker.advance(590)
     assert not aborted
-    client.connection.output_resumed(broker.now, broker.now_ms)
+    client.connection.output_resumed(broker.instant)
     client.connection.output_blocked(1 << 20)
     broker.advance(400)
     assert not aborted
@@ -322,14 +322,14 @@ def test_large_requests_together_take_what_is_set_and_the_others_wait() -> None:
     waiting.send_bytes(request[: waiting.connection.buffer.space().nbytes])
     third.send_bytes(request[: third.connection.buffer.space().nbytes])
     assert not waiting.connection.wants_input
-    assert broker.node.core.request_memory.used > 500_000
+    assert broker.node.core.channel.request_memory.used > 500_000
     # Small ones need none.
     assert client.request(MetadataRequest(topics=[]), 12) is not None
 
     first.lose()
     second._expected.append((0, 12, 1))
     second.send_bytes(request[70_000:])
-    broker.node.core.settle(broker.now, broker.now_ms)
+    broker.node.core.settle(broker.instant)
 
     assert len(second.responses) == 1
     assert waiting.connection.wants_input
@@ -338,4 +338,4 @@ def test_large_requests_together_take_what_is_set_and_the_others_wait() -> None:
         last._expected.append((0, 12, 1))
         last.send_bytes(request[SHARED_BUFFER_SIZE:])
         assert len(last.responses) == 1
-    assert broker.node.core.request_memory.used == 0
+    assert broker.node.core.channel.request_memory.used == 0

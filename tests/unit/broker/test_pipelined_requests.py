@@ -64,7 +64,7 @@ def test_what_a_client_sent_before_the_end_of_its_input_is_worked_on_and_answere
     broker = CoreBroker()
     client = waiting_for_data(broker)
 
-    client.connection.input_ended(broker.now, broker.now_ms)
+    client.connection.input_ended(broker.instant)
     assert not client.closed
     broker.advance(1)
 
@@ -78,7 +78,7 @@ def test_a_client_that_waits_for_nothing_is_closed_with_the_end_of_its_input() -
     client = broker.connect()
     client.send_bytes(b"\0\0")
 
-    client.connection.input_ended(broker.now, broker.now_ms)
+    client.connection.input_ended(broker.instant)
 
     assert client.closed
     assert client.connection.buffer.memory == 0
@@ -89,9 +89,9 @@ def test_a_slow_client_is_closed_when_it_has_taken_its_responses_after_the_end_o
     client = broker.connect()
     client.connection.output_blocked(1 << 20)
 
-    client.connection.input_ended(broker.now, broker.now_ms)
+    client.connection.input_ended(broker.instant)
     assert not client.closed
-    client.connection.output_resumed(broker.now, broker.now_ms)
+    client.connection.output_resumed(broker.instant)
 
     assert client.closed
 

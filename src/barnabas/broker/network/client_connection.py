@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.request_buffer import RequestBuffer
 from barnabas.errors import InvalidRequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.network.request_channel import RequestChannel
+    from barnabas.broker.network.transport import Buffers, Transport
     from barnabas.broker.purgatory import DelayedOperation
-    from barnabas.broker.request_context import Connection, RequestContext
-    from barnabas.broker.request_dispatcher import RequestDispatcher, ServedApi
+    from barnabas.broker.request_context import Connection
     from barnabas.protocol.message import Message
 
 #: Responses are gathered up to this size while there are more requests to work on.
 OUTPUT_SIZE = 64 * 1024
-
-#: Among the buffers of a Fetch response there may be a `FileRegion`, where the log is in files of the system.
-Buffers = Sequence[bytes | bytearray | memoryview]
 
 
 class ClientConnection:
@@ -26,14 +26,12 @@ class ClientConnection:
 
     Like Kafka, it works on one request at a time: while one is parked, or while the client does not read its
     responses, the following ones stay in the buffer, and once that is full the socket is not read (`wants_input`).
-    `write(buffers)`, `close()`, `abort()` and `resume_reading()` act on the socket, for whoever owns it; the owner
-    stops reading when `wants_input` is False and says so in `reading_paused`. `close()` lets what was written go out
-    first, `abort()` does not.
+    The owner of the socket stops reading when `wants_input` is False and says so in `reading_paused`.
     """
 
     __slots__ = (
         "_busy",
-        "_core",
+        "_channel",
         "_held",
         "_input_ended",
         "_muted",
@@ -41,29 +39,16 @@ class ClientConnection:
         "_output_blocked",
         "_output_size",
         "_parked",
-        "abort",
+        "_transport",
         "buffer",
-        "close",
         "closed",
         "info",
         "last_used",
         "reading_paused",
-        "resume_reading",
-        "write",
     )
 
-    def __init__(
-        self,
-        core: RequestDispatcher,
-        info: Connection,
-        write: Callable[[Buffers], None],
-        close: Callable[[], None],
-        resume_reading: Callable[[], None],
-        abort: Callable[[], None],
-        max_request_size: int,
-        now: float,
-    ):
-        self._core = core
+    def __init__(self, channel: RequestChannel, info: Connection, transport: Transport, now: float):
+        self._channel = channel
         self._busy = False
         self._held = 0
         self._input_ended = False
@@ -72,16 +57,13 @@ class ClientConnection:
         self._output_blocked = False
         self._output_size = 0
         self._parked: DelayedOperation | None = None
+        self._transport = transport
         self.info = info
-        self.write = write
-        self.close = close
-        self.resume_reading = resume_reading
-        self.abort = abort
         self.reading_paused = False
         self.closed = False
         self.last_used = now
-        self.buffer = RequestBuffer(max_request_size, core.spare_buffers, core.request_memory)
-        self.buffer.try_again = lambda: core.resume(self)
+        self.buffer = RequestBuffer(channel.max_request_size, channel.spare_buffers, channel.request_memory)
+        self.buffer.try_again = lambda: channel.resume(self)
 
     @property
     def wants_input(self) -> bool:
@@ -90,20 +72,18 @@ class ClientConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way here; a client that does not take its responses is idle, too."""
+        """Whether nothing is in flight here; a client that does not take its responses is idle, too."""
         return self._parked is None and not self._muted
 
-    def received(self, count: int, now: float, now_ms: int) -> None:
-        """`count` bytes were put into `buffer.space()`."""
+    def received(self, count: int, instant: Instant) -> None:
+        """Work on what is complete now that `count` bytes were put into `buffer.space()`."""
         self.buffer.filled(count)
-        self.last_used = now
-        core = self._core
-        core.now = now
-        core.now_ms = now_ms
+        self.last_used = instant.now
+        self._channel.instant = instant
         if self._parked is None:
             self._work()
 
-    def receive(self, data: bytes | bytearray | memoryview, now: float, now_ms: int) -> None:
+    def receive(self, data: bytes | bytearray | memoryview, instant: Instant) -> None:
         """Take in bytes from elsewhere than `buffer.space()`; for those who have no socket."""
         view = memoryview(data)
         while len(view) and not self.closed:
@@ -113,12 +93,12 @@ class ClientConnection:
             count = min(len(space), len(view))
             space[:count] = view[:count]
             view = view[count:]
-            self.received(count, now, now_ms)
+            self.received(count, instant)
 
     def put(self, buffers: Buffers) -> None:
         """Send a response: at once, or with those of the other requests that came along with its own."""
         if not self._busy:
-            self.write(buffers)
+            self._transport.write(buffers)
             return
         self._output += buffers
         for buffer in buffers:
@@ -129,7 +109,7 @@ class ClientConnection:
     def _flush(self) -> None:
         output, self._output = self._output, []
         self._output_size = 0
-        self.write(output)
+        self._transport.write(output)
 
     def end(self) -> None:
         """Close the socket, after the responses that were given so far, unless the client does not take them."""
@@ -137,33 +117,33 @@ class ClientConnection:
             self._flush()
         if self._output_blocked or self.closed:
             self.closed = True
-            self.abort()
+            self._transport.abort()
         else:
             self.closed = True
-            self.close()
+            self._transport.close()
 
     def output_blocked(self, held: int) -> None:
         """The client reads its responses too slowly, `held` bytes wait: no more requests are worked on."""
         self._output_blocked = True
         self._hold(held)
 
-    def output_resumed(self, now: float, now_ms: int) -> None:
-        """The client has caught up."""
+    def output_resumed(self, instant: Instant) -> None:
+        """Go on, for the client has caught up."""
         self._output_blocked = False
         self._hold(0)
-        self.last_used = now
-        self._core.now, self._core.now_ms = now, now_ms
+        self.last_used = instant.now
+        self._channel.instant = instant
         if self._parked is None:
             self._work()
 
-    def input_ended(self, now: float, now_ms: int) -> None:
+    def input_ended(self, instant: Instant) -> None:
         """The client sends no more: `close()` follows when what it has sent is worked on and answered.
 
         As with Apache Kafka, which does not look at a connection while it works on one of its requests. The client may
         have closed its own side only; if it is gone, sending the next response says so.
         """
         self._input_ended = True
-        self._core.now, self._core.now_ms = now, now_ms
+        self._channel.instant = instant
         self.go_on()
 
     def lost(self) -> None:
@@ -174,10 +154,10 @@ class ClientConnection:
             self.buffer.discard()
         parked, self._parked = self._parked, None
         if parked is not None:
-            self._core.state.purgatory.cancel(parked)
+            self._channel.state.purgatory.cancel(parked)
 
     def _hold(self, size: int) -> None:
-        self._core.state.unsent_bytes += size - self._held
+        self._channel.state.unsent_bytes += size - self._held
         self._held = size
 
     def go_on(self) -> None:
@@ -194,25 +174,23 @@ class ClientConnection:
         self._muted -= 1
         self.go_on()
 
-    def park(
-        self, operation: DelayedOperation, api: ServedApi, context: RequestContext, request: Message | None
-    ) -> None:
-        """Wait for an operation to be answered before the next request is looked at."""
+    def park(self, operation: DelayedOperation, answer: Callable[[Message], None]) -> None:
+        """Look at no further request until an operation is answered; `answer` gets the message then."""
         self._parked = operation
 
         def respond(message: Message) -> None:
             self._parked = None
             if self.closed:
                 return
-            self._core.respond(self, api, context, request, message)
+            answer(message)
             if not self._busy:
                 # Not here: whoever answers is in the middle of its own work, and the next request may ask it for more.
-                self._core.resume(self)
+                self._channel.resume(self)
 
-        self._core.state.purgatory.park(operation, respond)
+        self._channel.state.purgatory.park(operation, respond)
 
     def _work(self) -> None:
-        core = self._core
+        channel = self._channel
         buffer = self.buffer
         self._busy = True
         try:
@@ -220,9 +198,9 @@ class ClientConnection:
                 frame = buffer.next_frame()
                 if frame is None:
                     break
-                core.handle_frame(self, frame)
+                channel.handle(self, frame)
         except InvalidRequestError as problem:
-            core.refuse(self, str(problem), "size")
+            channel.refuse(self, str(problem), "size")
         finally:
             self._busy = False
             if self._output:
@@ -236,4 +214,4 @@ class ClientConnection:
             buffer.release()
         if self.reading_paused and self.wants_input and not self.closed:
             self.reading_paused = False
-            self.resume_reading()
+            self._transport.resume_reading()

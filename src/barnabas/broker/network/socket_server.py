@@ -1,4 +1,4 @@
-"""Sockets and clocks for a `RequestDispatcher`: a thin shell on asyncio."""
+"""Sockets and clocks for the broker: a thin shell on asyncio."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
+from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.purgatory import INFINITY
@@ -15,8 +16,9 @@ from barnabas.broker.repeated_warnings import RepeatedWarnings
 
 if TYPE_CHECKING:
     from barnabas.broker.config import Listener
-    from barnabas.broker.network.client_connection import Buffers, ClientConnection
-    from barnabas.broker.request_dispatcher import RequestDispatcher
+    from barnabas.broker.network.client_connection import ClientConnection
+    from barnabas.broker.network.request_channel import RequestChannel
+    from barnabas.broker.network.transport import Buffers
 
 #: A connection whose unsent responses exceed this gets no more of its requests worked on.
 OUTPUT_HIGH_WATER = 256 * 1024
@@ -33,14 +35,41 @@ def epoch_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def read_clocks() -> Instant:
+    """Both clocks, now."""
+    return Instant(time.monotonic(), epoch_ms())
+
+
+class Core(Protocol):
+    """What a `SocketServer` drives: the broker without sockets and clocks."""
+
+    channel: RequestChannel
+    timer: Callable[[], float]
+    warn: Callable[[str], None]
+
+    def tick(self, instant: Instant) -> None:
+        """Do what is due."""
+
+    def settle(self, instant: Instant) -> None:
+        """Do what requests have set off."""
+
+    @property
+    def needs_settling(self) -> bool:
+        """Whether `settle` has anything to do."""
+
+    def next_deadline(self) -> float:
+        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
+
+
 class SocketServer:
     """Listens, moves bytes between sockets and the core, and calls the core's `tick` when it is due."""
 
-    def __init__(self, core: RequestDispatcher):
+    def __init__(self, core: Core):
         self.core = core
+        state = core.channel.state
         core.timer = time.perf_counter
         self._loop = asyncio.get_running_loop()
-        self._quotas = ConnectionQuotas(core.state.config, core.state.client_quotas, connection_descriptors())
+        self._quotas = ConnectionQuotas(state.config, state.client_quotas, connection_descriptors())
         self._refused = RepeatedWarnings(core.warn)
         self._protocols: set[_ConnectionProtocol] = set()
         self._servers: list[asyncio.Server] = []
@@ -107,18 +136,18 @@ class SocketServer:
 
     def _settle(self) -> None:
         self._settling = False
-        self.core.settle(time.monotonic(), epoch_ms())
+        self.core.settle(read_clocks())
         self.after_work()
 
     def _tick(self) -> None:
         self._timer = None
         self._timer_at = INFINITY
-        self.core.tick(time.monotonic(), epoch_ms())
+        self.core.tick(read_clocks())
         self.after_work()
 
 
 class _ConnectionProtocol(asyncio.BufferedProtocol):
-    """One accepted socket: the kernel writes straight into the connection's request buffer."""
+    """One accepted socket, the `Transport` of its connection: the kernel writes straight into the request buffer."""
 
     __slots__ = ("_connection", "_descriptor", "_host", "_listener", "_server", "_transport", "_write")
 
@@ -149,15 +178,8 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             return
         self._host = host
         transport.set_write_buffer_limits(OUTPUT_HIGH_WATER)
-        self._connection = self._server.core.connect(
-            host,
-            self._listener,
-            time.monotonic(),
-            self.write,
-            transport.close,
-            transport.resume_reading,
-            peer[1] if peer else 0,
-            transport.abort,
+        self._connection = self._server.core.channel.connect(
+            self, host, self._listener, time.monotonic(), peer[1] if peer else 0
         )
         self._server.keep_time()
 
@@ -168,7 +190,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         connection = self._connection
         assert connection is not None
-        connection.received(nbytes, time.monotonic(), epoch_ms())
+        connection.received(nbytes, read_clocks())
         if not connection.wants_input and not connection.closed:
             connection.reading_paused = True
             self._transport.pause_reading()
@@ -177,7 +199,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         if self._connection is None:
             return False
-        self._connection.input_ended(time.monotonic(), epoch_ms())
+        self._connection.input_ended(read_clocks())
         self._server.after_work()
         return True
 
@@ -187,12 +209,12 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         if self._connection is not None:
-            self._connection.output_resumed(time.monotonic(), epoch_ms())
+            self._connection.output_resumed(read_clocks())
             self._server.after_work()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._connection is not None:
-            self._server.core.disconnected(self._connection)
+            self._server.core.channel.disconnected(self._connection)
             self._connection = None
             self._server.dismiss(self, self._host)
             self._server.after_work()
@@ -244,6 +266,10 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """End the connection now."""
         self._transport.abort()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._transport.resume_reading()
 
 
 def connection_descriptors() -> int:

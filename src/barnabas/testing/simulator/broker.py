@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.network.client_connection import Buffers
+from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
 from barnabas.testing.simulator.world import INFINITY, Process
 
@@ -75,7 +76,7 @@ class SimulatedBroker:
             self.disk,
         )
         try:
-            node.start(world.now, self.disk.now_ms)
+            node.start(Instant(world.now, self.disk.now_ms))
         except ProcessDiedError as death:
             world.counts["crashes while starting"] += 1
             self._die(f"while it starts, at {death}")
@@ -185,25 +186,29 @@ class SimulatedBroker:
         """A client has connected."""
         assert self.node is not None
 
-        def write(buffers: Buffers) -> None:
-            data = b"".join(buffers)
-            connection.to_client.send(data, self.disk.stall + max(0.0, self._busy_until - self.world.now))
-
-        def close() -> None:
-            self._connections.pop(connection, None)
-            connection.close_by_broker(self.disk.stall)
-            assert self.node is not None
-            self.node.core.disconnected(end)
-
-        def resume_reading() -> None:
-            unread = self._unread.pop(connection, [])
-            self._inbox.extendleft((connection, data) for data in reversed(unread))
-            self._want_turn()
-
-        end = self.node.core.connect("10.0.0.1", "PLAINTEXT", self.world.now, write, close, resume_reading)
+        transport = _BrokerEnd(self, connection)
+        end = self.node.core.channel.connect(transport, "10.0.0.1", "PLAINTEXT", self.world.now)
         connection.broker_end = end
         self._connections[connection] = end
         self._keep_time()
+
+    def send(self, connection: SimulatedConnection, buffers: Buffers) -> None:
+        """Send a response, when the disk has done what it stands for."""
+        data = b"".join(buffers)
+        connection.to_client.send(data, self.disk.stall + max(0.0, self._busy_until - self.world.now))
+
+    def hang_up(self, connection: SimulatedConnection) -> None:
+        """End a connection."""
+        end = self._connections.pop(connection, None)
+        connection.close_by_broker(self.disk.stall)
+        if end is not None and self.node is not None:
+            self.node.core.channel.disconnected(end)
+
+    def read_again(self, connection: SimulatedConnection) -> None:
+        """Work on the bytes that a connection did not want before."""
+        unread = self._unread.pop(connection, [])
+        self._inbox.extendleft((connection, data) for data in reversed(unread))
+        self._want_turn()
 
     def receive(self, connection: SimulatedConnection, data: bytes) -> None:
         """Bytes have come; they are worked on in the next turn."""
@@ -254,8 +259,8 @@ class SimulatedBroker:
             self._want_turn()
 
     def _work(self, node: BrokerNode) -> None:
-        core, now, now_ms = node.core, self.world.now, self.world.now_ms(self.process)
-        self.disk.now_ms = now_ms
+        core, instant = node.core, Instant(self.world.now, self.world.now_ms(self.process))
+        self.disk.now_ms = instant.now_ms
         for _ in range(len(self._inbox)):
             connection, data = self._inbox.popleft()
             end = self._connections.get(connection)
@@ -265,15 +270,15 @@ class SimulatedBroker:
                 self._unread.pop(connection, None)
                 del self._connections[connection]
                 connection.broker_end = None
-                core.disconnected(end)
+                core.channel.disconnected(end)
             elif connection in self._unread:
                 self._unread[connection].append(data)
             else:
-                self._feed(connection, end, data, now, now_ms)
-        if core.next_deadline() <= now:
-            core.tick(now, now_ms)
+                self._feed(connection, end, data, instant)
+        if core.next_deadline() <= instant.now:
+            core.tick(instant)
         elif core.needs_settling:
-            core.settle(now, now_ms)
+            core.settle(instant)
 
     def _check_owners(self, node: BrokerNode) -> None:
         """In a group of the consumer protocol a partition belongs to one member, until that one has let go of it."""
@@ -291,7 +296,7 @@ class SimulatedBroker:
                                     f"epoch {group.epoch} of group {group.group_id}"
                                 )
 
-    def _feed(self, connection: SimulatedConnection, end: Any, data: bytes, now: float, now_ms: int) -> None:
+    def _feed(self, connection: SimulatedConnection, end: Any, data: bytes, instant: Instant) -> None:
         view = memoryview(data)
         while len(view) and not end.closed:
             if not end.wants_input:
@@ -302,7 +307,31 @@ class SimulatedBroker:
             count = min(len(space), len(view))
             space[:count] = view[:count]
             view = view[count:]
-            end.received(count, now, now_ms)
+            end.received(count, instant)
+
+
+class _BrokerEnd:
+    """The broker's socket of a simulated connection."""
+
+    def __init__(self, broker: SimulatedBroker, connection: SimulatedConnection) -> None:
+        self._broker = broker
+        self._connection = connection
+
+    def write(self, buffers: Buffers) -> None:
+        """See `Transport`."""
+        self._broker.send(self._connection, buffers)
+
+    def close(self) -> None:
+        """See `Transport`."""
+        self._broker.hang_up(self._connection)
+
+    def abort(self) -> None:
+        """See `Transport`."""
+        self._broker.hang_up(self._connection)
+
+    def resume_reading(self) -> None:
+        """See `Transport`."""
+        self._broker.read_again(self._connection)
 
 
 class SimulatedDisk(MemoryFileSystem):

@@ -9,6 +9,7 @@ from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.groups.group_coordinator import GroupCoordinator
 from barnabas.broker.groups.storage import ProducerIdentity, StoredRecord
+from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.purgatory import DelayedOperation
@@ -22,6 +23,7 @@ from barnabas.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from barnabas.protocol.messages.request_header import RequestHeader
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.unit.broker.coordinator_harness import CoordinatorHarness
 
@@ -115,7 +117,8 @@ class Harness(CoordinatorHarness):
         super().restart(wait_until_loaded)
 
     def context(self, version: int, client_id: str | None = "client") -> RequestContext:
-        return RequestContext(0, version, 1, client_id, Connection(1, "127.0.0.1"), self.now, self.now_ms)
+        header = RequestHeader(request_api_key=0, request_api_version=version, correlation_id=1, client_id=client_id)
+        return RequestContext(header, Connection(1, "127.0.0.1"), Instant(self.now, self.now_ms))
 
     # --- requests
 

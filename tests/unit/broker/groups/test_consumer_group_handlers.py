@@ -14,6 +14,7 @@ from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED,
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers import api_versions, consumer_group_describe, consumer_group_heartbeat
+from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.node import BrokerNode
@@ -21,6 +22,7 @@ from barnabas.broker.request_context import Connection, RequestContext
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.request_header import RequestHeader
 
 TOPIC_ID = b"0123456789abcdef"
 
@@ -31,14 +33,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerState]:
     node = BrokerNode(
         BrokerConfig({"offsets.topic.num.partitions": 4}), str(tmp_path), MemoryStore(), random.Random(1), pytest.fail
     )
-    node.start(0.0, 1000)
+    node.start(Instant(0.0, 1000))
     node.metadata.put_topics([TopicMetadata("t", TOPIC_ID, 3, {}, 0)])
     yield node.state
     node.close(2000)
 
 
 def context(version: int) -> RequestContext:
-    return RequestContext(0, version, 1, "client", Connection(1, "127.0.0.1"), 1.0, 1000)
+    header = RequestHeader(request_api_key=0, request_api_version=version, correlation_id=1, client_id="client")
+    return RequestContext(header, Connection(1, "127.0.0.1"), Instant(1.0, 1000))
 
 
 def heartbeat(broker: BrokerState, version: int, **fields: Any) -> Any:

@@ -15,6 +15,7 @@ from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED,
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers.registry import SERVED
+from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.node import BrokerNode
@@ -44,6 +45,7 @@ from barnabas.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from barnabas.protocol.messages.request_header import RequestHeader
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 UNKNOWN_PARTITION = errors.UnknownTopicOrPartitionError.code
@@ -57,7 +59,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerState]:
     """A broker with the topic "t" of 3 partitions."""
     config = BrokerConfig({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 4})
     node = BrokerNode(config, str(tmp_path), MemoryStore(), random.Random(1), pytest.fail)
-    node.start(0.0, 1000)
+    node.start(Instant(0.0, 1000))
     node.state.advertised["PLAINTEXT"] = ("broker.example", 9092)
     node.state.metadata.put_topics([TopicMetadata("t", TOPIC_ID, 3, {}, 0)])
     yield node.state
@@ -71,8 +73,9 @@ def ask(broker: BrokerState, request: Any, version: int) -> Any:
     assert (key, SERVED[key][1:]) == (module.API, module.VERSIONS)
     assert module.VERSIONS == request.VALID_VERSIONS
     decoded = request_class(key).decode(request.encode(version), version)
+    header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=1, client_id="client")
     connection = Connection(7, "127.0.0.1")
-    response = module.handle(broker, RequestContext(key, version, 1, "client", connection, 10.0, 5000), decoded)
+    response = module.handle(broker, RequestContext(header, connection, Instant(10.0, 5000)), decoded)
     if isinstance(response, DelayedOperation):
         assert response.done, "still waiting"
         response = response.result

@@ -1,0 +1,104 @@
+"""All connections of a broker, without their sockets, and whose turn it is (Kafka's RequestChannel)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.instant import Instant
+from barnabas.broker.network.client_connection import ClientConnection
+from barnabas.broker.network.request_buffer import RequestMemory
+from barnabas.broker.purgatory import INFINITY
+from barnabas.broker.repeated_warnings import RepeatedWarnings
+from barnabas.broker.request_context import Connection
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.network.transport import Transport
+
+
+class RequestChannel:
+    """Gives the requests of all connections to `handle`, and holds connections that have to wait.
+
+    A connection waits while its request is parked, and while it is muted because its client has used too much
+    (KIP-219). `instant` is the time of the present turn: whoever drives the broker sets it. `warn` gets one line for
+    each connection that is refused, of one kind at most one a second.
+    """
+
+    def __init__(
+        self, state: BrokerState, warn: Callable[[str], None], handle: Callable[[ClientConnection, memoryview], None]
+    ):
+        self.state = state
+        self.handle = handle
+        self.instant = Instant(0.0, 0)
+        self.connections: dict[int, ClientConnection] = {}
+        self.spare_buffers: list[memoryview] = []
+        self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
+        self.max_request_size = state.config.get_int("socket.request.max.bytes")
+        self._refusals = RepeatedWarnings(warn)
+        self._muted: list[tuple[float, int, ClientConnection]] = []
+        self._mutings = 0
+        self._resumed: list[ClientConnection] = []
+        self._next_connection_id = 0
+        self._max_idle = state.config["connections.max.idle.ms"] / 1000
+        self._next_idle_check = INFINITY
+
+    def connect(self, transport: Transport, host: str, listener: str, now: float, port: int = 0) -> ClientConnection:
+        """Take in a connection from `host`, which came through the listener of that name."""
+        self._next_connection_id += 1
+        info = Connection(self._next_connection_id, host, listener, client_port=port)
+        connection = self.connections[info.id] = ClientConnection(self, info, transport, now)
+        if self._next_idle_check == INFINITY and self._max_idle >= 0:
+            self._next_idle_check = now + self._max_idle / 4
+        return connection
+
+    def disconnected(self, connection: ClientConnection) -> None:
+        """Forget a connection whose socket is gone, with what is parked or in flight there."""
+        self.connections.pop(connection.info.id, None)
+        connection.lost()
+
+    def resume(self, connection: ClientConnection) -> None:
+        """Note that a connection need not wait any more: `go_on` works on the requests that came meanwhile."""
+        self._resumed.append(connection)
+
+    @property
+    def has_resumed(self) -> bool:
+        """Whether `go_on` has anything to do."""
+        return bool(self._resumed)
+
+    def go_on(self) -> None:
+        """Work on the requests of connections that need not wait any more."""
+        resumed, self._resumed = self._resumed, []
+        for connection in resumed:
+            connection.go_on()
+
+    def mute(self, connection: ClientConnection, seconds: float) -> None:
+        """Work on no more requests of a connection for so long."""
+        connection.mute()
+        self._mutings += 1
+        heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, connection))
+
+    def refuse(self, connection: ClientConnection, reason: str, kind: str = "") -> None:
+        """End a connection, for a reason that the operator should know; of one kind, at most once a second."""
+        text = f"closing the connection from {connection.info.client_host}: {reason}"
+        self._refusals.say(kind or reason, text, self.instant.now)
+        connection.end()
+
+    def tick(self) -> None:
+        """Unmute the connections whose time is over, and close those that are idle for too long."""
+        now = self.instant.now
+        while self._muted and self._muted[0][0] <= now:
+            heapq.heappop(self._muted)[-1].unmute()
+        if self._next_idle_check <= now:
+            self._close_idle(now)
+
+    def next_deadline(self) -> float:
+        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
+        return min(self._muted[0][0], self._next_idle_check) if self._muted else self._next_idle_check
+
+    def _close_idle(self, now: float) -> None:
+        for connection in list(self.connections.values()):
+            if connection.is_idle and now - connection.last_used > self._max_idle:
+                connection.end()
+        self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY
