@@ -2,7 +2,8 @@
 
 BARNABAS_UNCOMPILED=1 makes every barnabas module load from its source, even where a compiled one lies beside it, and
 hides Cython, as on a user's machine.
-BARNABAS_BREAK=module:qualified.name replaces that function by one that raises, for `./run checklist --verify`.
+BARNABAS_BREAK=module:qualified.name replaces that function, for `./run checklist --verify`: by one that raises, or as
+BARNABAS_BREAK_HOW says (see `planting`).
 """
 
 from __future__ import annotations
@@ -16,27 +17,16 @@ from types import ModuleType
 from typing import Any
 
 
-class BrokenOnPurposeError(Exception):
-    """Raised by a function that the checklist's verification broke."""
-
-
-def broken(target: str) -> Any:
-    def raise_broken(*_arguments: Any, **_settings: Any) -> Any:
-        raise BrokenOnPurposeError(f"{target} was broken on purpose")
-
-    return raise_broken
-
-
 def break_function(module: ModuleType, qualified_name: str) -> None:
-    """Replace a function, method or property of the module; raises AttributeError when it has none of that name."""
+    """Replace a function, method or property of the module; raises KeyError when it has none of that name."""
+    import planting
+
     *path, name = qualified_name.split(".")
     owner: Any = module
     for part in path:
         owner = getattr(owner, part)
-    original = vars(owner)[name]
-    replacement = broken(f"{module.__name__}:{qualified_name}")
-    wrap = type(original) if isinstance(original, staticmethod | classmethod | property) else None
-    setattr(owner, name, wrap(replacement) if wrap else replacement)
+    how = os.environ.get("BARNABAS_BREAK_HOW", "raise")
+    planting.plant(owner, name, f"{module.__name__}:{qualified_name}", how)
 
 
 class BreakingLoader(SourceFileLoader):

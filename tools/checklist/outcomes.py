@@ -1,0 +1,30 @@
+"""A pytest plugin: write down how each test ended, in the file that BARNABAS_OUTCOMES names, a JSON object a line.
+
+An exit status says only that something failed; what failed, where, and why is what a verification has to know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+TIMED_OUT = "Timeout ("
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Write a line for each phase of a test that says something: a failure, a skip, a test that was carried out."""
+    if report.when != "call" and report.passed:
+        return
+    reason = ""
+    outcome: str = report.outcome
+    if report.skipped:
+        reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    elif report.failed:
+        text = str(report.longrepr)
+        reason = text.strip().splitlines()[-1][:200] if text.strip() else ""
+        outcome = "timed out" if TIMED_OUT in text else f"failed in {report.when}"
+    line = {"test": report.nodeid, "outcome": outcome, "reason": reason, "seconds": round(report.duration, 1)}
+    with open(os.environ["BARNABAS_OUTCOMES"], "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line) + "\n")
