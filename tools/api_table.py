@@ -9,11 +9,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.features import FEATURES
 from barnabas.broker.handlers.not_served import NOT_SERVED
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import ApiKey, request_class, stable_versions
+from barnabas.protocol.kinds import AclOperation, ResourceType
 
 PATH = Path(__file__).parent.parent / "docs" / "reference" / "apis.md"
 
@@ -45,7 +45,7 @@ def table() -> str:
 def _served(key: ApiKey) -> str:
     module, low, high = SERVED[key]
     handler = import_module(f"barnabas.broker.handlers.{module}")
-    needs = f"{_word(AclOperation, handler.OPERATION)} {_word(ResourceType, handler.RESOURCE)}"
+    needs = f"{_word(handler.OPERATION)} {_word(handler.RESOURCE)}"
     if handler.OPERATION == AclOperation.ANY:
         needs = "nothing"
     return f"| {int(key)} | {_name(key)} | {low}-{high} | {_versions(key)} | {needs} |\n"
@@ -60,8 +60,8 @@ def _name(key: ApiKey) -> str:
     return request_class(key).NAME.removesuffix("Request")
 
 
-def _word(codes: type, code: int) -> str:
-    return next(name for name, value in vars(codes).items() if value == code).replace("_", " ").lower()
+def _word(kind: AclOperation | ResourceType) -> str:
+    return kind.name.replace("_", " ").lower()
 
 
 if __name__ == "__main__":

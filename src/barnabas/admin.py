@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.client.admin.acls import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
-)
-from barnabas.client.admin.admin_metadata import EndpointType
+from barnabas.client.admin.acls import AclBinding, AclBindingFilter
 from barnabas.client.admin.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent, Quotas
-from barnabas.client.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, UpgradeType, VersionRange
-from barnabas.client.admin.configs import (
-    AlterConfigOp,
-    Changes,
-    ConfigEntry,
-    ConfigResource,
-    ConfigResourceType,
-    ConfigSource,
-    ConfigSynonym,
-    ConfigType,
-    OpType,
-)
+from barnabas.client.admin.cluster import ClusterDescription, FeatureMetadata, FeatureUpdate, VersionRange
+from barnabas.client.admin.configs import AlterConfigOp, Changes, ConfigEntry, ConfigResource, ConfigSynonym
 from barnabas.client.admin.delegation_tokens import DelegationToken
 from barnabas.client.admin.group_offsets import GroupOffsets
 from barnabas.client.admin.groups import (
@@ -50,7 +32,7 @@ from barnabas.client.admin.other_groups import (
     StreamsTopic,
 )
 from barnabas.client.admin.quorum import QuorumInfo, RaftVoterEndpoint, ReplicaState
-from barnabas.client.admin.reassignments import ElectionType, PartitionReassignment
+from barnabas.client.admin.reassignments import PartitionReassignment
 from barnabas.client.admin.results import FromBrokers, PartialFailureError, Results
 from barnabas.client.admin.scram import (
     ScramAlteration,
@@ -71,6 +53,19 @@ from barnabas.client.admin.transactions import (
 )
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.network.node import Node
+from barnabas.protocol.kinds import (
+    AclOperation,
+    AclPermissionType,
+    ConfigResourceType,
+    ConfigSource,
+    ConfigType,
+    ElectionType,
+    EndpointType,
+    OpType,
+    PatternType,
+    ResourceType,
+    UpgradeType,
+)
 
 __all__ = [
     "AbortTransactionSpec",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
-from barnabas.client.admin.configs import ConfigResource, ConfigSource, ConfigType
+from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.new_topic import NewPartitions
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.offsets import OffsetAndMetadata
@@ -23,6 +23,7 @@ from barnabas.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from barnabas.protocol.kinds import ConfigSource, ConfigType
 from tests.contract.waiting import eventually
 
 NewName = Callable[[str], str]

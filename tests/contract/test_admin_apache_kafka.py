@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
-from barnabas.client.admin.acls import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
-)
+from barnabas.client.admin.acls import AclBinding, AclBindingFilter
 from barnabas.client.admin.client_quotas import ClientQuotaEntity
-from barnabas.client.admin.configs import ConfigEntry, ConfigResource, ConfigResourceType, ConfigSource
+from barnabas.client.admin.configs import ConfigEntry, ConfigResource
 from barnabas.client.admin.groups import GroupType
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.quorum import RaftVoterEndpoint
@@ -41,6 +34,14 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.protocol import kafka_uuid
+from barnabas.protocol.kinds import (
+    AclOperation,
+    AclPermissionType,
+    ConfigResourceType,
+    ConfigSource,
+    PatternType,
+    ResourceType,
+)
 from barnabas.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from barnabas.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from barnabas import AdminClient, NewTopic, TopicPartition, aio
-from barnabas.client.admin.acls import AclBinding, AclBindingFilter, AclOperation, ResourceType
-from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
-from barnabas.client.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType, ConfigSource, OpType
+from barnabas.client.admin.acls import AclBinding, AclBindingFilter
+from barnabas.client.admin.cluster import FeatureUpdate
+from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.client.admin.quorum import RaftVoterEndpoint
 from barnabas.errors import (
     BrokerIdNotRegisteredError,
@@ -26,6 +26,7 @@ from barnabas.errors import (
     VoterNotFoundError,
 )
 from barnabas.protocol import kafka_uuid
+from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ConfigSource, OpType, ResourceType, UpgradeType
 from tests.contract.waiting import create_topic, eventually
 from tests.peers import apache_kafka
 from tests.peers.apache_kafka import ApacheKafka

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import AdminClient, Consumer, Producer, TopicPartition
-from barnabas.client.admin.acls import AclOperation
 from barnabas.client.admin.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent
-from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
+from barnabas.client.admin.configs import ConfigResource
 from barnabas.client.admin.groups import GroupState, GroupType, MemberToRemove
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
-from barnabas.client.admin.reassignments import ElectionType
 from barnabas.client.admin.transactions import AbortTransactionSpec, TransactionState
 from barnabas.errors import (
     ElectionNotNeededError,
@@ -27,6 +25,7 @@ from barnabas.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ElectionType
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.contract.waiting import eventually
 from tests.support.core_broker import SocketClient

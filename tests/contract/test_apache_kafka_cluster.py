@@ -16,9 +16,9 @@ from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.aio import Consumer as AioConsumer
 from barnabas.aio import Producer as AioProducer
 from barnabas.client.admin.configs import ConfigResource
-from barnabas.client.admin.reassignments import ElectionType
 from barnabas.client.consumer.fetching.offset_fetcher import TruncatedLogError
 from barnabas.errors import InvalidReplicationFactorError, NotEnoughReplicasError, PreferredLeaderNotAvailableError
+from barnabas.protocol.kinds import ElectionType
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
 from tests.peers import apache_kafka

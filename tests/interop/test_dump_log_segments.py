@@ -13,10 +13,13 @@ import pytest
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from tests.peers import apache_kafka, foreign_programs
+
+ABORT, COMMIT = ControlRecordType
 
 NOW = 1_700_000_000_000
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic
-from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
+from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.peers import apache_kafka
 

@@ -15,12 +15,15 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError, KafkaStorageError, OffsetOutOfRangeError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.batch_header import check_crc
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from tools.fuzz.disk import disk_with, files_of
 from tools.fuzz.pieces import join, split
+
+ABORT, COMMIT = ControlRecordType
 
 _NO_CHECKSUMS, _KILLED = 1, 2
 _MOST_CHANGES = 6

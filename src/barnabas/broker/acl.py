@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-
-class AclOperation:
-    """The codes of AclOperation, as they stand in ACLs and in the `authorized operations` bit fields."""
-
-    UNKNOWN, ANY, ALL, READ, WRITE, CREATE, DELETE, ALTER = range(8)
-    DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(8, 13)
-    CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = range(13, 16)
-
-
-class ResourceType:
-    """The codes of ResourceType."""
-
-    UNKNOWN, ANY, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(8)
+from barnabas.protocol.kinds import AclOperation, ResourceType
 
 
 def bit_field(operations: Iterable[int]) -> int:
@@ -46,6 +34,3 @@ AUTHORIZED_OPERATIONS = {
         )
     ),
 }
-
-#: Stands in an `authorized operations` field that was not asked for.
-OPERATIONS_NOT_REQUESTED = -(2**31)

@@ -7,21 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas import errors
-from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS, ConfigResourceType
+from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS, TopicMetadata
 from barnabas.broker.topic_admin import check_topic_configs, check_topic_name, text_of
 from barnabas.config.definitions import definitions
+from barnabas.protocol.kinds import ConfigResourceType, OpType
 
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 
 Response = TypeVar("Response")
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 class Change(NamedTuple):
@@ -105,20 +104,20 @@ class ConfigAdmin:
 
     def _apply(self, kind: int, configs: dict[str, str], change: Change) -> None:
         name, operation, value = change
-        if operation == DELETE:
+        if operation == OpType.DELETE:
             configs.pop(name, None)
             return
         assert value is not None  # `_check_changes` has seen to it
-        if operation == SET:
+        if operation == OpType.SET:
             configs[name] = value
             return
         type, default = self._list_of(kind, name)
         if type != "list":
-            verb = "APPEND" if operation == APPEND else "SUBTRACT"
+            verb = "APPEND" if operation == OpType.APPEND else "SUBTRACT"
             raise errors.InvalidConfigurationError(f"Can't {verb} to key {name} because its type is not LIST.")
         current = [item for item in configs.get(name, default).split(",") if item]
         items = [item.strip() for item in value.split(",")]
-        if operation == APPEND:
+        if operation == OpType.APPEND:
             current += [item for item in items if item not in current]
         else:
             current = [item for item in current if item not in items]
@@ -138,14 +137,14 @@ class ConfigAdmin:
     def _alter_loggers(self, name: str, changes: Sequence[Change], validate_only: bool) -> None:
         check_broker_id(name, self._config.node_id)
         for change in changes:
-            if change.operation not in (SET, DELETE):
-                verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
+            if change.operation not in (OpType.SET, OpType.DELETE):
+                verb = "APPEND" if change.operation == OpType.APPEND else "SUBTRACT"
                 raise errors.InvalidRequestError(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
-            self._loggers.check(change.name, None if change.operation == DELETE else change.value)
+            self._loggers.check(change.name, None if change.operation == OpType.DELETE else change.value)
         if validate_only:
             return
         for change in changes:
-            self._loggers.set(change.name, None if change.operation == DELETE else change.value)
+            self._loggers.set(change.name, None if change.operation == OpType.DELETE else change.value)
 
 
 def change_each(
@@ -182,11 +181,11 @@ def _check_changes(changes: Sequence[Change]) -> None:
     twice = [name for name, count in Counter(change.name for change in changes).items() if count > 1]
     if twice:
         raise errors.InvalidRequestError(f"Error due to duplicate config keys: {', '.join(twice)}")
-    without = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    without = [change.name for change in changes if change.operation != OpType.DELETE and change.value is None]
     if without:
         raise errors.InvalidRequestError(f"Null value not supported for : {', '.join(without)}")
     for change in changes:
-        if not SET <= change.operation <= SUBTRACT:
+        if not OpType.SET <= change.operation <= OpType.SUBTRACT:
             raise errors.InvalidRequestError(f"Unknown operations type {change.operation}")
 
 

@@ -10,29 +10,14 @@ from barnabas.broker.group_configs import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
 from barnabas.config.definitions import ConfigKey, definitions
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
+from barnabas.protocol.kinds import ConfigSource, ConfigType
 
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 
 
-class ConfigSource:
-    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
-
-    TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = range(1, 6)
-    DYNAMIC_BROKER_LOGGER, CLIENT_METRICS, GROUP = range(6, 9)
-
-
-class ConfigResourceType:
-    """The codes of ConfigResource.Type."""
-
-    TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-
-
-_TYPES = {
-    "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9
-}  # fmt: skip
-_UNKNOWN_TYPE = 0
+_TYPES = {kind.name.lower(): kind for kind in ConfigType}
 
 #: Broker settings that stand for one another, in the order in which they are asked.
 _FAMILIES: tuple[tuple[str, ...], ...] = (
@@ -54,7 +39,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: int
+    source: ConfigSource
 
 
 class ConfigEntry(NamedTuple):
@@ -62,7 +47,7 @@ class ConfigEntry(NamedTuple):
 
     name: str
     value: str | None
-    source: int
+    source: ConfigSource
     type: int
     sensitive: bool
     read_only: bool
@@ -88,7 +73,7 @@ def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> l
     for name in sorted(stored):
         entry = _broker_entry(config, name)
         value = None if entry.sensitive else stored[name]
-        synonym = Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        synonym = Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
         entries.append(entry._replace(value=value, source=synonym.source, synonyms=(synonym,)))
     return entries
 
@@ -101,14 +86,21 @@ def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[Confi
         if setting.broker_name is not None:
             synonyms += broker_synonyms(config, setting.broker_name)
         else:
-            synonyms.append(Synonym(name, setting.default, ConfigSource.DEFAULT))
+            synonyms.append(Synonym(name, setting.default, ConfigSource.DEFAULT_CONFIG))
         if name in stored:
-            synonyms.insert(0, Synonym(name, stored[name], ConfigSource.GROUP))
+            synonyms.insert(0, Synonym(name, stored[name], ConfigSource.DYNAMIC_GROUP_CONFIG))
         first = synonyms[0]
         documentation = setting.documentation
         entries.append(
             ConfigEntry(
-                name, first.value, first.source, _TYPES[setting.type], False, False, tuple(synonyms), documentation
+                name,
+                first.value,
+                first.source,
+                _TYPES[setting.type],
+                False,
+                False,
+                tuple(synonyms),
+                documentation,
             )
         )
     return entries
@@ -118,8 +110,8 @@ def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
     """All settings of a client metrics subscription, by name."""
     entries = []
     for name, (type, default) in sorted(CLIENT_METRICS_SETTINGS.items()):
-        own = [Synonym(name, stored[name], ConfigSource.CLIENT_METRICS)] if name in stored else []
-        source = ConfigSource.CLIENT_METRICS if own else ConfigSource.DEFAULT
+        own = [Synonym(name, stored[name], ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)] if name in stored else []
+        source = ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG if own else ConfigSource.DEFAULT_CONFIG
         documentation = f"{type}, default {default!r}; a setting of client metrics subscriptions (KIP-714)."
         entries.append(
             ConfigEntry(name, stored.get(name, default), source, _TYPES[type], False, False, own, documentation)
@@ -129,8 +121,8 @@ def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
 
 def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
     """The levels of a broker's loggers, by name."""
-    source = ConfigSource.DYNAMIC_BROKER_LOGGER
-    return [ConfigEntry(name, levels[name], source, _UNKNOWN_TYPE, False, False, ()) for name in sorted(levels)]
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    return [ConfigEntry(name, levels[name], source, ConfigType.UNKNOWN, False, False, ()) for name in sorted(levels)]
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
@@ -140,16 +132,16 @@ def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
     found: list[Synonym] = []
     for key in family:
         if key.name in config.dynamic:
-            found.append(_shown(key, config.dynamic[key.name], ConfigSource.DYNAMIC_BROKER))
+            found.append(_shown(key, config.dynamic[key.name], ConfigSource.DYNAMIC_BROKER_CONFIG))
     for key in family:
         if key.name in config.dynamic_default:
-            found.append(_shown(key, config.dynamic_default[key.name], ConfigSource.DYNAMIC_DEFAULT_BROKER))
+            found.append(_shown(key, config.dynamic_default[key.name], ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
     for key in family:
         if config.is_given(key.name):
-            found.append(_shown(key, text_of(config.given[key.name]), ConfigSource.STATIC_BROKER))
+            found.append(_shown(key, text_of(config.given[key.name]), ConfigSource.STATIC_BROKER_CONFIG))
     for key in family:
         if key.default is not None:
-            found.append(_shown(key, text_of(key.default), ConfigSource.DEFAULT))
+            found.append(_shown(key, text_of(key.default), ConfigSource.DEFAULT_CONFIG))
     # Kafka leaves out the other members of a family that come before the first one of this name.
     while found and found[0].name != name:
         found.pop(0)
@@ -163,7 +155,7 @@ def documentation_of(key: ConfigKey, section: str) -> str:
     return f"{key.type}, default {default}{allowed}. https://kafka.apache.org/documentation/#{section}s_{key.name}"
 
 
-def _shown(key: ConfigKey, value: str | None, source: int) -> Synonym:
+def _shown(key: ConfigKey, value: str | None, source: ConfigSource) -> Synonym:
     return Synonym(key.name, None if key.is_secret else value, source)
 
 
@@ -174,9 +166,9 @@ def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, def
         for synonym in broker_synonyms(config, name)
         if synonym.value is not None
     ]
-    value, source = text_of(default), synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    value, source = text_of(default), synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     if key.name in topic.configs:
-        value, source = topic.configs[key.name], ConfigSource.TOPIC
+        value, source = topic.configs[key.name], ConfigSource.DYNAMIC_TOPIC_CONFIG
         synonyms.insert(0, Synonym(key.name, value, source))
     documentation = documentation_of(key, "topicconfig")
     return ConfigEntry(key.name, value, source, _TYPES[key.type], key.is_secret, False, tuple(synonyms), documentation)
@@ -186,11 +178,13 @@ def _broker_entry(config: BrokerConfig, name: str) -> ConfigEntry:
     key = definitions("broker").keys.get(name)
     if key is None:
         # Kafka keeps settings that it does not know, for plugins that might, and shows none of their values.
-        source = ConfigSource.DYNAMIC_BROKER if name in config.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER
-        return ConfigEntry(name, None, source, _UNKNOWN_TYPE, True, True, (Synonym(name, None, source),))
+        source = (
+            ConfigSource.DYNAMIC_BROKER_CONFIG if name in config.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        )
+        return ConfigEntry(name, None, source, ConfigType.UNKNOWN, True, True, (Synonym(name, None, source),))
     synonyms = broker_synonyms(config, name)
     value = None if key.is_secret else text_of(config[name])
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     read_only = name not in DYNAMIC
     documentation = documentation_of(key, "brokerconfig")
     return ConfigEntry(name, value, source, _TYPES[key.type], key.is_secret, read_only, tuple(synonyms), documentation)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED, FetchDataInfo
+from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.partition import LEADER_EPOCH, Partition
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.protocol.kinds import IsolationLevel
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -181,7 +182,7 @@ class DelayedFetch(DelayedOperation):
 
     def _waits_for_transactions(self) -> bool:
         """Whether all that was appended belongs to open transactions, or stands behind them."""
-        if self._limits.isolation != READ_COMMITTED:
+        if self._limits.isolation != IsolationLevel.READ_COMMITTED:
             return False
         return all(
             target.partition is None or target.partition.log.last_stable_offset <= target.offset

@@ -104,7 +104,8 @@ def show_or_change(args: argparse.Namespace) -> int:
 
 
 def _resource(kind: str, name: str) -> ConfigResource:
-    from barnabas.client.admin.configs import ConfigResource, ConfigResourceType
+    from barnabas.client.admin.configs import ConfigResource
+    from barnabas.protocol.kinds import ConfigResourceType
 
     if kind == "topic":
         return ConfigResource.topic(name)

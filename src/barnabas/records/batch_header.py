@@ -10,26 +10,38 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError
+from barnabas.protocol.producer_identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS
 
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer
 
+# Where each field of a batch of magic 2 begins. Nothing else in the package has these numbers: compiled modules take
+# them over into C variables (`cython.declare`) when they are imported.
+BASE_OFFSET_AT, LENGTH_AT, LEADER_EPOCH_AT, MAGIC_AT, CHECKSUM_AT = 0, 8, 12, 16, 17
+ATTRIBUTES_AT, LAST_OFFSET_DELTA_AT, BASE_TIMESTAMP_AT, MAX_TIMESTAMP_AT = 21, 23, 27, 35
+PRODUCER_ID_AT, PRODUCER_EPOCH_AT, BASE_SEQUENCE_AT, RECORD_COUNT_AT = 43, 51, 53, 57
+
 HEADER_SIZE = 61
 """Bytes of a batch of magic 2 before its first record."""
-LOG_OVERHEAD = 12
+LOG_OVERHEAD = LEADER_EPOCH_AT
 """Bytes of base offset and length, which the length does not count; the same in every magic."""
-CHECKSUM_START = 21
+CHECKSUM_START = ATTRIBUTES_AT
 """Where the bytes begin that the checksum covers: the attributes."""
+SIZE_PREFIX = MAGIC_AT + 1
+"""Bytes that say how a batch or message of any magic is to be read on."""
+LAST_OFFSET_PREFIX = BASE_TIMESTAMP_AT
+"""Bytes of a batch of magic 2 up to and including its last offset delta."""
+MAX_RECORD_OVERHEAD = 21
+"""The most that a record takes beside key, value and headers: length (5), attributes (1), timestamp delta (10) and
+offset delta (5)."""
 
+CURRENT_MAGIC = 2
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 NO_TIMESTAMP_TYPE = -1
 NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 
 COMPRESSION_MASK = 0x07
@@ -40,18 +52,22 @@ DELETE_HORIZON_BIT = 0x40
 
 LEGACY_HEADER_SIZES = (14, 22)
 """Bytes of a message of magic 0 and 1 up to the length of its key."""
+_LEGACY_CHECKSUM_AT, _LEGACY_ATTRIBUTES_AT, _LEGACY_TIMESTAMP_AT = 12, 17, 18
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_OFFSET_LENGTH = struct.Struct(">qi")
+HEADER = struct.Struct(">qiibIhiqqqhii")
+"""All fields of the header, in the order of `BatchHeader` (the length in place of the size)."""
+BEFORE_CHECKSUM = struct.Struct(">qiibI")
+"""Base offset, length, leader epoch, magic and checksum."""
+CHECKED_FIELDS = struct.Struct(">hiqqqhii")
+"""The rest of the header, which the checksum covers: from the attributes to the number of records."""
+OFFSET_AND_LENGTH = struct.Struct(">qi")
+OFFSET_LENGTH_AND_EPOCH = struct.Struct(">qii")
 _LEADER_EPOCH = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _CHECKSUM = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER_STATE = struct.Struct(">qhi")
-_CHECKSUM_POSITION = 17
-_MAX_TIMESTAMP_POSITION = 35
-_PRODUCER_STATE_POSITION = 43
-_SMALLEST_LENGTH = 17 - LOG_OVERHEAD
+_SMALLEST_LENGTH = SIZE_PREFIX - LOG_OVERHEAD
 
 
 class BatchHeader(NamedTuple):
@@ -91,7 +107,7 @@ class BatchHeader(NamedTuple):
         """The sequence number of the last record, -1 without a producer; it wraps after 2**31 - 1."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def compression(self) -> str:
@@ -136,21 +152,21 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader | None:
     available = len(buffer) - position
     if available < LOG_OVERHEAD:
         return None
-    base_offset, length = _OFFSET_LENGTH.unpack_from(buffer, position)
+    base_offset, length = OFFSET_AND_LENGTH.unpack_from(buffer, position)
     if length < _SMALLEST_LENGTH:
         raise CorruptRecordError(f"batch at byte {position} has an impossible length of {length}")
     if available < LOG_OVERHEAD + _SMALLEST_LENGTH:
         return None
-    magic = buffer[position + 16]
-    if magic > 2:
+    magic = buffer[position + MAGIC_AT]
+    if magic > CURRENT_MAGIC:
         raise CorruptRecordError(f"batch at byte {position}, offset {base_offset} has the unknown magic {magic}")
-    if magic < 2:
+    if magic < CURRENT_MAGIC:
         return _read_legacy_header(buffer, position, base_offset, length, magic)
     if length < HEADER_SIZE - LOG_OVERHEAD:
         raise CorruptRecordError(f"batch at byte {position}, offset {base_offset} is too short: {length} bytes")
     if available < LOG_OVERHEAD + length:
         return None
-    fields = _HEADER.unpack_from(buffer, position)
+    fields = HEADER.unpack_from(buffer, position)
     # As BatchHeader(...), which would first sort arguments out, once for every batch that is read.
     header: BatchHeader = tuple.__new__(BatchHeader, (position, LOG_OVERHEAD + length, base_offset, *fields[2:]))
     if header.last_offset_delta < 0 or header.record_count < 0 or base_offset < 0:
@@ -168,10 +184,11 @@ def _read_legacy_header(buffer: Buffer, position: int, base_offset: int, length:
         return None
     if base_offset < 0:
         raise CorruptRecordError(f"message at byte {position} has the impossible offset {base_offset}")
-    (crc,) = _CHECKSUM.unpack_from(buffer, position + LOG_OVERHEAD)
-    timestamp = _TIMESTAMP.unpack_from(buffer, position + 18)[0] if magic == 1 else NO_TIMESTAMP
+    (crc,) = _CHECKSUM.unpack_from(buffer, position + _LEGACY_CHECKSUM_AT)
+    timestamp = _TIMESTAMP.unpack_from(buffer, position + _LEGACY_TIMESTAMP_AT)[0] if magic == 1 else NO_TIMESTAMP
     return BatchHeader(
-        position, LOG_OVERHEAD + length, base_offset, NO_LEADER_EPOCH, magic, crc, buffer[position + 17], 0,
+        position, LOG_OVERHEAD + length, base_offset, NO_LEADER_EPOCH, magic, crc,
+        buffer[position + _LEGACY_ATTRIBUTES_AT], 0,
         timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1,
     )  # fmt: skip
 
@@ -197,7 +214,7 @@ def check_crc(buffer: Buffer, header: BatchHeader) -> None:
     else:
         from zlib import crc32
 
-        computed = crc32(memoryview(buffer)[header.position + LOG_OVERHEAD + 4 : end])
+        computed = crc32(memoryview(buffer)[header.position + _LEGACY_CHECKSUM_AT + _CHECKSUM.size : end])
     if computed != header.crc:
         raise CorruptRecordError(
             f"batch at offset {header.base_offset} is damaged: its checksum says {header.crc:#010x}, "
@@ -218,12 +235,17 @@ def assign_offsets(
     computes the checksum anew.
     """
     _TIMESTAMP.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + 12, leader_epoch)
+    _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
     if log_append_time is None:
         return
-    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CHECKSUM_START)
-    _ATTRIBUTES.pack_into(buffer, position + CHECKSUM_START, attributes | TIMESTAMP_TYPE_BIT)
-    _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, log_append_time)
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_BIT)
+    set_max_timestamp(buffer, position, log_append_time)
+
+
+def set_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
+    """Write a largest timestamp (epoch ms) into the batch of magic 2 at `position`, and its new checksum, in place."""
+    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_AT, timestamp)
     _update_crc(buffer, position)
 
 
@@ -234,12 +256,12 @@ def set_producer_state(
 
     The idempotent producer does so when it gets a new epoch while batches wait. Computes the checksum anew.
     """
-    _PRODUCER_STATE.pack_into(buffer, position + _PRODUCER_STATE_POSITION, producer_id, epoch, base_sequence)
+    _PRODUCER_STATE.pack_into(buffer, position + PRODUCER_ID_AT, producer_id, epoch, base_sequence)
     _update_crc(buffer, position)
 
 
 def _update_crc(buffer: bytearray | memoryview, position: int) -> None:
-    size = LOG_OVERHEAD + _OFFSET_LENGTH.unpack_from(buffer, position)[1]
+    size = LOG_OVERHEAD + OFFSET_AND_LENGTH.unpack_from(buffer, position)[1]
     with memoryview(buffer) as view, view[position + CHECKSUM_START : position + size] as covered:
         crc = crc32c(covered)
-    _CHECKSUM.pack_into(buffer, position + _CHECKSUM_POSITION, crc)
+    _CHECKSUM.pack_into(buffer, position + CHECKSUM_AT, crc)

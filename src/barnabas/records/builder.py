@@ -11,13 +11,15 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-import struct
 from typing import TYPE_CHECKING
 
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError
 from barnabas.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED_FIELDS,
     CHECKSUM_START,
     CONTROL_BIT,
+    CURRENT_MAGIC,
     HEADER_SIZE,
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
@@ -42,8 +44,6 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from barnabas.records.types import Buffer, EncodedHeaders, Headers
 
-_BEFORE_CHECKSUM = struct.Struct(">qiibI")
-_CHECKED = struct.Struct(">hiqqqhii")
 # Memory that is not written to costs nothing, growing does.
 _FIRST_ALLOCATION = 1024 * 1024
 _MAX_SIZE = 0x7FFFFFFF
@@ -282,7 +282,7 @@ class RecordBatchBuilder:
             raise IllegalStateError("the batch is closed already")
         if self.count == 0:
             raise IllegalStateError("a batch needs at least one record")
-        header = _CHECKED.pack(
+        header = CHECKED_FIELDS.pack(
             self.attributes, self.count - 1, self.base_timestamp, self.highest_timestamp,
             self.producer_id, self.producer_epoch, self.base_sequence, self.count,
         )  # fmt: skip
@@ -294,7 +294,7 @@ class RecordBatchBuilder:
         self.buffer = new_buffer(0)
         crc = crc32c(payload, crc32c(header))
         size = HEADER_SIZE - LOG_OVERHEAD + len(payload)
-        front = _BEFORE_CHECKSUM.pack(base_offset, size, partition_leader_epoch, 2, crc)
+        front = BEFORE_CHECKSUM.pack(base_offset, size, partition_leader_epoch, CURRENT_MAGIC, crc)
         return b"".join((front, header, payload))
 
     def close_in_place(self, base_offset: cython.longlong, partition_leader_epoch: cython.int, header: bytes) -> bytes:
@@ -302,7 +302,9 @@ class RecordBatchBuilder:
         copy_bytes(self.data, CHECKSUM_START, header, len(header))
         with memoryview(self.buffer) as view, view[CHECKSUM_START : self.position] as covered:
             crc = crc32c(covered)
-        front = _BEFORE_CHECKSUM.pack(base_offset, self.position - LOG_OVERHEAD, partition_leader_epoch, 2, crc)
+        front = BEFORE_CHECKSUM.pack(
+            base_offset, self.position - LOG_OVERHEAD, partition_leader_epoch, CURRENT_MAGIC, crc
+        )
         copy_bytes(self.data, 0, front, len(front))
         held: cython.p_void = hold(self.buffer)
         self.buffer = new_buffer(0)

@@ -10,25 +10,23 @@ import struct
 from typing import NamedTuple
 
 from barnabas.errors import CorruptRecordError, IllegalArgumentError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records.builder import RecordBatchBuilder
-
-ABORT = 0
-COMMIT = 1
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _MARKER_BATCH_SIZE = 128
-_NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
+_ENDS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class EndTxnMarker(NamedTuple):
-    """How a transaction ended: `control_type` is `ABORT` or `COMMIT`."""
+    """How a transaction ended: `control_type` is a `ControlRecordType`."""
 
     control_type: int
     coordinator_epoch: int
 
     def __repr__(self) -> str:
-        return f"EndTxnMarker({_NAMES[self.control_type]}, coordinator_epoch={self.coordinator_epoch})"
+        return f"EndTxnMarker({ControlRecordType(self.control_type).name}, coordinator_epoch={self.coordinator_epoch})"
 
 
 def parse_control_type(key: bytes | None) -> int:
@@ -44,7 +42,7 @@ def parse_control_type(key: bytes | None) -> int:
 def parse_end_txn_marker(key: bytes | None, value: bytes | None) -> EndTxnMarker:
     """Read a transaction marker from the key and value of its record. Raises `CorruptRecordError`."""
     control_type = parse_control_type(key)
-    if control_type not in _NAMES:
+    if control_type not in _ENDS:
         raise CorruptRecordError(f"a control record of type {control_type} does not end a transaction")
     if value is None or len(value) < _VALUE.size:
         raise CorruptRecordError("the value of a transaction marker has fewer than 6 bytes")
@@ -64,7 +62,7 @@ def build_end_txn_marker(
     partition_leader_epoch: int = -1,
 ) -> bytes:
     """The control batch that ends a transaction of `producer_id` in a partition."""
-    if marker.control_type not in _NAMES:
+    if marker.control_type not in _ENDS:
         raise IllegalArgumentError(f"control type {marker.control_type} does not end a transaction")
     builder = RecordBatchBuilder(_MARKER_BATCH_SIZE)
     builder.set_producer_state(producer_id, producer_epoch, -1, transactional=True, control=True)

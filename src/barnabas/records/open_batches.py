@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.errors import CorruptRecordError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records.batch_header import COMPRESSION_MASK, HEADER_SIZE, BatchHeader, check_crc, read_header
 from barnabas.records.compression import MAX_DECOMPRESSED_SIZE, codec_name, decompress
-from barnabas.records.control_record import ABORT, parse_control_type
+from barnabas.records.control_record import parse_control_type
 from barnabas.records.cursor import first_key
 from barnabas.records.legacy import upgrade
 
@@ -53,7 +54,7 @@ class AbortedFilter:
         if header.producer_id not in self._aborted_producers:
             return False
         if header.is_control:
-            if control_type(buffer, header) == ABORT:
+            if control_type(buffer, header) == ControlRecordType.ABORT:
                 self._aborted_producers.discard(header.producer_id)
             return False
         return header.is_transactional

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.config_entries import ConfigResourceType as Kind
+from barnabas.protocol.kinds import ConfigResourceType as Kind
 from barnabas.protocol.messages import alter_configs_request as legacy
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource

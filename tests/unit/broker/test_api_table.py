@@ -6,11 +6,11 @@ from importlib import import_module
 
 import pytest
 
-from barnabas.broker.acl import AclOperation as Op
-from barnabas.broker.acl import ResourceType as Res
 from barnabas.broker.handlers.not_served import NOT_SERVED
 from barnabas.broker.handlers.registry import SERVED
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import AclOperation as Op
+from barnabas.protocol.kinds import ResourceType as Res
 from tools.api_table import PATH, table
 
 _READ_GROUP = {(Op.READ, Res.GROUP)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.acl import OPERATIONS_NOT_REQUESTED
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED
 from barnabas.protocol.messages.create_partitions_request import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -229,7 +229,7 @@ class TestMetadata:
     def test_authorized_operations_only_when_asked_for(self, client: CoreClient) -> None:
         create_one(client, "t")
         plain = client.request(MetadataRequest(topics=None), 12).topics[0]
-        assert plain.topic_authorized_operations == OPERATIONS_NOT_REQUESTED
+        assert plain.topic_authorized_operations == AUTHORIZED_OPERATIONS_NOT_REQUESTED
         request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
         # READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, as Apache Kafka answers.
         assert client.request(request, 12).topics[0].topic_authorized_operations == 0x0DF8

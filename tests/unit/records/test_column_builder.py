@@ -7,9 +7,12 @@ import pyarrow as pa
 import pytest
 
 from barnabas.errors import CorruptRecordError, IllegalArgumentError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records import ColumnBuilder, RecordBatchBuilder, arrow_schema, assign_offsets, decode_arrow
 from barnabas.records.arrow import ALL_COLUMNS, COLUMNS
-from barnabas.records.control_record import ABORT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+
+ABORT = ControlRecordType.ABORT
 
 
 def batch(base_offset: int, count: int, codec: str = "none", size: int = 3) -> bytes:

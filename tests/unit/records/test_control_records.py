@@ -3,15 +3,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.errors import CorruptRecordError, IllegalArgumentError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records import read_batches, scan_batches, validate_records
-from barnabas.records.control_record import (
-    ABORT,
-    COMMIT,
-    EndTxnMarker,
-    build_end_txn_marker,
-    parse_control_type,
-    parse_end_txn_marker,
-)
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker, parse_control_type, parse_end_txn_marker
+
+ABORT, COMMIT = ControlRecordType
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])

@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from barnabas.errors import CorruptRecordError, RecordDeserializationError
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records import (
     ConsumerRecord,
     RecordBatchBuilder,
@@ -16,7 +17,9 @@ from barnabas.records import (
     decode_records,
     read_batches,
 )
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+
+ABORT, COMMIT = ControlRecordType
 
 
 def batch(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:

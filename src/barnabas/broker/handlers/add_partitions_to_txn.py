@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 from barnabas.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.features import FEATURES, finalized
 from barnabas.broker.handlers.registry import SERVED
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, AclOperation, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 
 if TYPE_CHECKING:

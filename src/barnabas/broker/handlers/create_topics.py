@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.metadata.cluster_metadata import folded
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, EndpointType, ResourceType
 from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -18,14 +19,11 @@ VERSIONS = (0, 2)
 OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.CLUSTER
 
-_BROKERS = 1
-_CONTROLLERS = 2
-
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """One broker, which is its own controller."""
-    if request.endpoint_type != _BROKERS:
-        wrong = errors.MismatchedEndpointTypeError if request.endpoint_type == _CONTROLLERS else None
+    if request.endpoint_type != EndpointType.BROKER:
+        wrong = errors.MismatchedEndpointTypeError if request.endpoint_type == EndpointType.CONTROLLER else None
         return DescribeClusterResponse(
             error_code=(wrong or errors.UnsupportedEndpointTypeError).code,
             error_message="This listener describes brokers only.",
@@ -39,6 +37,6 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeCluste
         cluster_authorized_operations=(
             AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
             if request.include_cluster_authorized_operations
-            else OPERATIONS_NOT_REQUESTED
+            else AUTHORIZED_OPERATIONS_NOT_REQUESTED
         ),
     )

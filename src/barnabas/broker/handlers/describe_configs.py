@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker import config_entries
-from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.config_entries import ConfigEntry, ConfigResourceType
+from barnabas.broker.config_entries import ConfigEntry
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
 from barnabas.broker.topic_admin import check_topic_name
+from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
 from barnabas.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.topic_admin import check_topic_name
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_producers_response import (
     DescribeProducersResponse,
     PartitionResponse,

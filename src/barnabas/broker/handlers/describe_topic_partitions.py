@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.topic_admin import check_topic_name
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -91,7 +92,7 @@ def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
-                error_code=code, name=name, topic_authorized_operations=OPERATIONS_NOT_REQUESTED
+                error_code=code, name=name, topic_authorized_operations=AUTHORIZED_OPERATIONS_NOT_REQUESTED
             )
             for name in names
         ]

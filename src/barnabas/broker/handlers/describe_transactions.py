@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.transactions.transaction_state import NAMES
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_transactions_response import (
     DescribeTransactionsResponse,
     TopicData,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation, ElectionType, ResourceType
 from barnabas.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,
     PartitionResult,
@@ -22,7 +22,7 @@ VERSIONS = (0, 2)
 OPERATION = AclOperation.ALTER
 RESOURCE = ResourceType.CLUSTER
 
-_ELECTION_TYPES = (0, 1)
+_ELECTION_TYPES = tuple(ElectionType)
 """Preferred, unclean."""
 
 

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.client_quotas import FETCH
 from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, PartitionRead, read_targets
 from barnabas.broker.fetch_session import (
@@ -17,8 +16,8 @@ from barnabas.broker.fetch_session import (
     FetchSession,
     FetchTarget,
 )
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.protocol.codec import MAX_ELEMENTS
+from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
 from barnabas.protocol.messages.fetch_response import (
     AbortedTransaction,
     EpochEndOffset,
@@ -71,7 +70,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     limits = FetchLimits(
         min(request.min_bytes, max_bytes),
         max_bytes,
-        READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED,
+        isolation_level(request.isolation_level),
     )
     asked = list(targets.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ VERSIONS = (0, 6)
 OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.GROUP
 
-GROUP, TRANSACTION = range(2)
+
 #: From this version on a request asks for several keys at once.
 _BATCHED_FROM = 4
 
@@ -37,9 +37,9 @@ def handle(broker: BrokerState, context: RequestContext, request: FindCoordinato
 
 def _coordinator(broker: BrokerState, context: RequestContext, key_type: int, key: str) -> Coordinator:
     try:
-        if key_type == GROUP:
+        if key_type == CoordinatorType.GROUP:
             broker.group_coordinator.ensure_topic(context.now_ms)
-        elif key_type == TRANSACTION:
+        elif key_type == CoordinatorType.TRANSACTION:
             broker.transaction_coordinator.ensure_topic(context.now_ms)
         else:
             raise errors.InvalidRequestError(f"Coordinators of type {key_type} are not served by this broker.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.client_metrics.client_metrics_manager import accepted_compression_types, telemetry_client
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState

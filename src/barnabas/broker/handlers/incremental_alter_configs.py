@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.config_admin import Change, change_each
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,

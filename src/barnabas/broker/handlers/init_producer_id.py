@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.config_entries import ConfigResourceType
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS, GROUPS
+from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
 from barnabas.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED
 from barnabas.broker.partition import LEADER_EPOCH, Partition
+from barnabas.protocol.kinds import AclOperation, IsolationLevel, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -41,7 +40,7 @@ _FROM_VERSION = {
 
 def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Each partition has its own result; a partition may stand in the request once."""
-    isolation = READ_COMMITTED if request.isolation_level == READ_COMMITTED else READ_UNCOMMITTED
+    isolation = isolation_level(request.isolation_level)
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
@@ -91,5 +90,5 @@ def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndO
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    end = log.last_stable_offset if isolation == READ_COMMITTED else log.high_watermark
+    end = log.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else log.high_watermark
     return found if found is not None and found.offset < end else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.acl import AclOperation, ResourceType
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -35,7 +36,7 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
     operations = (
         AUTHORIZED_OPERATIONS[ResourceType.TOPIC]
         if request.include_topic_authorized_operations
-        else OPERATIONS_NOT_REQUESTED
+        else AUTHORIZED_OPERATIONS_NOT_REQUESTED
     )
     if request.topics is None or (version == 0 and not request.topics):
         topics = [describe_topic(broker, topic, operations) for topic in broker.metadata.topics()]
@@ -50,7 +51,7 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
         cluster_authorized_operations=(
             AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
             if request.include_cluster_authorized_operations
-            else OPERATIONS_NOT_REQUESTED
+            else AUTHORIZED_OPERATIONS_NOT_REQUESTED
         ),
     )
 

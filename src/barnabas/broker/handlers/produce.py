@@ -5,16 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.client_quotas import PRODUCE
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas.records.batch_header import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    OFFSET_AND_LENGTH,
+    TRANSACTIONAL_BIT,
+    read_header,
+)
+from barnabas.records.compression import CODECS
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -34,10 +47,9 @@ _ZSTD_FROM = 7
 _ACKS = (-1, 0, 1)
 #: The one client id that may write internal topics (AdminUtils.ADMIN_CLIENT_ID).
 _ADMIN_CLIENT = "__admin_client"
-
-# Where things stand in a batch of magic 2.
-_SIZE_AT, _MAGIC_AT, _ATTRIBUTES_AT, _HEADER_SIZE = 8, 16, 22, 61
-_COMPRESSION_MASK, _ZSTD, _TRANSACTIONAL, _CONTROL = 0x07, 4, 0x10, 0x20
+#: All attributes that are in use stand in the lower of their two bytes.
+_FLAGS_AT = ATTRIBUTES_AT + 1
+_ZSTD = CODECS.index("zstd")
 
 
 def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
@@ -86,7 +98,7 @@ def _append(
         if partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
             raise errors.InvalidTopicError(f"{partition.topic} is written by the broker only.")
         records = _one_batch(data, context.api_version)
-        if records[_ATTRIBUTES_AT] & _TRANSACTIONAL and request.transactional_id is None:
+        if records[_FLAGS_AT] & TRANSACTIONAL_BIT and request.transactional_id is None:
             raise errors.TransactionalIdAuthorizationError("Transactional records need a transactional id.")
         if partition in refused:
             raise refused[partition]
@@ -116,7 +128,6 @@ def _verify_transaction(
 ) -> dict[Partition, errors.KafkaError]:
     """What keeps transactional batches of the request from being appended."""
     from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
-    from barnabas.records.batch_header import read_header
 
     version = context.api_version
     batches = []
@@ -142,15 +153,15 @@ def _verify_transaction(
 def _one_batch(data: PartitionProduceData, version: int) -> memoryview:
     # ProduceRequest.validateRecords of Apache Kafka; what is inside the batch is the log's to check.
     records = data.records
-    if records is None or len(records) < _HEADER_SIZE:
+    if records is None or len(records) < HEADER_SIZE:
         raise errors.InvalidRecordError(f"Produce version {version} must carry one record batch per partition.")
-    if records[_MAGIC_AT] != 2:
+    if records[MAGIC_AT] != CURRENT_MAGIC:
         raise errors.InvalidRecordError(f"Produce version {version} takes record batches of magic 2 only.")
-    attributes = records[_ATTRIBUTES_AT]
-    if attributes & _COMPRESSION_MASK == _ZSTD and version < _ZSTD_FROM:
+    attributes = records[_FLAGS_AT]
+    if attributes & COMPRESSION_MASK == _ZSTD and version < _ZSTD_FROM:
         raise errors.UnsupportedCompressionTypeError(f"Produce version {version} cannot carry zstd.")
-    if int.from_bytes(records[_SIZE_AT : _SIZE_AT + 4], "big") + 12 != len(records):
+    if OFFSET_AND_LENGTH.unpack_from(records)[1] + LOG_OVERHEAD != len(records):
         raise errors.InvalidRecordError(f"Produce version {version} must carry exactly one record batch per partition.")
-    if attributes & _CONTROL:
+    if attributes & CONTROL_BIT:
         raise errors.InvalidRecordError("Clients cannot write control records.")
     return memoryview(records)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.groups.group_store import coordinator_error_code
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
 from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,

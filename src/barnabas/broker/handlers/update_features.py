@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.features import FeatureUpdate, finalized, updated
+from barnabas.protocol.kinds import AclOperation, ResourceType, UpgradeType
 from barnabas.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ RESOURCE = ResourceType.CLUSTER
 
 _NO_RESULTS_FROM = 2
 _UPGRADE_TYPE_FROM = 1
-_UPGRADE, _SAFE_DOWNGRADE = 1, 2
 
 
 def handle(broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
@@ -30,7 +29,7 @@ def handle(broker: BrokerState, context: RequestContext, request: UpdateFeatures
     for asked in request.feature_updates:
         kind = asked.upgrade_type
         if context.api_version < _UPGRADE_TYPE_FROM:
-            kind = _SAFE_DOWNGRADE if asked.allow_downgrade else _UPGRADE
+            kind = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
         updates.append(FeatureUpdate(asked.feature, asked.max_version_level, kind))
     current = finalized(broker.metadata)
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AclOperation, ResourceType
 from barnabas.broker.transactions.partition_markers import PartitionMarkers
+from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.offset_map import rebase_records
 from barnabas.records.batch_header import (
+    BEFORE_CHECKSUM,
+    CHECKED_FIELDS,
     COMPRESSION_MASK,
+    CURRENT_MAGIC,
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer
     from barnabas.broker.log.offset_map import SkimpyOffsetMap
     from barnabas.broker.log.producer_append_info import ProducerStateEntry
-
-_MAGIC = 2
-_BEFORE_CHECKSUM = Struct(">qiibI")
-_CHECKED = Struct(">hiqqqhii")
 
 
 class BatchFilter:
@@ -140,15 +138,15 @@ def _encode(
 ) -> bytes:
     """The batch of magic 2 with the offsets and the producer of another, and these records in its codec."""
     payload = compress(CODECS[attributes & COMPRESSION_MASK], records) if attributes & COMPRESSION_MASK else records
-    checked = _CHECKED.pack(
+    checked = CHECKED_FIELDS.pack(
         attributes, header.last_offset_delta, base_timestamp, max_timestamp,
         header.producer_id, header.producer_epoch, header.base_sequence, count,
     )  # fmt: skip
-    front = _BEFORE_CHECKSUM.pack(
+    front = BEFORE_CHECKSUM.pack(
         header.base_offset,
         HEADER_SIZE - LOG_OVERHEAD + len(payload),
         header.partition_leader_epoch,
-        _MAGIC,
+        CURRENT_MAGIC,
         crc32c(payload, crc32c(checked)),
     )
     return b"".join((front, checked, payload))

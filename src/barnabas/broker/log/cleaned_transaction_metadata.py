@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from barnabas.records.control_record import ABORT, COMMIT
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.records.open_batches import control_type
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CleanedTransactionMetadata:
     def _on_control_batch(self, buffer: Buffer, header: BatchHeader) -> bool:
         kind = control_type(buffer, header)
         producer_id = header.producer_id
-        if kind == ABORT:
+        if kind == ControlRecordType.ABORT:
             transaction = self._ongoing_aborted.pop(producer_id, None)
             if transaction is None or producer_id not in self._seen:
                 return True
@@ -66,7 +66,7 @@ class CleanedTransactionMetadata:
             if self.cleaned_index is not None:
                 self.cleaned_index.append(transaction)
             return False
-        if kind == COMMIT:
+        if kind == ControlRecordType.COMMIT:
             had_batches = producer_id in self._ongoing_committed
             self._ongoing_committed.discard(producer_id)
             return not had_batches

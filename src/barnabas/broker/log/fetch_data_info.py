@@ -7,11 +7,6 @@ from typing import NamedTuple
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.log.transaction_index import AbortedTxn
 
-READ_UNCOMMITTED = 0
-"""Up to the high watermark."""
-READ_COMMITTED = 1
-"""Up to the last stable offset, with the aborted transactions among what is read."""
-
 
 class FetchDataInfo(NamedTuple):
     """Whole batches of the log, from the one on that holds the offset asked for; none if that is larger than allowed.

@@ -8,9 +8,13 @@ from struct import Struct
 from barnabas.broker.log.filesystem import Buffer, File, FileRegion, FileSystem
 from barnabas.errors import CorruptRecordError
 from barnabas.records.batch_header import (
+    CURRENT_MAGIC,
     HEADER_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    LAST_OFFSET_PREFIX,
     LEGACY_HEADER_SIZES,
     LOG_OVERHEAD,
+    MAGIC_AT,
     BatchHeader,
     check_crc,
     read_header,
@@ -22,11 +26,9 @@ HEADS_CHUNK = 4 << 10
 
 SMALLEST_BATCH = LOG_OVERHEAD + LEGACY_HEADER_SIZES[0]
 
+# Unsigned: what a damaged batch claims never leads backwards.
 _BASE_OFFSET_LENGTH = Struct(">qI")
 _LAST_OFFSET_DELTA = Struct(">I")
-_LAST_OFFSET_DELTA_POSITION = 23
-_HEAD_SIZE = 27
-_MAGIC_POSITION = 16
 # Base offset below 2^48, length below 2^24, magic 2.
 _LIKELY_BATCH = rb"(?s)(?=\0\0.{6}\0.{7}\x02)"
 
@@ -101,7 +103,7 @@ class FileRecords:
 
     def last_offset_at(self, position: int) -> int:
         """The last offset of the batch at a position, -1 if there is none."""
-        head = _head_of(self.read(_HEAD_SIZE, position), 0)
+        head = _head_of(self.read(LAST_OFFSET_PREFIX, position), 0)
         return -1 if head is None else head[0]
 
     def find(self, offset: int, position: int) -> int:
@@ -206,12 +208,12 @@ class FileRecords:
 def _head_of(chunk: bytes, start: int) -> tuple[int, int] | None:
     """Last offset and size of a batch of which perhaps only the head lies in the chunk."""
     available = len(chunk) - start
-    if available <= _MAGIC_POSITION:
+    if available <= MAGIC_AT:
         return None
     base_offset, length = _BASE_OFFSET_LENGTH.unpack_from(chunk, start)
-    if chunk[start + _MAGIC_POSITION] < 2:
+    if chunk[start + MAGIC_AT] < CURRENT_MAGIC:
         return base_offset, LOG_OVERHEAD + length
-    if available < _HEAD_SIZE:
+    if available < LAST_OFFSET_PREFIX:
         return None
-    delta = _LAST_OFFSET_DELTA.unpack_from(chunk, start + _LAST_OFFSET_DELTA_POSITION)[0]
+    delta = _LAST_OFFSET_DELTA.unpack_from(chunk, start + LAST_OFFSET_DELTA_AT)[0]
     return base_offset + delta, LOG_OVERHEAD + length

@@ -5,7 +5,6 @@ Errors: https://kafka.apache.org/protocol#protocol_error_codes
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.append_origin import CLIENT
@@ -18,15 +17,15 @@ from barnabas.errors import (
     UnsupportedForMessageFormatError,
 )
 from barnabas.records.batch_header import (
-    CHECKSUM_START,
+    CURRENT_MAGIC,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
     BatchHeader,
     assign_offsets,
     check_crc,
     scan_batches,
+    set_max_timestamp,
 )
-from barnabas.records.checksum import crc32c
 from barnabas.records.validation import validate_records
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.records.validation import RecordTimestamps
 
-CURRENT_MAGIC = 2
-_TIMESTAMP = Struct(">q")
-_CHECKSUM = Struct(">I")
-_CHECKSUM_POSITION = 17
-_MAX_TIMESTAMP_POSITION = 35
 _MAX_BATCH_SIZE = 0x7FFFFFFF
 
 
@@ -91,7 +85,7 @@ class LogValidator:
             if append_time is not None:
                 timestamp = append_time
             elif timestamp != header.max_timestamp:
-                set_max_timestamp(buffer, header, timestamp)
+                set_max_timestamp(buffer, header.position, timestamp)
             assign_offsets(buffer, header.position, offset, leader_epoch, append_time)
             offset += header.last_offset_delta + 1
             batches.append(AppendedBatch(header.size_in_bytes, offset - 1, timestamp))
@@ -165,15 +159,6 @@ class LogValidator:
                     f"timestamp {timestamp} of a record for {self._partition} lies outside [{earliest}, {latest}], "
                     "which message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
                 )
-
-
-def set_max_timestamp(buffer: bytearray, header: BatchHeader, timestamp: int) -> None:
-    """Write a largest timestamp (epoch ms) into the header of a batch, and its new checksum."""
-    start = header.position
-    _TIMESTAMP.pack_into(buffer, start + _MAX_TIMESTAMP_POSITION, timestamp)
-    with memoryview(buffer) as view, view[start + CHECKSUM_START : start + header.size_in_bytes] as covered:
-        crc = crc32c(covered)
-    _CHECKSUM.pack_into(buffer, start + _CHECKSUM_POSITION, crc)
 
 
 def recompress(data: Buffer, headers: list[BatchHeader], compression_type: str) -> bytearray:

@@ -6,13 +6,20 @@ left to `append`, untouched: it decides, and it has the errors.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.log_segment import AppendedBatch
-from barnabas.broker.log.producer_append_info import MAX_SEQUENCE, NO_OFFSET, NO_PRODUCER_ID, BatchMetadata
+from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata
 from barnabas.errors import CorruptRecordError, InvalidRecordError
-from barnabas.records.batch_header import CHECKSUM_START, HEADER_SIZE, LOG_OVERHEAD
+from barnabas.protocol.producer_identity import MAX_SEQUENCE, NO_PRODUCER_ID
+from barnabas.records.batch_header import (
+    CHECKSUM_START,
+    CURRENT_MAGIC,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    OFFSET_LENGTH_AND_EPOCH,
+)
 from barnabas.records.checksum import crc32c
 from barnabas.records.cursor import check_records
 
@@ -22,9 +29,6 @@ if TYPE_CHECKING:
 
 #: What `append` is given for a batch of a client: this broker leads all its partitions and has never lost one.
 _LEADER_EPOCH = 0
-_MAGIC = 2
-_HEADER = Struct(">qiibIhiqqqhii")
-_STAMP = Struct(">qii")
 _NOT_PLAIN = -1
 
 
@@ -42,11 +46,11 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
     (
         base_offset, length, sent_epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp,
         producer_id, epoch, sequence, count,
-    ) = _HEADER.unpack_from(data)  # fmt: skip
+    ) = HEADER.unpack_from(data)  # fmt: skip
     if (
         base_offset
         or attributes
-        or magic != _MAGIC
+        or magic != CURRENT_MAGIC
         or length != size - LOG_OVERHEAD
         or count != delta + 1
         or count <= 0
@@ -70,10 +74,10 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
         return _NOT_PLAIN
     first_offset = log.local_log.log_end_offset
     last_offset = first_offset + delta
-    _STAMP.pack_into(data, 0, first_offset, length, _LEADER_EPOCH)
+    OFFSET_LENGTH_AND_EPOCH.pack_into(data, 0, first_offset, length, _LEADER_EPOCH)
     if not _write(log, data, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
         # As it came: `append` looks at it next.
-        _STAMP.pack_into(data, 0, base_offset, length, sent_epoch)
+        OFFSET_LENGTH_AND_EPOCH.pack_into(data, 0, base_offset, length, sent_epoch)
         return _NOT_PLAIN
     state = log.producer_state
     if producer is not None:

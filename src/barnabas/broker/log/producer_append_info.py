@@ -11,30 +11,23 @@ from barnabas.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
+from barnabas.protocol.kinds import ControlRecordType
+from barnabas.protocol.producer_identity import (
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    decrement_sequence,
+    increment_sequence,
+)
 
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer
     from barnabas.records.batch_header import BatchHeader
     from barnabas.records.control_record import EndTxnMarker
 
-ABORT = 0
-COMMIT = 1
 NUM_BATCHES_TO_RETAIN = 5
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
 NO_OFFSET = -1
-MAX_SEQUENCE = 0x7FFFFFFF
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number `increment` later; after 2^31 - 1 comes 0."""
-    return (sequence + increment) & MAX_SEQUENCE
-
-
-def decrement_sequence(sequence: int, decrement: int) -> int:
-    """The sequence number `decrement` earlier."""
-    return (sequence - decrement) & MAX_SEQUENCE
+_ENDS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 class BatchMetadata(NamedTuple):
@@ -208,7 +201,7 @@ class ProducerAppendInfo:
             marker.coordinator_epoch,
             last_offset,
             header.max_timestamp,
-            aborted=marker.control_type == ABORT,
+            aborted=marker.control_type == ControlRecordType.ABORT,
         )
 
     def append_data_batch(
@@ -302,6 +295,6 @@ def _end_txn_marker(buffer: Buffer, header: BatchHeader) -> EndTxnMarker | None:
 
     batch = memoryview(buffer)[header.position : header.position + header.size_in_bytes]
     record = next((record for found in read_batches(batch) for record in found), None)
-    if record is None or parse_control_type(record.key) not in (ABORT, COMMIT):
+    if record is None or parse_control_type(record.key) not in _ENDS:
         return None
     return parse_end_txn_marker(record.key, record.value)

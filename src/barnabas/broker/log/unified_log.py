@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.earlier_batches import earlier_batches
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED, READ_UNCOMMITTED, FetchDataInfo
+from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
 from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
 from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
 from barnabas.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from barnabas.protocol.kinds import IsolationLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -290,13 +291,13 @@ class UnifiedLog:
         max_bytes: int,
         *,
         min_one_message: bool = True,
-        isolation: int = READ_UNCOMMITTED,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
         max_offset: int | None = None,
         to_send: bool = False,
     ) -> FetchDataInfo:
         """Whole batches from the one with `offset` on.
 
-        They end at the high watermark (for `READ_COMMITTED` at the last stable offset, and never beyond `max_offset`)
+        They end at the high watermark (with READ_COMMITTED at the last stable offset, and never beyond `max_offset`)
         and within `max_bytes`; but the first batch comes in any case if `min_one_message`. Much comes as a region of a
         file if it is `to_send` to a socket, at once. Nothing is returned at the end of what may be seen. Raises
         `OffsetOutOfRangeError` for an offset before the log's start or behind its end, and `KafkaStorageError`.
@@ -306,7 +307,7 @@ class UnifiedLog:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {self.topic_partition} was asked for; the log starts at {self.log_start_offset}"
             )
-        committed = isolation == READ_COMMITTED
+        committed = isolation == IsolationLevel.READ_COMMITTED
         bound = self.last_stable_offset if committed else self.high_watermark
         if max_offset is not None:
             bound = min(bound, max_offset)
@@ -340,9 +341,9 @@ class UnifiedLog:
         start = self.log_start_offset
         return TimestampAndOffset(-1, start, self.leader_epochs.epoch_for_offset(start))
 
-    def latest_offset(self, isolation: int = READ_UNCOMMITTED) -> TimestampAndOffset:
+    def latest_offset(self, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> TimestampAndOffset:
         """The end of what may be seen (ListOffsets, timestamp -1); the timestamp is -1."""
-        offset = self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
+        offset = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.high_watermark
         return TimestampAndOffset(-1, offset, self.latest_epoch)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas import errors
-from barnabas.broker.transactions.transaction_metadata import MAX_EPOCH, TransactionMetadata
+from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -14,6 +14,7 @@ from barnabas.broker.transactions.transaction_state import (
     PREPARE_COMMIT,
     PREPARED,
 )
+from barnabas.protocol.producer_identity import MAX_PRODUCER_EPOCH
 
 #: Answers: decide the transaction now; or it was decided so before.
 DECIDE, DONE = True, False
@@ -62,7 +63,7 @@ def may_end_and_bump(metadata: TransactionMetadata, producer_id: int, epoch: int
     The same epoch means the transaction that is open, the epoch before means a repeated request. Raises as `may_end`.
     """
     current = metadata.client_producer_epoch
-    is_new_id = metadata.previous_producer_id == producer_id and epoch == MAX_EPOCH - 1 and current == 0
+    is_new_id = metadata.previous_producer_id == producer_id and epoch == MAX_PRODUCER_EPOCH - 1 and current == 0
     if metadata.client_producer_id != producer_id and not is_new_id:
         raise _not_its_id(metadata, producer_id)
     is_repetition = is_new_id or (metadata.state in _MAY_REPEAT and current == epoch + 1)

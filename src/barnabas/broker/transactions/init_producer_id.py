@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from barnabas import errors
 from barnabas.broker.transactions.transaction_metadata import (
-    NO_PRODUCER_EPOCH,
     TransactionMetadata,
     is_epoch_exhausted,
 )
+from barnabas.protocol.producer_identity import NO_PRODUCER_EPOCH
 
 #: The producer id and epoch that a client says it has (KIP-360).
 Identity = tuple[int, int]

@@ -9,7 +9,8 @@ from barnabas import errors
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.transaction_metadata import TopicIndex
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.protocol.kinds import ControlRecordType
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
@@ -47,7 +48,7 @@ class PartitionMarkers:
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().check_partition(index)
         marker = build_end_txn_marker(
-            EndTxnMarker(COMMIT if commit else ABORT, coordinator_epoch),
+            EndTxnMarker(ControlRecordType.COMMIT if commit else ControlRecordType.ABORT, coordinator_epoch),
             producer_id=producer_id,
             producer_epoch=epoch,
             timestamp_ms=now_ms,

@@ -17,7 +17,6 @@ from barnabas.broker.transactions.init_producer_id import Identity, check_identi
 from barnabas.broker.transactions.settings import TransactionSettings
 from barnabas.broker.transactions.transaction_marker_sender import MarkerWriter, TransactionMarkerSender
 from barnabas.broker.transactions.transaction_metadata import (
-    NO_PRODUCER_ID,
     TV_2,
     TopicIndex,
     TransactionMetadata,
@@ -26,6 +25,7 @@ from barnabas.broker.transactions.transaction_metadata import (
 from barnabas.broker.transactions.transaction_state import ONGOING, PREPARED
 from barnabas.broker.transactions.transaction_store import TransactionStore
 from barnabas.broker.transactions.transactional_id_expiration import TransactionalIdExpiration
+from barnabas.protocol.producer_identity import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.transactions_topic import TransactionStorage

@@ -19,11 +19,9 @@ from barnabas.broker.transactions.transaction_state import (
     check_transition,
 )
 from barnabas.errors import IllegalStateError
+from barnabas.protocol.producer_identity import MAX_PRODUCER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
-MAX_EPOCH = 0x7FFF
 #: What a two-phase commit has in place of a time-out (KIP-939): it is never aborted for its age.
 NO_TIMEOUT = 0x7FFFFFFF
 #: Transaction versions: the first protocol, and the one in which every transaction has its own epoch (KIP-890).
@@ -35,7 +33,7 @@ TopicIndex = tuple[str, int]
 
 def is_epoch_exhausted(epoch: int) -> bool:
     """Whether no client may get a later epoch: the last one is kept for fencing."""
-    return epoch >= MAX_EPOCH - 1
+    return epoch >= MAX_PRODUCER_EPOCH - 1
 
 
 class TransactionMetadata:
@@ -147,7 +145,7 @@ class TransactionMetadata:
         """One epoch later, which shuts the producer out; only ever a step on the way to an abort."""
         return self._to(
             PREPARE_EPOCH_FENCE,
-            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            producer_epoch=min(self.producer_epoch + 1, MAX_PRODUCER_EPOCH),
             last_producer_epoch=NO_PRODUCER_EPOCH,
             next_producer_id=NO_PRODUCER_ID,
             next_producer_epoch=NO_PRODUCER_EPOCH,
@@ -178,7 +176,7 @@ class TransactionMetadata:
         """
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if version >= TV_2:
-            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
+            epoch, last_epoch = min(epoch + 1, MAX_PRODUCER_EPOCH), epoch
         return self._to(
             PREPARE_COMMIT if commit else PREPARE_ABORT,
             producer_epoch=epoch,
@@ -215,7 +213,7 @@ class TransactionMetadata:
     def _to(self, state: int, **changes: object) -> Self:
         check_transition(self.transactional_id, self.state, state)
         following = self._copy(state=state, previous_producer_id=self.producer_id, **changes)
-        if following.producer_id < 0 or not 0 <= following.producer_epoch <= MAX_EPOCH:
+        if following.producer_id < 0 or not 0 <= following.producer_epoch <= MAX_PRODUCER_EPOCH:
             raise IllegalStateError(f"{following} has no valid producer id and epoch")
         return following
 

@@ -6,70 +6,19 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
-from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.client.admin.results import Results
 from barnabas.errors import KafkaError, for_code
+from barnabas.protocol.kinds import (
+    AUTHORIZED_OPERATIONS_NOT_REQUESTED,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
-
-_NOT_REQUESTED = -(2**31)
-
-
-class AclOperation(ProtocolEnum):
-    """What may be done, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class AclPermissionType(ProtocolEnum):
-    """Whether it may be done, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
-class ResourceType(ProtocolEnum):
-    """To what it may be done, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(ProtocolEnum):
-    """How the name of a resource is meant, with the numbers of the protocol. ANY and MATCH are for filters: MATCH finds
-    the patterns that apply to the resource of that name.
-    """
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
 
 
 class AclBinding(NamedTuple):
@@ -154,7 +103,7 @@ def _has_unknown(acl: AclBinding | AclBindingFilter) -> bool:
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
     """A bit field of KIP-430: bit n stands for operation n; None when it was not asked for."""
-    if bits == _NOT_REQUESTED:
+    if bits == AUTHORIZED_OPERATIONS_NOT_REQUESTED:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)
 

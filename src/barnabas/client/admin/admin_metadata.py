@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Metadata, MetadataQuery
 from barnabas.errors import KafkaError, MismatchedEndpointTypeError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import EndpointType
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 
 FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS = 1
-
-
-class EndpointType(ProtocolEnum):
-    """What listens at an address (KIP-919), with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    BROKER = 1
-    CONTROLLER = 2
 
 
 class AdminMetadata(Metadata):

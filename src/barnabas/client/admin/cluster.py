@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas import __version__
-from barnabas.client.admin.acls import AclOperation, authorized_operations
-from barnabas.client.admin.admin_metadata import FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS, EndpointType
+from barnabas.client.admin.acls import authorized_operations
+from barnabas.client.admin.admin_metadata import FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
 from barnabas.network.client_request import SOFTWARE_NAME, RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import AclOperation, EndpointType, UpgradeType
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
@@ -112,14 +112,6 @@ class FeatureMetadata(NamedTuple):
     finalized: dict[str, VersionRange]
     finalized_epoch: int
     supported: dict[str, VersionRange]
-
-
-class UpgradeType(IntEnum):
-    """Which ways a feature's level may change, with the numbers of the protocol."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 class FeatureUpdate(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from barnabas.client.admin.admin_metadata import EndpointType
 from barnabas.client.admin.admin_operations import AdminOperations
 from barnabas.client.admin.cluster import (
     ClusterDescription,
@@ -27,6 +26,7 @@ from barnabas.client.admin.results import Results
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import client_instance_id
 from barnabas.errors import UnsupportedVersionError
+from barnabas.protocol.kinds import EndpointType
 
 
 class ClusterOperations(AdminOperations):

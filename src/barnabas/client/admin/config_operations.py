@@ -16,13 +16,13 @@ from barnabas.client.admin.configs import (
     Changes,
     ConfigEntry,
     ConfigResource,
-    ConfigResourceType,
     DescribeConfigsHandler,
     IncrementalAlterConfigsHandler,
     as_operations,
     list_config_resources,
 )
 from barnabas.client.admin.results import Results
+from barnabas.protocol.kinds import ConfigResourceType
 
 
 class ConfigOperations(AdminOperations):

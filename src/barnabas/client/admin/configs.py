@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
-from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import ConfigResourceType, ConfigSource, ConfigType, OpType
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -19,17 +18,6 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
-
-
-class ConfigResourceType(IntEnum):
-    """What has settings, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):
@@ -65,35 +53,6 @@ class ConfigResource(NamedTuple):
     def client_metrics(cls, name: str) -> ConfigResource:
         """A subscription to metrics of clients (KIP-714)."""
         return cls(ConfigResourceType.CLIENT_METRICS, name)
-
-
-class ConfigSource(ProtocolEnum):
-    """Where a value comes from, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
-class ConfigType(ProtocolEnum):
-    """What kind of value a setting takes, with the numbers of the protocol."""
-
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
 
 
 class ConfigSynonym(NamedTuple):
@@ -140,15 +99,6 @@ class ConfigEntry(NamedTuple):
             entry.documentation,
             ConfigType(entry.config_type),
         )
-
-
-class OpType(IntEnum):
-    """What to do with a setting, with the numbers of the protocol."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class AlterConfigOp(NamedTuple):

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from barnabas.client.admin.acls import AclOperation, authorized_operations
+from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy
-from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import AclOperation
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
+from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.topic_partition import TopicPartition
 
 _CONSUMER = "consumer"

@@ -14,15 +14,10 @@ from barnabas.errors import (
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.topic_partition import TopicPartition
-
-GROUP = 0
-"""The key type of a group's coordinator in FindCoordinator."""
-
-TRANSACTION = 1
-"""The key type of a transactional id's coordinator."""
 
 # A broker may not have heard of a new topic yet.
 _UNKNOWN_TOPIC_OR_PARTITION = (3,)
@@ -66,7 +61,7 @@ class PartitionLeaderStrategy:
 class CoordinatorStrategy:
     """The broker that coordinates each group, or each transactional id."""
 
-    def __init__(self, key_type: int = GROUP) -> None:
+    def __init__(self, key_type: CoordinatorType = CoordinatorType.GROUP) -> None:
         self._key_type = key_type
 
     def static_target(self, key: str) -> Target | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.admin.acls import AclOperation, authorized_operations
+from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.groups import GroupState
 from barnabas.client.admin.lookups import CoordinatorStrategy
@@ -13,6 +13,7 @@ from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts
 from barnabas.errors import for_code
 from barnabas.network.node import Node
+from barnabas.protocol.kinds import AclOperation
 from barnabas.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

@@ -15,7 +15,6 @@ from barnabas.client.admin.log_dirs import (
 )
 from barnabas.client.admin.offsets import DeleteRecordsHandler, ListedOffset, ListOffsetsHandler
 from barnabas.client.admin.reassignments import (
-    ElectionType,
     PartitionReassignment,
     alter_reassignments,
     elect_leaders,
@@ -24,6 +23,7 @@ from barnabas.client.admin.reassignments import (
 from barnabas.client.admin.results import Results
 from barnabas.client.steps import Steps
 from barnabas.errors import IllegalArgumentError
+from barnabas.protocol.kinds import ElectionType
 from barnabas.protocol.topic_partition import TopicPartition
 
 

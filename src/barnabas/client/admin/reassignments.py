@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Scope, StaticLookup
@@ -11,6 +10,7 @@ from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, RequestInParts, one_request, partitions_of
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import ElectionType
 from barnabas.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -24,15 +24,6 @@ from barnabas.protocol.messages.list_partition_reassignments_request import (
 from barnabas.protocol.topic_partition import TopicPartition
 
 _FIRST_WITH_REPLICATION_FACTOR = 1
-
-
-class ElectionType(IntEnum):
-    """Which replica is to lead, with the numbers of the protocol: the first one in the list of replicas, or any that
-    is alive, even if it does not have all records (UNCLEAN).
-    """
-
-    PREFERRED = 0
-    UNCLEAN = 1
 
 
 class PartitionReassignment(NamedTuple):

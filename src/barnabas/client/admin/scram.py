@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
-from barnabas.client.admin.protocol_enum import ProtocolEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest
 from barnabas.errors import IllegalArgumentError
 from barnabas.protocol.messages.alter_user_scram_credentials_request import (
@@ -19,6 +18,7 @@ from barnabas.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from barnabas.protocol.protocol_enum import ProtocolEnum
 
 _SALT_BYTES = 24
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from barnabas.client.admin.acls import AclOperation, authorized_operations
+from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.client.admin.results import Results
@@ -14,6 +14,7 @@ from barnabas.errors import KafkaError, ProtocolError, TopicAuthorizationError, 
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import AclOperation
 from barnabas.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,

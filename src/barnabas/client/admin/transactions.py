@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
-from barnabas.client.admin.lookups import TRANSACTION, CoordinatorStrategy, PartitionLeaderStrategy
+from barnabas.client.admin.lookups import CoordinatorStrategy, PartitionLeaderStrategy
 from barnabas.client.admin.offsets import by_topic
-from barnabas.client.admin.protocol_enum import NamedEnum
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -21,6 +21,7 @@ from barnabas.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.topic_partition import TopicPartition
 
 _UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -129,7 +130,7 @@ class DescribeTransactionsHandler:
     name = "describe_transactions"
 
     def __init__(self) -> None:
-        self.lookup = CoordinatorStrategy(TRANSACTION)
+        self.lookup = CoordinatorStrategy(CoordinatorType.TRANSACTION)
 
     def build_request(self, keys: list[str], timeout_ms: int) -> DescribeTransactionsRequest:
         """See `AdminApiHandler`."""
@@ -216,5 +217,9 @@ def fence_producers(operation: str) -> KeyedRequest[str, ProducerIdAndEpoch]:
         yield keys[0], 0, None, ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     return KeyedRequest(
-        operation, CoordinatorStrategy(TRANSACTION), build, answers, also_passing=(_CONCURRENT_TRANSACTIONS,)
+        operation,
+        CoordinatorStrategy(CoordinatorType.TRANSACTION),
+        build,
+        answers,
+        also_passing=(_CONCURRENT_TRANSACTIONS,),
     )

@@ -11,7 +11,7 @@ from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetS
 from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, Offsets
-from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED, isolation_level
+from barnabas.client.consumer.fetching.fetch_config import isolation_level
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.record_iteration import RecordIteration
@@ -29,6 +29,7 @@ from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.statistic import TimeTotals
+from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ class ConsumerPolling:
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         """See `Consumer.current_lag`."""
-        read_committed = self.isolation_level == READ_COMMITTED
+        read_committed = self.isolation_level == IsolationLevel.READ_COMMITTED
         lag = self._subscriptions.partition_lag(partition, read_committed=read_committed)
         if lag is None:
             self._parts.offset_fetcher.request_end_offset(partition, self._clock())
@@ -341,7 +342,7 @@ class ConsumerPolling:
         whole = {**network_metrics(network, now), **self._metrics.as_dict(now), **self._times.as_dict()}
         assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
         of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
-        read_committed = self.isolation_level == READ_COMMITTED
+        read_committed = self.isolation_level == IsolationLevel.READ_COMMITTED
         groups = [
             MetricGroup("consumer-metrics", {}, whole),
             MetricGroup("consumer-coordinator-metrics", {}, of_group),

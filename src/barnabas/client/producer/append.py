@@ -16,6 +16,7 @@ from types import MethodType
 from typing import Any
 
 from barnabas.errors import ApiError, IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
+from barnabas.records.batch_header import HEADER_SIZE, MAX_RECORD_OVERHEAD
 
 try:
     import cython
@@ -36,10 +37,9 @@ SYSTEM_TIME = cython.declare(object, time)
 # is lock enough as long as nobody holds the accumulator's.
 GIL_SUFFICES = cython.declare(cython.bint, cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)())
 
-# A record batch's header, and the most that a record adds to its key, value and headers: its own length, attributes,
-# timestamp delta and offset delta.
-BATCH_OVERHEAD = cython.declare(cython.int, 61)
-RECORD_OVERHEAD = cython.declare(cython.int, 21)
+# C variables, so that they cost nothing per record.
+BATCH_OVERHEAD = cython.declare(cython.int, HEADER_SIZE)
+RECORD_OVERHEAD = cython.declare(cython.int, MAX_RECORD_OVERHEAD)
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
 SEED = cython.declare(cython.uint, 0x9747B28C)

@@ -8,11 +8,9 @@ from typing import Any
 from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, log_callback_error
 from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeError
+from barnabas.protocol.producer_identity import NO_SEQUENCE, increment_sequence
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
-
-NO_SEQUENCE = -1
-MAX_SEQUENCE = 2**31 - 1
 
 
 class FinalState(Enum):
@@ -21,11 +19,6 @@ class FinalState(Enum):
     ABORTED = "aborted"
     FAILED = "failed"
     SUCCEEDED = "succeeded"
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number so many records later; after 2**31 - 1 comes 0."""
-    return (sequence + increment) & MAX_SEQUENCE
 
 
 class ProducerBatch(AppendableBatch):

@@ -15,6 +15,7 @@ from barnabas.client.producer.partitioner import BuiltInPartitioner
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.errors import IllegalStateError
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.batch_header import HEADER_SIZE
 
 if TYPE_CHECKING:
     import random
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from barnabas.records.rows import ArrowRows
 
 NEVER = float("inf")
-BATCH_OVERHEAD = 61
 
 
 class RecordAppendResult(NamedTuple):
@@ -140,7 +140,7 @@ class RecordAccumulator(IncompleteBatches):
         with self._lock:
             self._appends_in_progress += 1
         try:
-            needed = max(self._batch_memory(topic), size + BATCH_OVERHEAD)
+            needed = max(self._batch_memory(topic), size + HEADER_SIZE)
             if not (allocated or abort_on_new_batch) and self.free.try_allocate(needed):
                 # The last batch had no room a moment ago, so there will be a new one.
                 allocated = needed

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.api_handler import Outcome
-from barnabas.client.admin.lookups import TRANSACTION, CoordinatorStrategy
+from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import one_key_each
 from barnabas.errors import TransactionalIdNotFoundError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.end_txn_request import EndTxnRequest
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _EndHandler:
     name = "end transactions"
 
     def __init__(self, identities: Mapping[str, tuple[int, int]], commit: bool) -> None:
-        self.lookup = CoordinatorStrategy(TRANSACTION)
+        self.lookup = CoordinatorStrategy(CoordinatorType.TRANSACTION)
         self._identities = identities
         self._commit = commit
 

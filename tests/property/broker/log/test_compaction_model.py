@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.broker.log.append_origin import COORDINATOR
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.protocol.kinds import ControlRecordType, IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
 from barnabas.records.batch_header import scan_batches
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from barnabas.records.decoder import RecordsDecoder
+
+ABORT, COMMIT = ControlRecordType
 
 NAME = TopicPartition("t", 0)
 START = 1_700_000_000_000
@@ -125,7 +127,7 @@ class Driver:
         log, model = self.log, self.model
         stable = log.last_stable_offset
         for start in {log.log_start_offset, self.random.randint(log.log_start_offset, log.log_end_offset)}:
-            seen = self.read(start, READ_COMMITTED)
+            seen = self.read(start, IsolationLevel.READ_COMMITTED)
             for offset, entry in seen.items():
                 assert model.entries[offset] == entry
                 assert offset in model.committed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers import api_versions, consumer_group_describe, consumer_group_heartbeat
@@ -19,6 +19,7 @@ from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.request_context import Connection, RequestContext
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -77,7 +78,7 @@ def test_a_member_joins_and_is_described(broker: BrokerState, version: int) -> N
     assert group.authorized_operations == AUTHORIZED_OPERATIONS[ResourceType.GROUP]
     assert (missing.error_code, missing.authorized_operations) == (
         errors.GroupIdNotFoundError.code,
-        OPERATIONS_NOT_REQUESTED,
+        AUTHORIZED_OPERATIONS_NOT_REQUESTED,
     )
     assert missing.error_message == "Group nobody not found."
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS, OPERATIONS_NOT_REQUESTED, ResourceType
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers.registry import SERVED
@@ -22,6 +22,7 @@ from barnabas.broker.node import BrokerNode
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request_context import Connection, RequestContext
 from barnabas.protocol.api import request_class, response_class
+from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, ResourceType
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -397,7 +398,7 @@ def test_describing_in_every_version(broker: BrokerState, version: int) -> None:
         b"mine",
     )
     assert nobody.group_state == "Dead"
-    operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP] if authorized else OPERATIONS_NOT_REQUESTED
+    operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP] if authorized else AUTHORIZED_OPERATIONS_NOT_REQUESTED
     assert group.authorized_operations == operations
 
 

@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.log.append_origin import COORDINATOR
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.log_to_clean import log_to_clean
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.offset_map import SkimpyOffsetMap
 from barnabas.broker.log.unified_log import UnifiedLog
+from barnabas.protocol.kinds import ControlRecordType, IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.batch_header import HEADER_SIZE
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from barnabas.records.record_batch import RecordBatch
+
+ABORT, COMMIT = ControlRecordType
 
 NOW = 1_700_000_000_000
 NAME = TopicPartition("t", 0)
@@ -244,7 +246,7 @@ class TestTransactions:
         bench.write((b"a", b"1"), producer=(7, 0, 1), transactional=True)
         bench.end(7, COMMIT)
         bench.clean()
-        info = bench.log.read(0, 1000, isolation=READ_COMMITTED)
+        info = bench.log.read(0, 1000, isolation=IsolationLevel.READ_COMMITTED)
         assert [(one.producer_id, one.first_offset) for one in info.aborted_transactions or []] == [(7, 0)]
         assert [r.value for b in read_batches(info.records) if not b.is_control for r in b] == [b"1"]
 

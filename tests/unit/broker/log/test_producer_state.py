@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR, REPLICATION
-from barnabas.broker.log.fetch_data_info import READ_COMMITTED
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
@@ -21,9 +20,12 @@ from barnabas.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
+from barnabas.protocol.kinds import ControlRecordType, IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
-from barnabas.records.control_record import ABORT, COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+
+ABORT, COMMIT = ControlRecordType
 
 NOW = 1_700_000_000_000
 NAME = TopicPartition("t", 0)
@@ -220,10 +222,12 @@ def test_read_committed_ends_at_the_oldest_open_transaction(log: UnifiedLog) -> 
     assert (log.high_watermark, log.last_stable_offset) == (6, 2)
     end(log, COMMIT, producer=8)
     assert log.last_stable_offset == 2
-    assert [batch.base_offset for batch in read_batches(log.read(0, 1000, isolation=READ_COMMITTED).records)] == [0]
+    assert [
+        batch.base_offset for batch in read_batches(log.read(0, 1000, isolation=IsolationLevel.READ_COMMITTED).records)
+    ] == [0]
     end(log, ABORT)
     assert log.last_stable_offset == log.log_end_offset == 8
-    info = log.read(0, 1000, isolation=READ_COMMITTED)
+    info = log.read(0, 1000, isolation=IsolationLevel.READ_COMMITTED)
     assert info.aborted_transactions == [AbortedTxn(9, 2, 7, 8)]
     assert log.read(0, 1000).aborted_transactions is None
 
@@ -246,7 +250,7 @@ def test_transactions_survive_a_restart(disk: MemoryFileSystem, clean: bool) -> 
 
     assert log.number_of_segments > 1
     assert log.last_stable_offset == before == log.log_end_offset - 2
-    assert log.read(0, 1000, isolation=READ_COMMITTED).aborted_transactions == [AbortedTxn(9, 0, 2, 3)]
+    assert log.read(0, 1000, isolation=IsolationLevel.READ_COMMITTED).aborted_transactions == [AbortedTxn(9, 0, 2, 3)]
     end(log, COMMIT)
     assert log.last_stable_offset == log.log_end_offset
 

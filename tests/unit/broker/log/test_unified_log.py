@@ -24,10 +24,13 @@ from barnabas.errors import (
     RecordTooLargeError,
     UnsupportedForMessageFormatError,
 )
+from barnabas.protocol.kinds import ControlRecordType
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, crc32c, read_batches
 from barnabas.records.batch_header import LOG_APPEND_TIME
-from barnabas.records.control_record import COMMIT, EndTxnMarker, build_end_txn_marker
+from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+
+COMMIT = ControlRecordType.COMMIT
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

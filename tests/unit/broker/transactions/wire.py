@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from barnabas.protocol.messages.end_txn_request import EndTxnRequest
@@ -26,7 +27,7 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
 from barnabas.records import RecordBatchBuilder, read_batches
 from tests.support.core_broker import START_MS, CoreClient, fetch, produce
 
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+READ_UNCOMMITTED, READ_COMMITTED = IsolationLevel
 
 
 def transactional_batch(values: list[bytes], producer_id: int, epoch: int, sequence: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient
-from barnabas.client.admin.configs import AlterConfigOp, ConfigResource, OpType
+from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
 from barnabas.client.admin.offsets import ListedOffset, OffsetSpec
 from barnabas.client.admin.results import PartialFailureError, Results
@@ -30,6 +30,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import OpType
 from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas import AdminClient
-from barnabas.client.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
+from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
 from barnabas.errors import (
     ClusterAuthorizationError,
     ConfigError,
@@ -19,6 +19,7 @@ from barnabas.errors import (
 )
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import ConfigResourceType
 from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from barnabas.protocol.messages.describe_configs_response import DescribeConfigsResponse, DescribeConfigsResult
 from barnabas.protocol.messages.incremental_alter_configs_response import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
+from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.groups import MemberToRemove
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
 from barnabas.client.admin.transactions import AbortTransactionSpec, ProducerIdAndEpoch
@@ -20,6 +20,7 @@ from barnabas.errors import (
 )
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.messages.alter_share_group_offsets_response import (
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin.acls import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
-)
+from barnabas.client.admin.acls import AclBinding, AclBindingFilter
 from barnabas.client.admin.scram import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from barnabas.errors import (
     IllegalArgumentError,
@@ -23,6 +16,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
 from barnabas.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.admin.acls import AclOperation
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.client.admin.topic_descriptions import TopicDescription
 from barnabas.errors import (
@@ -20,6 +19,7 @@ from barnabas.errors import (
 )
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import AclOperation
 from barnabas.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse

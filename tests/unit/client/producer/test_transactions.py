@@ -10,7 +10,6 @@ import pytest
 
 from barnabas import errors
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-from barnabas.client.producer.producer_batch import increment_sequence
 from barnabas.client.producer.transactions.states import SOURCES, PreparedTxnState, State
 from barnabas.errors import (
     CommitFailedError,
@@ -39,6 +38,7 @@ from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from barnabas.protocol.producer_identity import increment_sequence
 from tests.support.network_fakes import all_api_versions
 from tests.unit.client.producer.harness import T0, T1, Harness
 

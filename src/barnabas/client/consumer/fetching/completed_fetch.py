@@ -5,10 +5,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.fetching.fetched_data import FetchedData
 from barnabas.errors import NONE, RecordDeserializationError
+from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.batch_header import (
+    CURRENT_MAGIC,
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    OFFSET_AND_LENGTH,
+)
 from barnabas.records.decoder import RecordsDecoder
 
 if TYPE_CHECKING:
@@ -19,10 +27,7 @@ if TYPE_CHECKING:
 
     Found: TypeAlias = list[ConsumerRecord] | EncodedRecords
 
-_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
-_LOG_OVERHEAD: Final = 12
-_SMALLEST_BATCH: Final = 61
 
 
 class CompletedFetch:
@@ -139,7 +144,7 @@ class CompletedFetch:
         self._data = b""
 
     def _aborted_transactions(self) -> list[tuple[int, int]] | None:
-        if self._config.isolation_level != READ_COMMITTED:
+        if self._config.isolation_level != IsolationLevel.READ_COMMITTED:
             return None
         return [(aborted.producer_id, aborted.first_offset) for aborted in self.response.aborted_transactions or ()]
 
@@ -175,15 +180,15 @@ def end_of_batches(data: bytes | memoryview, fetch_offset: int) -> int:
     size = len(data)
     position = 0
     last = -1
-    while position + _LOG_OVERHEAD <= size:
-        _, length = _OFFSET_AND_LENGTH.unpack_from(data, position)
-        if length <= 0 or position + _LOG_OVERHEAD + length > size:
+    while position + LOG_OVERHEAD <= size:
+        _, length = OFFSET_AND_LENGTH.unpack_from(data, position)
+        if length <= 0 or position + LOG_OVERHEAD + length > size:
             break
         last = position
-        position += _LOG_OVERHEAD + length
+        position += LOG_OVERHEAD + length
     if last < 0:
         return fetch_offset
-    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(data, last)
-    is_batch = data[last + 16] >= 2 and _LOG_OVERHEAD + length >= _SMALLEST_BATCH
-    delta = _LAST_OFFSET_DELTA.unpack_from(data, last + 23)[0] if is_batch else 0
+    base_offset, length = OFFSET_AND_LENGTH.unpack_from(data, last)
+    is_batch = data[last + MAGIC_AT] >= CURRENT_MAGIC and LOG_OVERHEAD + length >= HEADER_SIZE
+    delta = _LAST_OFFSET_DELTA.unpack_from(data, last + LAST_OFFSET_DELTA_AT)[0] if is_batch else 0
     return max(fetch_offset, int(base_offset) + delta + 1)

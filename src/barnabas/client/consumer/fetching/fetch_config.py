@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.protocol.kinds import IsolationLevel
 
 if TYPE_CHECKING:
     from barnabas.config.config import Config
-
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 
 
 class FetchConfig(NamedTuple):
@@ -23,7 +22,7 @@ class FetchConfig(NamedTuple):
     max_partition_bytes: int = 1048576
     max_poll_records: int = 500
     check_crcs: bool = True
-    isolation_level: int = READ_UNCOMMITTED
+    isolation_level: int = IsolationLevel.READ_UNCOMMITTED
     client_rack: str = ""
     key_deserializer: Any = None
     value_deserializer: Any = None
@@ -47,4 +46,4 @@ class FetchConfig(NamedTuple):
 
 def isolation_level(name: str) -> int:
     """The number that stands for `isolation.level` on the wire."""
-    return READ_COMMITTED if name.lower() == "read_committed" else READ_UNCOMMITTED
+    return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED

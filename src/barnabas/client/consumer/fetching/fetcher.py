@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
-from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.consumer.fetching.fetch_plan import Asked, FetchPlan
 from barnabas.client.consumer.fetching.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
@@ -15,6 +14,7 @@ from barnabas.client.consumer.fetching.fetch_session_handler import FetchRequest
 from barnabas.errors import NONE, KafkaError
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
+from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Fetcher:
     def note_distances(self, partition: TopicPartition, now: float) -> None:
         """Count how far the position is from the ends of the log, now that it has changed."""
         lag = self._subscriptions.partition_lag(
-            partition, read_committed=self._config.isolation_level == READ_COMMITTED
+            partition, read_committed=self._config.isolation_level == IsolationLevel.READ_COMMITTED
         )
         self.metrics.moved_on(partition, lag, self._subscriptions.partition_lead(partition), now)
 

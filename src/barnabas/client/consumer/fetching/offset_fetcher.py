@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.auto_offset_reset_strategy import LATEST, LATEST_TIMESTAMP, AutoOffsetResetStrategy
-from barnabas.client.consumer.fetching.fetch_config import READ_COMMITTED
 from barnabas.client.consumer.fetching.list_offsets import ListOffsetsResult, send_list_offsets
 from barnabas.client.consumer.offsets import EpochEndOffset, FetchPosition, LeaderAndEpoch, LogTruncation
 from barnabas.errors import (
@@ -19,6 +18,7 @@ from barnabas.errors import (
     for_code,
 )
 from barnabas.network.log_context import client_logger
+from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -129,7 +129,7 @@ class OffsetFetcher:
         found = result.found.get(name)
         if found is None:
             self._subscriptions.end_offset_not_found(name)
-        elif self._isolation_level == READ_COMMITTED:
+        elif self._isolation_level == IsolationLevel.READ_COMMITTED:
             self._subscriptions.update_log_offsets(name, -1, -1, found.offset)
         else:
             self._subscriptions.update_log_offsets(name, found.offset, -1, -1)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.producer.transactions.states import ProducerIdAndEpoch
 from barnabas.errors import IllegalStateError, UnsupportedVersionError
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

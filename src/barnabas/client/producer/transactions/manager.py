@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.client.producer.transactions.requests import (
-    TRANSACTION,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,
@@ -17,7 +16,7 @@ from barnabas.client.producer.transactions.requests import (
     TxnOffsetCommit,
 )
 from barnabas.client.producer.transactions.results import TransactionalRequestResult
-from barnabas.client.producer.transactions.states import NONE, PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transactions.states import PreparedTxnState, State
 from barnabas.client.producer.transactions.transactional_states import TransactionalStates
 from barnabas.errors import (
     ClusterAuthorizationError,
@@ -34,6 +33,8 @@ from barnabas.errors import (
 )
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kinds import CoordinatorType
+from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class TransactionalManager(TransactionalStates):
                 self.producer = producer
 
     def _forget(self, state: State) -> None:
-        self.producer = NONE
+        self.producer = NO_PRODUCER
         self._entries.clear()
         self._unresolved.clear()
         self.transaction_started = False
@@ -387,7 +388,7 @@ class TransactionalManager(TransactionalStates):
             self._client_side_epoch_bump = True
 
     def _coordinator_versions(self) -> NodeApiVersions | None:
-        node = self.coordinators.get((TRANSACTION, self.transactional_id))
+        node = self.coordinators.get((CoordinatorType.TRANSACTION, self.transactional_id))
         return None if node is None else self._api_versions(node.id)
 
     @property

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas import errors
 from barnabas.client.producer.transactions.results import TransactionalRequestResult
-from barnabas.client.producer.transactions.states import PreparedTxnState, ProducerIdAndEpoch, State
+from barnabas.client.producer.transactions.states import PreparedTxnState, State
 from barnabas.errors import KafkaError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from barnabas.protocol.messages.end_txn_request import EndTxnRequest
@@ -27,15 +28,13 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.transactions.manager import TransactionalManager
     from barnabas.network.client_request import ClientResponse
-
-GROUP, TRANSACTION = 0, 1
-"""The two kinds of coordinators, by their number in FindCoordinator."""
 
 # In which order requests leave that wait at the same time.
 FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS_OR_OFFSETS, END_TXN, EPOCH_BUMP = range(5)
@@ -105,7 +104,7 @@ class TransactionalRequest:
 
     NAME: ClassVar[str]
     PRIORITY: ClassVar[int] = ADD_PARTITIONS_OR_OFFSETS
-    COORDINATOR: ClassVar[int | None] = TRANSACTION
+    COORDINATOR: ClassVar[int | None] = CoordinatorType.TRANSACTION
     ERRORS: Mapping[type[KafkaError], Action] = _COMMON
 
     def __init__(self, manager: TransactionalManager, result: TransactionalRequestResult | None = None) -> None:
@@ -208,7 +207,7 @@ class FindCoordinator(TransactionalRequest):
     def handle(self, message: Any, now: float) -> None:
         found = message.coordinators[0] if message.coordinators else message
         if found.error_code:
-            what = "group" if self.key_type == GROUP else "transactional.id"
+            what = "group" if self.key_type == CoordinatorType.GROUP else "transactional.id"
             error = for_code(found.error_code)
             self.act_on(type(error)(f"No coordinator for {what} {self.key!r}: {found.error_message or error}"), now)
             return
@@ -236,7 +235,7 @@ class InitProducerId(TransactionalRequest):
         if is_epoch_bump:
             self.priority = EPOCH_BUMP
         else:
-            self.producer = ProducerIdAndEpoch(-1, -1)
+            self.producer = NO_PRODUCER
 
     def build(self) -> RequestBuilder:
         manager = self.manager
@@ -384,7 +383,7 @@ class TxnOffsetCommit(TransactionalRequest):
     """Gives the group's coordinator the offsets; they count once the transaction is committed."""
 
     NAME = "TxnOffsetCommit"
-    COORDINATOR = GROUP
+    COORDINATOR = CoordinatorType.GROUP
     ERRORS = _TXN_OFFSET_COMMIT
 
     def __init__(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.client.producer.producer_batch import NO_SEQUENCE, ProducerBatch, increment_sequence
-from barnabas.client.producer.transactions.states import NONE, ProducerIdAndEpoch, State
+from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.client.producer.transactions.states import State
 from barnabas.client.producer.transactions.txn_partition_entry import TxnPartitionEntry, is_later
 from barnabas.errors import (
     ClusterAuthorizationError,
@@ -16,9 +16,14 @@ from barnabas.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from barnabas.protocol.producer_identity import (
+    MAX_PRODUCER_EPOCH,
+    NO_PRODUCER,
+    NO_SEQUENCE,
+    ProducerIdAndEpoch,
+    increment_sequence,
+)
 from barnabas.protocol.topic_partition import TopicPartition
-
-MAX_EPOCH = 2**15 - 1
 
 
 class TransactionManager:
@@ -30,7 +35,7 @@ class TransactionManager:
 
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED
-        self.producer = NONE
+        self.producer = NO_PRODUCER
         self.last_error: KafkaError | None = None
         self._entries: dict[TopicPartition, TxnPartitionEntry] = {}
         self._unresolved: dict[TopicPartition, int] = {}
@@ -59,9 +64,9 @@ class TransactionManager:
         if not self._epoch_bump_required:
             return
         self._epoch_bump_required = False
-        if self.producer.epoch == MAX_EPOCH:
+        if self.producer.epoch == MAX_PRODUCER_EPOCH:
             # Other partitions keep their batches under way with the old id until those end; see `may_send`.
-            self.producer = NONE
+            self.producer = NO_PRODUCER
             self.state = State.UNINITIALIZED
             return
         self.producer = self.producer._replace(epoch=self.producer.epoch + 1)

@@ -38,21 +38,6 @@ SOURCES: dict[State, frozenset[State]] = {
 }
 
 
-class ProducerIdAndEpoch(NamedTuple):
-    """Who writes, and in which incarnation; (-1, -1) is nobody."""
-
-    producer_id: int
-    epoch: int
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the broker has given the id."""
-        return self.producer_id >= 0
-
-
-NONE = ProducerIdAndEpoch(-1, -1)
-
-
 class PreparedTxnState(NamedTuple):
     """Which transaction was prepared (KIP-939): to be stored with the other participant's data, as `str`.
 

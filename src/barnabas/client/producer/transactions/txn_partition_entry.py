@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.client.producer.producer_batch import NO_SEQUENCE, ProducerBatch, increment_sequence
-from barnabas.client.producer.transactions.states import NONE, ProducerIdAndEpoch
+from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.protocol.producer_identity import NO_PRODUCER, NO_SEQUENCE, ProducerIdAndEpoch, increment_sequence
 
 
 class TxnPartitionEntry:
@@ -12,7 +12,7 @@ class TxnPartitionEntry:
     __slots__ = ("in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence", "producer")
 
     def __init__(self) -> None:
-        self.producer = NONE
+        self.producer = NO_PRODUCER
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
         self.last_acked_offset = -1
