@@ -19,8 +19,8 @@ from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.sender import Sender
-from barnabas.client.producer.transactions.manager import TransactionalManager
-from barnabas.client.producer.transactions.sequences import TransactionManager
+from barnabas.client.producer.transactions.idempotence import IdempotenceManager
+from barnabas.client.producer.transactions.manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.client.serializers import resolve_serializer
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry
@@ -33,6 +33,7 @@ from barnabas.records.builder import RecordBatchBuilder
 
 if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
+    from barnabas.client.producer.transactions.sequences import BatchNumbering
     from barnabas.network.selectable import Selectable
 
 if TYPE_CHECKING:
@@ -89,17 +90,19 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
         metric_window = metric_config(settled)
         self._metrics = ProducerMetrics(clock, metric_window)
         self._transactions = self._make_transactions(settled, rng)
-        manager = self._transactions or (TransactionManager() if settled.idempotent else None)
+        is_idempotent = settled.idempotent and self._transactions is None
+        idempotence = IdempotenceManager() if is_idempotent else None
         pool = buffer_pool(settled.get_int("buffer.memory"), clock, metric_window)
-        self._accumulator = self._make_accumulator(settled, manager, rng, pool)
+        self._accumulator = self._make_accumulator(settled, self._transactions or idempotence, rng, pool)
         self._metadata.add_listener(self._accumulator.metadata_changed)
         # The metadata must not keep the producer itself: one that nobody holds any more is noticed.
         self._metadata.add_listener(partial(_forget_idle_topics, self._metrics, self._metadata))
         if self._transactions is not None:
-            self._transactions.refuse_records_by(self._accumulator.refuse)
+            self._transactions.states.refuse_records_by(self._accumulator.refuse)
         self._sender = Sender(
-            self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics, manager
-        )
+            self._client, self._metadata, self._accumulator, settled.sender_config(), self._metrics,
+            idempotence, self._transactions,
+        )  # fmt: skip
         self._interceptors = ProducerInterceptors(settled["interceptor.classes"], settled.given, settled.client_id)
         self._send_path: SendPath | InterceptingSendPath = self._make_send_path(settled)
         self._report_telemetry(
@@ -110,11 +113,11 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
     def _telemetry_labels(self) -> dict[str, str | None]:
         return {"transactional_id": self._config.transactional_id}
 
-    def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionalManager | None:
+    def _make_transactions(self, config: ProducerConfig, rng: random.Random) -> TransactionManager | None:
         if config.transactional_id is None:
             return None
         two_phases = config.get_bool("transaction.two.phase.commit.enable")
-        return TransactionalManager(
+        return TransactionManager(
             config.transactional_id,
             2**31 - 1 if two_phases else config.get_int("transaction.timeout.ms"),
             config.retry_backoff(rng),
@@ -123,7 +126,7 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
         )
 
     def _make_accumulator(
-        self, config: ProducerConfig, manager: TransactionManager | None, rng: random.Random, pool: BufferPool
+        self, config: ProducerConfig, numbering: BatchNumbering | None, rng: random.Random, pool: BufferPool
     ) -> RecordAccumulator:
         codec, level = config.compression()
         return RecordAccumulator(
@@ -135,7 +138,7 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
             new_builder=partial(_new_builder, codec, level),
             clock=self._clock,
             rng=rng,
-            transaction_manager=manager,
+            numbering=numbering,
             adaptive_partitioning=self._partitioner is None
             and config.get_bool("partitioner.adaptive.partitioning.enable"),
             availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS, TXN_PREPARE
-from barnabas.client.producer.transactions.manager import TransactionalManager
+from barnabas.client.producer.transactions.manager import TransactionManager
 from barnabas.client.producer.transactions.states import PreparedTxnState, State
 from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
 from barnabas.network.log_context import enter_client
@@ -32,7 +32,7 @@ class TransactionOperations:
     _client: Any
     _max_block: float
     _metrics: ProducerMetrics
-    _transactions: TransactionalManager | None
+    _transactions: TransactionManager | None
 
     def begin_transaction(self) -> None:
         """Begin: every record from now on belongs to the transaction, until it is committed or aborted."""
@@ -47,7 +47,7 @@ class TransactionOperations:
     def _check_may_wait(self, operation: str) -> None:
         """Raise `IllegalStateError` where waiting would never end."""
 
-    def _manager(self, operation: str) -> TransactionalManager:
+    def _manager(self, operation: str) -> TransactionManager:
         lifetime.check(self)
         if self._transactions is None:
             raise IllegalStateError(f"{operation} needs the setting transactional.id, which this producer has not")
@@ -79,11 +79,11 @@ class TransactionOperations:
     def _aborting(self) -> TransactionalRequestResult:
         return self._manager("abort_transaction()").begin_abort()
 
-    def _preparing(self) -> TransactionalManager:
+    def _preparing(self) -> TransactionManager:
         manager = self._manager("prepare_transaction()")
         if not manager.two_phase_commit:
             raise IllegalStateError("prepare_transaction() needs transaction.two.phase.commit.enable=true")
-        manager.fail_with_error()
+        manager.states.fail_with_error()
         return manager
 
     def _completing(self, prepared: PreparedTxnState | str) -> TransactionalRequestResult | None:

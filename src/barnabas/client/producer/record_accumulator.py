@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.producer.append import TopicInfo
+from barnabas.client.producer.append import RecordAppender, TopicInfo
+from barnabas.client.producer.batch_drainer import BatchDrainer
+from barnabas.client.producer.batch_queues import BatchQueues
 from barnabas.client.producer.compression_ratio_estimator import CompressionRatioEstimator
 from barnabas.client.producer.incomplete_batches import IncompleteBatches
 from barnabas.client.producer.partition_load import PartitionLoad
 from barnabas.client.producer.partitioner import BuiltInPartitioner
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.errors import IllegalStateError
+from barnabas.errors import IllegalStateError, KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import HEADER_SIZE
 
 if TYPE_CHECKING:
     import random
 
+    from barnabas.client.cluster import Cluster
     from barnabas.client.producer.append import FutureRecordMetadata
     from barnabas.client.producer.buffer_pool import BufferPool
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
-    from barnabas.client.producer.transactions.sequences import TransactionManager
+    from barnabas.client.producer.transactions.sequences import BatchNumbering
     from barnabas.network.exponential_backoff import ExponentialBackoff
+    from barnabas.network.node import Node
     from barnabas.records.rows import ArrowRows
 
 NEVER = float("inf")
@@ -54,16 +58,16 @@ class RowsAppendResult(NamedTuple):
 class ReadyCheckResult(NamedTuple):
     """Which nodes can be sent to, in how many seconds to look again, which topics have batches but no leader."""
 
-    ready_nodes: dict[int, Any]
+    ready_nodes: dict[int, Node]
     next_ready_check_delay: float
     unknown_leader_topics: set[str]
 
 
-class RecordAccumulator(IncompleteBatches):
+class RecordAccumulator(RecordAppender):
     """A deque of batches per partition: application threads append at its tail, the Sender drains at its head.
 
-    One lock guards the deques. Only partitions that hold batches are looked at (`_filled`), so that the work per loop
-    does not grow with the partitions that exist. Times are monotonic seconds.
+    One lock guards the deques, the batches without a result, and whether records are taken (`refusal`). Times are
+    monotonic seconds.
     """
 
     def __init__(
@@ -77,12 +81,15 @@ class RecordAccumulator(IncompleteBatches):
         new_builder: Callable[[int, float], Any],
         clock: Callable[[], float],
         rng: random.Random,
-        transaction_manager: TransactionManager | None = None,
+        numbering: BatchNumbering | None = None,
         adaptive_partitioning: bool = True,
         availability_timeout: float = 0.0,
         compresses: bool = False,
     ) -> None:
-        super().__init__(buffer_pool)
+        self._lock = threading.Lock()
+        super().__init__(self._lock)
+        self.closed = False
+        self.free = buffer_pool
         self.batch_size = max(1, batch_size)
         self.delivery_timeout = delivery_timeout
         self._linger = linger
@@ -90,12 +97,15 @@ class RecordAccumulator(IncompleteBatches):
         self._new_builder = new_builder
         self._clock = clock
         self._rng = rng
-        self._transaction_manager = transaction_manager
+        self._numbering = numbering
         self._load = PartitionLoad(adaptive_partitioning, availability_timeout)
         self._ratios = CompressionRatioEstimator()
         self._compresses = compresses
-        self._muted: set[TopicPartition] = set()
-        self._next_drain: dict[int, TopicPartition] = {}
+        self._queues = BatchQueues(self._lock, self.topics)
+        self._drainer = BatchDrainer(self._queues, numbering, self._note_ratio)
+        self._incomplete = IncompleteBatches()
+        self._flushes_in_progress = 0
+        self._appends_in_progress = 0
         self._next_expiry = NEVER
 
     # Appending: application threads
@@ -109,7 +119,7 @@ class RecordAccumulator(IncompleteBatches):
                 info = self.topics.setdefault(topic, made)
         return info
 
-    def metadata_changed(self, cluster: Any) -> None:
+    def metadata_changed(self, cluster: Cluster) -> None:
         """Make every topic look at the metadata again before its next record; called with each new snapshot."""
         self.metadata_version += 1
 
@@ -126,7 +136,7 @@ class RecordAccumulator(IncompleteBatches):
         size: int,
         max_time_to_block: float,
         abort_on_new_batch: bool,
-        cluster: Any,
+        cluster: Cluster,
         allocated: int = 0,
     ) -> RecordAppendResult:
         """Append a record, in a new batch where the last one has no room; partition -1 lets the built-in logic choose.
@@ -163,7 +173,7 @@ class RecordAccumulator(IncompleteBatches):
             with self._lock:
                 self._appends_in_progress -= 1
 
-    def _settle_partition(self, info: TopicInfo, partition: int, cluster: Any) -> int:
+    def _settle_partition(self, info: TopicInfo, partition: int, cluster: Cluster) -> int:
         """The record's partition; the sticky one moves on when enough bytes went there and its last batch is full."""
         if partition >= 0:
             return partition
@@ -175,9 +185,9 @@ class RecordAccumulator(IncompleteBatches):
         return int(sticky.peek_current_partition(cluster))
 
     def _append_to_existing(
-        self, info: TopicInfo, partition: int, sticky: bool, record: tuple[Any, ...], cluster: Any
+        self, info: TopicInfo, partition: int, sticky: bool, record: tuple[Any, ...], cluster: Cluster
     ) -> RecordAppendResult | None:
-        queue = self._get_or_create_deque(info, partition)
+        queue = self._queues.get_or_create(info, partition)
         future = self.try_append(queue, *record)
         if future is None:
             return None
@@ -193,9 +203,9 @@ class RecordAccumulator(IncompleteBatches):
         sticky: bool,
         record: tuple[Any, ...],
         allocated: int,
-        cluster: Any,
+        cluster: Cluster,
     ) -> RecordAppendResult:
-        queue = self._get_or_create_deque(info, partition)
+        queue = self._queues.get_or_create(info, partition)
         builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
         batch = ProducerBatch(TopicPartition(topic, partition), builder, self._clock(), allocated)
         future = batch.try_append(*record)
@@ -206,8 +216,8 @@ class RecordAccumulator(IncompleteBatches):
 
     def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
         queue.append(batch)
-        self._filled[batch.topic_partition] = queue
-        self._incomplete[batch] = None
+        self._queues.filled[batch.topic_partition] = queue
+        self._incomplete.add(batch)
         expiry = batch.created_at + self.delivery_timeout
         if expiry < self._next_expiry:
             self._next_expiry = expiry
@@ -219,7 +229,7 @@ class RecordAccumulator(IncompleteBatches):
         rows: ArrowRows,
         row: int,
         max_time_to_block: float,
-        cluster: Any,
+        cluster: Cluster,
         allocated: int = 0,
     ) -> RowsAppendResult:
         """Append rows of a table from `row` on: as many as the last batch has room for, or else a new one.
@@ -253,7 +263,7 @@ class RecordAccumulator(IncompleteBatches):
                 batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), allocated)
                 batch.record_count = builder.record_count
                 batch.is_open = next_row == rows.count
-                queue = self._get_or_create_deque(info, chosen)
+                queue = self._queues.get_or_create(info, chosen)
                 self._append_batch(queue, batch)
                 self._count_for_sticky(info, partition < 0, builder.uncompressed_size, queue, cluster)
                 allocated = 0
@@ -265,7 +275,7 @@ class RecordAccumulator(IncompleteBatches):
                 self._appends_in_progress -= 1
 
     def _append_rows_to_last(
-        self, info: TopicInfo, partition: int, rows: ArrowRows, row: int, cluster: Any
+        self, info: TopicInfo, partition: int, rows: ArrowRows, row: int, cluster: Cluster
     ) -> RowsAppendResult | None:
         if self.refusal is not None:
             raise self.refusal()
@@ -289,37 +299,31 @@ class RecordAccumulator(IncompleteBatches):
         )
 
     def _count_for_sticky(
-        self, info: TopicInfo, sticky: bool, size: int, queue: deque[ProducerBatch], cluster: Any
+        self, info: TopicInfo, sticky: bool, size: int, queue: deque[ProducerBatch], cluster: Cluster
     ) -> None:
         if sticky:
             partitioner: Any = info.sticky
             partitioner.update_partition_info(size, cluster, queue[-1].is_full(self.batch_size))
 
-    def _get_or_create_deque(self, info: TopicInfo, partition: int) -> deque[ProducerBatch]:
-        queue: deque[ProducerBatch] | None = info.batches.get(partition)
-        if queue is None:
-            queue = info.batches.setdefault(partition, deque())
-        return queue
-
     # Sending: the Sender thread
 
-    def ready(self, cluster: Any, now: float) -> ReadyCheckResult:
+    def ready(self, cluster: Cluster, now: float) -> ReadyCheckResult:
         """Which nodes have sendable batches.
 
         A batch is sendable when it is full, has lingered, memory is short, the producer flushes or closes, and it is
         not backing off after a failure. Partitions without a leader are reported by topic.
         """
-        ready_nodes: dict[int, Any] = {}
+        ready_nodes: dict[int, Node] = {}
         unknown: set[str] = set()
         delay = NEVER
         rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0 or self._is_completing()
         with self._lock:
-            for tp, queue in self._filled.items():
+            for tp, queue in self._queues.filled.items():
                 leader, leader_epoch = cluster.leader_and_epoch(tp)
                 if leader is None:
                     unknown.add(tp.topic)
                     continue
-                if leader.id in ready_nodes or tp in self._muted:
+                if leader.id in ready_nodes or tp in self._queues.muted:
                     continue
                 batch = queue[0]
                 batch.maybe_update_leader_epoch(leader_epoch)
@@ -331,14 +335,14 @@ class RecordAccumulator(IncompleteBatches):
                     ready_nodes[leader.id] = leader
                 else:
                     delay = min(delay, wait)
-            self._load.maybe_update(self._filled, self.topics, now)
+            self._load.maybe_update(self._queues.filled, self.topics, now)
         return ReadyCheckResult(ready_nodes, delay, unknown)
 
     def _is_completing(self) -> bool:
-        return self._transaction_manager is not None and self._transaction_manager.is_completing
+        return self._numbering is not None and self._numbering.is_completing
 
     def _may_send(self, batch: ProducerBatch) -> bool:
-        return self._transaction_manager is None or self._transaction_manager.may_send(batch)
+        return self._numbering is None or self._numbering.may_send(batch)
 
     def _time_until_sendable(self, batch: ProducerBatch, queued: int, rushed: bool, now: float) -> float:
         if batch.is_backing_off(now):
@@ -351,76 +355,19 @@ class RecordAccumulator(IncompleteBatches):
         """Note that a node had batches ready at `now`, and whether it could take them (KIP-794)."""
         self._load.update_node_latency(node_id, now, can_drain)
 
-    def drain(self, cluster: Any, nodes: Collection[Any], max_size: int, now: float) -> dict[int, list[ProducerBatch]]:
+    def drain(
+        self, cluster: Cluster, nodes: Collection[Node], max_size: int, now: float
+    ) -> dict[int, list[ProducerBatch]]:
         """Take up to `max_size` bytes of batches for each of the nodes, ready to be sent, by node id.
 
         One batch of each partition that the node leads, beginning where the last drain left off; the first batch goes
         even if it is larger than `max_size`.
         """
-        if not nodes:
-            return {}
-        led: dict[int, dict[TopicPartition, int | None]] = {node.id: {} for node in nodes}
-        with self._lock:
-            for tp in self._filled:
-                leader, leader_epoch = cluster.leader_and_epoch(tp)
-                if leader is not None and leader.id in led:
-                    led[leader.id][tp] = leader_epoch
-        return {
-            node_id: self._drain_batches_for_one_node(node_id, leader_epochs, max_size, now)
-            for node_id, leader_epochs in led.items()
-        }
+        return self._drainer.drain(cluster, nodes, max_size, now)
 
-    def _drain_batches_for_one_node(
-        self, node_id: int, leader_epochs: dict[TopicPartition, int | None], max_size: int, now: float
-    ) -> list[ProducerBatch]:
-        partitions = sorted(leader_epochs)
-        ready: list[ProducerBatch] = []
-        size = 0
-        start = bisect_left(partitions, self._next_drain.get(node_id, ("", 0)))
-        # Where all of them fit, the next drain begins one further on, so that none is always last.
-        for tp in partitions[start:] + partitions[:start]:
-            batch = self._poll_first(tp, leader_epochs[tp], max_size - size if ready else None, now)
-            if batch is _DOES_NOT_FIT:
-                self._next_drain[node_id] = tp
-                return ready
-            if isinstance(batch, ProducerBatch):
-                size += self._close_batch(batch)
-                batch.drained(now)
-                ready.append(batch)
-        if ready:
-            first = ready[0].topic_partition
-            self._next_drain[node_id] = TopicPartition(first.topic, first.partition + 1)
-        return ready
-
-    def _poll_first(
-        self, tp: TopicPartition, leader_epoch: int | None, room: int | None, now: float
-    ) -> ProducerBatch | object:
-        """Take the partition's first batch if it may go and fits into `room` (None: whatever its size)."""
-        with self._lock:
-            queue = self.get_deque(tp)
-            if not queue or tp in self._muted:
-                return None
-            first = queue[0]
-            first.maybe_update_leader_epoch(leader_epoch)
-            if first.is_backing_off(now):
-                return None
-            if room is not None and first.estimated_size > room:
-                return _DOES_NOT_FIT
-            if not self._may_send(first):
-                return None
-            queue.popleft()
-            if not queue:
-                del self._filled[tp]
-            first.is_open = False
-            if self._transaction_manager is not None and not first.has_sequence:
-                self._transaction_manager.assign_sequence(first)
-            return first
-
-    def _close_batch(self, batch: ProducerBatch) -> int:
-        size = len(batch.records())
+    def _note_ratio(self, batch: ProducerBatch) -> None:
         if self._compresses:
             self._ratios.update_estimation(batch.topic_partition.topic, batch.compression_ratio)
-        return size
 
     def _expected_ratio(self, topic: str) -> float:
         # A batch that will be compressed takes more records than fit uncompressed; but no batch takes more than a
@@ -434,8 +381,7 @@ class RecordAccumulator(IncompleteBatches):
 
     def get_deque(self, tp: TopicPartition) -> deque[ProducerBatch] | None:
         """The partition's deque of batches, None while there is none."""
-        info: TopicInfo | None = self.topics.get(tp.topic)
-        return None if info is None else info.batches.get(tp.partition)
+        return self._queues.get(tp)
 
     def reenqueue(self, batch: ProducerBatch, now: float) -> None:
         """Put a batch that failed back in line: at the head, or in the order of the sequence numbers."""
@@ -457,23 +403,16 @@ class RecordAccumulator(IncompleteBatches):
         )
         with self._lock:
             for part in reversed(parts):
-                self._incomplete[part] = None
-                if self._transaction_manager is not None:
-                    self._transaction_manager.add_in_flight_batch(part)
+                self._incomplete.add(part)
+                if self._numbering is not None:
+                    self._numbering.sequences.add_in_flight_batch(part)
                 self._insert(part)
         return len(parts)
 
     def _insert(self, batch: ProducerBatch) -> None:
-        tp = batch.topic_partition
-        queue = self._get_or_create_deque(self.topics[tp.topic], tp.partition)
-        at = 0
-        if self._transaction_manager is not None:
-            if not batch.has_sequence:
-                raise IllegalStateError(f"{batch!r} was sent without a sequence number although idempotence is on")
-            while at < len(queue) and queue[at].has_sequence and _is_before(queue[at], batch):
-                at += 1
-        queue.insert(at, batch)
-        self._filled[tp] = queue
+        if self._numbering is not None and not batch.has_sequence:
+            raise IllegalStateError(f"{batch!r} was sent without a sequence number although idempotence is on")
+        self._queues.insert(batch, by_sequence=self._numbering is not None)
         self._next_expiry = min(self._next_expiry, batch.created_at + self.delivery_timeout)
 
     def expired_batches(self, now: float) -> list[ProducerBatch]:
@@ -483,13 +422,11 @@ class RecordAccumulator(IncompleteBatches):
         expired = []
         with self._lock:
             self._next_expiry = NEVER
-            for tp, queue in list(self._filled.items()):
+            for tp, queue in list(self._queues.filled.items()):
                 while queue and queue[0].has_reached_delivery_timeout(self.delivery_timeout, now):
                     queue[0].close_for_record_appends()
-                    expired.append(queue.popleft())
-                if not queue:
-                    del self._filled[tp]
-                else:
+                    expired.append(self._queues.pop_first(tp, queue))
+                if queue:
                     self._next_expiry = min(self._next_expiry, queue[0].created_at + self.delivery_timeout)
         return expired
 
@@ -500,25 +437,100 @@ class RecordAccumulator(IncompleteBatches):
 
     def has_undrained(self) -> bool:
         """Whether batches wait to be drained."""
-        return bool(self._filled)
+        return bool(self._queues.filled)
 
     def undrained_partitions(self) -> list[TopicPartition]:
         """The partitions with batches that wait to be drained."""
         with self._lock:
-            return list(self._filled)
+            return list(self._queues.filled)
 
     def mute_partition(self, tp: TopicPartition) -> None:
         """Drain nothing from the partition until it is unmuted."""
-        self._muted.add(tp)
+        self._queues.muted.add(tp)
 
     def unmute_partition(self, tp: TopicPartition) -> None:
         """Drain from the partition again."""
-        self._muted.discard(tp)
+        self._queues.muted.discard(tp)
+
+    def has_incomplete(self) -> bool:
+        """Whether any batch has no result yet, drained or not."""
+        return bool(self._incomplete)
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Forget a batch that has its result, and give its memory back."""
+        with self._lock:
+            self._incomplete.remove(batch)
+        if batch.allocated:
+            self.free.deallocate(batch.allocated)
+            batch.allocated = 0
+
+    # Flushing and closing
+
+    def begin_flush(self) -> None:
+        """Make every batch sendable at once, until `end_flush`."""
+        with self._lock:
+            self._flushes_in_progress += 1
+
+    def end_flush(self) -> None:
+        """Let batches linger again, if no other flush is in progress."""
+        with self._lock:
+            self._flushes_in_progress -= 1
+
+    def incomplete_results(self) -> list[ProduceRequestResult]:
+        """The results that are still to come."""
+        with self._lock:
+            return self._incomplete.results()
+
+    def incomplete_record_count(self) -> int:
+        """How many records have no result yet."""
+        with self._lock:
+            return self._incomplete.record_count()
+
+    def await_flush_completion(self, deadline: float | None = None) -> bool:
+        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before.
+
+        Ends the flush.
+        """
+        try:
+            return all(result.wait_for_all(deadline) for result in self.incomplete_results())
+        finally:
+            self.end_flush()
+
+    def refuse(self, why: Callable[[], KafkaError] | None) -> None:
+        """Raise `why()` for every record from now on; None takes records again. A closed producer stays closed."""
+        with self._lock:
+            if not self.closed:
+                self.refusal = why
+
+    def close(self) -> None:
+        """Take no more records; threads that wait for memory get an error."""
+        with self._lock:
+            self.closed = True
+            self.refusal = _closed
+        self.free.close()
+
+    def abort_incomplete_batches(self, reason: KafkaError) -> int:
+        """Fail every batch without a result; returns how many records that were.
+
+        Records that are being appended at this moment are waited for: none may be left without a result.
+        """
+        records = self.abort_batches(reason)
+        while self._appends_in_progress:
+            records += self.abort_batches(reason)
+        return records + self.abort_batches(reason)
+
+    def abort_batches(self, reason: KafkaError, only: Callable[[ProducerBatch], bool] | None = None) -> int:
+        """Fail the batches without a result (those that `only` names); returns how many records that were."""
+        with self._lock:
+            batches = [batch for batch in self._incomplete.copy_all() if only is None or only(batch)]
+            for batch in batches:
+                batch.close_for_record_appends()
+                self._queues.remove(batch)
+        for batch in sorted(batches, key=lambda batch: batch.created_at):
+            batch.abort(reason)
+            self.deallocate(batch)
+        return sum(batch.record_count for batch in batches)
 
 
-_DOES_NOT_FIT = object()
-
-
-def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
-    # Sequence numbers wrap: the one before is less than half of the circle behind.
-    return 0 < (other.base_sequence - one.base_sequence) & 0x7FFFFFFF < 1 << 30
+def _closed() -> KafkaError:
+    return IllegalStateError("The producer was closed while a record was being sent; the record was not taken")

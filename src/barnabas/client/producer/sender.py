@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.client.producer.in_flight_batches import InFlightBatches
+from barnabas.client.producer.partition_response import PartitionResponse, error_of_request, errors_of_batch, parse
 from barnabas.client.producer.producer_batch import ProducerBatch
-from barnabas.client.producer.transactions.manager import TransactionalManager
 from barnabas.client.producer.transactions.request_sender import TransactionalRequestSender
+from barnabas.client.producer.transactions.states import State
 from barnabas.errors import (
-    ClusterAuthorizationError,
     DuplicateSequenceError,
     FencedLeaderEpochError,
-    InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
     NetworkError,
     NotLeaderOrFollowerError,
     RecordTooLargeError,
-    TopicAuthorizationError,
     UnsupportedVersionError,
-    for_code,
 )
 from barnabas.network.client_request import ClientResponse, RequestBuilder
 from barnabas.network.log_context import client_logger
@@ -31,7 +30,11 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.producer_metrics import ProducerMetrics
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transactions.sequences import TransactionManager
+    from barnabas.client.producer.transactions.idempotence import IdempotenceManager
+    from barnabas.client.producer.transactions.manager import TransactionManager
+    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.client.producer_metadata import ProducerMetadata
+    from barnabas.network.network_client import NetworkClient
 
 log = client_logger("barnabas.producer")
 
@@ -54,18 +57,6 @@ class SenderConfig(NamedTuple):
     guarantee_message_order: bool
 
 
-class PartitionResponse(NamedTuple):
-    """What a broker said of one partition's batch, or what stands in for it where no answer came."""
-
-    error: KafkaError | None
-    base_offset: int = -1
-    log_append_time: int = -1
-    log_start_offset: int = -1
-    record_errors: Any = ()
-    leader_id: int = -1
-    leader_epoch: int = -1
-
-
 class Sender:
     """Owns every batch from the moment it is drained; all its methods but `wakeup` belong to one thread.
 
@@ -75,59 +66,52 @@ class Sender:
 
     def __init__(
         self,
-        client: Any,
-        metadata: Any,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
         accumulator: RecordAccumulator,
         config: SenderConfig,
         metrics: ProducerMetrics,
-        transaction_manager: TransactionManager | None = None,
+        idempotence: IdempotenceManager | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
+        self.transactions = transactions
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
         self._config = config
         self._metrics = metrics
-        self._transaction_manager = transaction_manager
+        self._idempotence = idempotence
+        self._numbering: BatchNumbering | None = transactions or idempotence
         self._transactional: TransactionalRequestSender | None = None
-        if isinstance(transaction_manager, TransactionalManager):
+        if transactions is not None:
             self._transactional = TransactionalRequestSender(
-                client, metadata, accumulator, transaction_manager, config.request_timeout
+                client, metadata, accumulator, transactions, config.request_timeout
             )
-        self._in_flight_batches: dict[TopicPartition, list[ProducerBatch]] = {}
-        self._next_in_flight_expiry = _NEVER
+        self._in_flight = InFlightBatches(accumulator.delivery_timeout)
         self._next_producer_id_attempt = 0.0
         # Brokers that did not let this client in, and have not been tried again since the waiting batches failed.
         self._refusing: set[int] = set()
 
     def run_once(self, now: float) -> None:
         """One turn at time `now`; returns when something happened or is due."""
-        manager = self._transaction_manager
-        if manager is not None:
-            manager.maybe_resolve_sequences()
-            if manager.has_fatal_error:
-                self._accumulator.abort_batches(manager.last_error or KafkaError("The producer has failed"))
+        numbering = self._numbering
+        if numbering is not None:
+            numbering.maybe_resolve_sequences()
+            if numbering.has_fatal_error:
+                self._accumulator.abort_batches(numbering.last_error or KafkaError("The producer has failed"))
                 self._client.poll(self._config.retry_backoff, now)
                 return
-            manager.bump_epoch_and_reset_id_if_needed()
-            if self._transactional is not None:
-                self._client.poll(min(self._transactional.step(now), self.send_producer_data(now)), now)
-                return
-            if not manager.has_producer_id:
-                self._maybe_request_producer_id(manager, now)
-                self._expire_batches(now)
-                self._client.poll(self._config.retry_backoff, now)
-                return
-        self._client.poll(self.send_producer_data(now), now)
+        if self._transactional is not None:
+            self._client.poll(min(self._transactional.step(now), self.send_producer_data(now)), now)
+        elif self._idempotence is None or self._has_producer_id(self._idempotence, now):
+            self._client.poll(self.send_producer_data(now), now)
+        else:
+            self._expire_batches(now)
+            self._client.poll(self._config.retry_backoff, now)
 
     def has_work(self) -> bool:
         """Whether any record waits to be sent or acknowledged; other requests need no answer any more."""
         return self._accumulator.has_incomplete()
-
-    @property
-    def transactions(self) -> TransactionalManager | None:
-        """The transactions of a transactional producer."""
-        manager = self._transaction_manager
-        return manager if isinstance(manager, TransactionalManager) else None
 
     def wakeup(self) -> None:
         """End the turn under way early; from any thread."""
@@ -139,7 +123,7 @@ class Sender:
         Tells whether one is open still.
         """
         manager = self.transactions
-        if manager is None or not manager.has_ongoing_transaction:
+        if manager is None or not manager.states.has_ongoing_transaction:
             return False
         if not manager.is_completing:
             log.info("Aborting the open transaction, as the producer is closed")
@@ -163,11 +147,16 @@ class Sender:
 
     # The producer id
 
-    def _maybe_request_producer_id(self, manager: TransactionManager, now: float) -> None:
-        from barnabas.client.producer.transactions.states import State
+    def _has_producer_id(self, idempotence: IdempotenceManager, now: float) -> bool:
+        idempotence.bump_epoch_and_reset_id_if_needed()
+        if not idempotence.sequences.has_producer_id:
+            self._maybe_request_producer_id(idempotence, now)
+        return idempotence.sequences.has_producer_id
+
+    def _maybe_request_producer_id(self, idempotence: IdempotenceManager, now: float) -> None:
         from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
-        if manager.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:
+        if idempotence.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:
             return
         node = self._client.least_loaded_node(now)
         if node is None:
@@ -181,9 +170,13 @@ class Sender:
         self._refusing.clear()
         message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         request = self._client.new_client_request(
-            node.id, message, now, timeout=self._config.request_timeout, callback=self._handle_producer_id
+            node.id,
+            message,
+            now,
+            timeout=self._config.request_timeout,
+            callback=partial(self._handle_producer_id, idempotence),
         )
-        manager.begin_initializing()
+        idempotence.begin_initializing()
         self._next_producer_id_attempt = now + self._config.retry_backoff
         self._client.send(request, now)
 
@@ -201,34 +194,30 @@ class Sender:
                 self._refusing.discard(node.id)
             return
         self._refusing.add(node.id)
-        if self._transactional is not None and self._transaction_manager is not None:
-            self._transaction_manager.transition_to_fatal_error(error)
+        if self.transactions is not None:
+            self.transactions.transition_to_fatal_error(error)
             return
 
         def waits_for_it(batch: ProducerBatch) -> bool:
             leader = None if cluster is None else cluster.partition(batch.topic_partition)
             return (
-                not batch.has_sequence
-                and batch not in self._in_flight_batches.get(batch.topic_partition, ())
-                and (leader is None or leader.leader == node.id)
+                not batch.has_sequence and batch not in self._in_flight and (leader is None or leader.leader == node.id)
             )
 
         self._accumulator.abort_batches(error, waits_for_it)
 
-    def _handle_producer_id(self, response: ClientResponse) -> None:
-        manager = self._transaction_manager
-        assert manager is not None
+    def _handle_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
         if response.version_mismatch:
-            manager.transition_to_fatal_error(
+            idempotence.transition_to_fatal_error(
                 UnsupportedVersionError(
                     "The broker knows no idempotent producers (it is older than 0.11); set enable_idempotence=False"
                 )
             )
         elif response.message is None:
-            manager.initializing_failed()
+            idempotence.initializing_failed()
         else:
             message = response.message
-            error = manager.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
+            error = idempotence.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
             if error is not None:
                 self._accumulator.abort_batches(error)
 
@@ -240,7 +229,7 @@ class Sender:
         if not accumulator.has_undrained():
             # Most turns bring answers and have nothing to send: who waits for an answer waits for this turn's end.
             self._expire_batches(now)
-            return max(0.0, self._next_in_flight_expiry - now)
+            return max(0.0, self._in_flight.next_expiry - now)
         cluster = self._metadata.fetch()
         result = accumulator.ready(cluster, now)
         if result.unknown_leader_topics:
@@ -257,7 +246,7 @@ class Sender:
                 self._send_produce_request(node_id, node_batches, cluster, now)
         if result.ready_nodes and accumulator.has_undrained():
             return 0.0
-        until_expiry = min(accumulator.next_expiry, self._next_in_flight_expiry) - now
+        until_expiry = min(accumulator.next_expiry, self._in_flight.next_expiry) - now
         return max(0.0, min(result.next_ready_check_delay, not_ready_timeout, until_expiry))
 
     def _remove_unready_nodes(self, ready_nodes: dict[int, Node], cluster: Cluster, now: float) -> float:
@@ -278,17 +267,14 @@ class Sender:
         for node_batches in batches.values():
             for batch in node_batches:
                 tp = batch.topic_partition
-                self._in_flight_batches.setdefault(tp, []).append(batch)
-                expiry = batch.created_at + self._accumulator.delivery_timeout
-                if expiry < self._next_in_flight_expiry:
-                    self._next_in_flight_expiry = expiry
+                self._in_flight.add(batch)
                 topics.add(tp.topic)
                 if self._config.guarantee_message_order:
                     self._accumulator.mute_partition(tp)
         for topic in topics:
             self._metadata.add(topic, now)
 
-    def _send_produce_request(self, node_id: int, batches: list[ProducerBatch], cluster: Any, now: float) -> None:
+    def _send_produce_request(self, node_id: int, batches: list[ProducerBatch], cluster: Cluster, now: float) -> None:
         by_topic: dict[str, list[PartitionProduceData]] = {}
         by_partition: dict[TopicPartition, ProducerBatch] = {}
         for batch in batches:
@@ -336,7 +322,7 @@ class Sender:
         if response.message is None:
             # No answer: the request failed as a whole, or none was asked for (acks=0) and it was sent.
             for batch in batches.values():
-                self._complete_batch(batch, PartitionResponse(_error_of_request(response)), now)
+                self._complete_batch(batch, PartitionResponse(error_of_request(response)), now)
             return
         self._metrics.record_latency(response.latency, response.message.throttle_time_ms, now)
         topics = {topic_id: topic for topic, topic_id in ids.items()}
@@ -348,7 +334,7 @@ class Sender:
                 # A plain pair finds what a TopicPartition does, and costs less to make.
                 answered = waiting.pop((topic, data.index), None)
                 if answered is not None:
-                    parsed = _parse(data)
+                    parsed = parse(data)
                     self._complete_batch(answered, parsed, now)
                     if parsed.error is not None:
                         self._note_new_leader(answered.topic_partition, parsed, new_leaders)
@@ -382,12 +368,12 @@ class Sender:
                 error,
             )
             self._accumulator.reenqueue(batch, now)
-            self._remove_from_in_flight(batch)
+            self._in_flight.remove(batch)
             self._metrics.record_retry(batch, now)
         else:
             # After the last attempt it is not known whether the broker stored an earlier one, so its numbers stay.
             adjust = batch.attempts < self._config.retries
-            self._fail(batch, *_errors_of_batch(batch, response), adjust, now)
+            self._fail(batch, *errors_of_batch(batch, response), adjust, now)
         if error is not None and error.refresh_metadata:
             log.info("Fetching metadata anew: %s on %s", error.name, batch.topic_partition)
             self._metadata.request_update()
@@ -403,13 +389,13 @@ class Sender:
             or batch.has_reached_delivery_timeout(self._accumulator.delivery_timeout, now)
         ):
             return False
-        if self._transaction_manager is not None:
-            return self._transaction_manager.can_retry(batch, error, response.log_start_offset)
+        if self._numbering is not None:
+            return self._numbering.can_retry(batch, error, response.log_start_offset)
         return error.retriable
 
     def _succeed(self, batch: ProducerBatch, response: PartitionResponse) -> None:
-        if self._transaction_manager is not None:
-            self._transaction_manager.handle_completed_batch(batch, response.base_offset)
+        if self._numbering is not None:
+            self._numbering.sequences.handle_completed_batch(batch, response.base_offset)
         if batch.is_done or batch.complete(response.base_offset, response.log_append_time):
             self._release(batch)
 
@@ -419,8 +405,8 @@ class Sender:
             batch.record_count,
             batch.topic_partition,
         )
-        if self._transaction_manager is not None:
-            self._transaction_manager.remove_in_flight_batch(batch)
+        if self._numbering is not None:
+            self._numbering.sequences.remove_in_flight_batch(batch)
         self._accumulator.split_and_reenqueue(batch)
         self._release(batch)
         self._metrics.record_split(now)
@@ -435,26 +421,18 @@ class Sender:
     ) -> None:
         if batch.complete_exceptionally(error, record_errors):
             self._metrics.record_failure(batch, now)
-            if self._transaction_manager is not None:
-                self._transaction_manager.handle_failed_batch(batch, error, adjust)
+            if self._numbering is not None:
+                self._numbering.handle_failed_batch(batch, error, adjust)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
-        self._remove_from_in_flight(batch)
+        self._in_flight.remove(batch)
         self._accumulator.deallocate(batch)
-
-    def _remove_from_in_flight(self, batch: ProducerBatch) -> None:
-        tp = batch.topic_partition
-        under_way = self._in_flight_batches.get(tp)
-        if under_way and batch in under_way:
-            under_way.remove(batch)
-            if not under_way:
-                del self._in_flight_batches[tp]
 
     # Expiry
 
     def _expire_batches(self, now: float) -> None:
-        expired = self._accumulator.expired_batches(now) + self._expired_in_flight_batches(now)
+        expired = self._accumulator.expired_batches(now) + self._in_flight.expired(now)
         for batch in expired:
             error = KafkaTimeoutError(
                 f"{batch.record_count} record(s) for {batch.topic_partition} expired: "
@@ -463,64 +441,5 @@ class Sender:
             )
             was_sent = batch.in_retry or batch.has_sequence
             self._fail(batch, error, None, False, now)
-            if self._transaction_manager is not None and was_sent:
-                self._transaction_manager.mark_sequence_unresolved(batch)
-
-    def _expired_in_flight_batches(self, now: float) -> list[ProducerBatch]:
-        if now < self._next_in_flight_expiry:
-            return []
-        timeout = self._accumulator.delivery_timeout
-        expired = []
-        self._next_in_flight_expiry = _NEVER
-        for under_way in self._in_flight_batches.values():
-            for batch in under_way:
-                if batch.is_done:
-                    continue
-                if batch.has_reached_delivery_timeout(timeout, now):
-                    expired.append(batch)
-                else:
-                    self._next_in_flight_expiry = min(self._next_in_flight_expiry, batch.created_at + timeout)
-        return expired
-
-
-def _parse(data: Any) -> PartitionResponse:
-    error = None if data.error_code == 0 else for_code(data.error_code, data.error_message or None)
-    return PartitionResponse(
-        error,
-        data.base_offset,
-        data.log_append_time_ms,
-        data.log_start_offset,
-        data.record_errors,
-        data.current_leader.leader_id,
-        data.current_leader.leader_epoch,
-    )
-
-
-def _error_of_request(response: ClientResponse) -> KafkaError | None:
-    if response.timed_out:
-        return KafkaTimeoutError(f"Node {response.destination} did not answer within request.timeout.ms")
-    if response.disconnected:
-        return NetworkError(f"The connection to node {response.destination} ended before it answered: {response.error}")
-    return response.error
-
-
-def _errors_of_batch(
-    batch: ProducerBatch, response: PartitionResponse
-) -> tuple[KafkaError, dict[int, KafkaError] | None]:
-    error = response.error
-    assert error is not None
-    tp = batch.topic_partition
-    if isinstance(error, TopicAuthorizationError):
-        error = TopicAuthorizationError(f"This producer may not write to topic {tp.topic!r}")
-        error.resources = (tp.topic,)
-    elif isinstance(error, ClusterAuthorizationError):
-        error = ClusterAuthorizationError("This producer may not write idempotently (IDEMPOTENT_WRITE on the cluster)")
-    if not response.record_errors:
-        return error, None
-    # The code stands for the whole batch: only where one record is named is it certainly that record's.
-    single = len(response.record_errors) == 1
-    by_index: dict[int, KafkaError] = {}
-    for entry in response.record_errors:
-        message = entry.batch_index_error_message or str(error)
-        by_index[entry.batch_index] = type(error)(message) if single else InvalidRecordError(message)
-    return error, by_index
+            if self._numbering is not None and was_sent:
+                self._numbering.sequences.mark_unresolved(batch)

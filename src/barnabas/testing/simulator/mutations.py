@@ -137,9 +137,9 @@ MUTATIONS = [
     # The client.
     Mutation(
         "a batch that is sent again gets another number",
-        "barnabas.client.producer.record_accumulator",
-        "if self._transaction_manager is not None and not first.has_sequence:",
-        "if self._transaction_manager is not None:",
+        "barnabas.client.producer.batch_drainer",
+        "if numbering is not None and not first.has_sequence:",
+        "if numbering is not None:",
     ),
     Mutation(
         "a consumer commits one record too many",

@@ -15,8 +15,8 @@ from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult
 from barnabas.client.producer.sender import Sender
-from barnabas.client.producer.transactions.manager import TransactionalManager
-from barnabas.client.producer.transactions.sequences import TransactionManager
+from barnabas.client.producer.transactions.idempotence import IdempotenceManager
+from barnabas.client.producer.transactions.manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.api import ApiKey
@@ -89,13 +89,15 @@ class Harness:
             new_builder=partial(_new_builder, codec, level),
             clock=lambda: self.now,
             rng=self.rng,
-            transaction_manager=self.manager,
+            numbering=self.manager,
             compresses=codec != "none",
         )
-        if isinstance(self.manager, TransactionalManager):
-            self.manager.refuse_records_by(self.accumulator.refuse)
+        managers = {"idempotence": self.manager}
+        if config.transactional_id is not None:
+            managers = {"transactions": self.manager}
+            self.manager.states.refuse_records_by(self.accumulator.refuse)
         self.sender = Sender(
-            self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics, self.manager
+            self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics, **managers
         )
         self.metadata.add(TOPIC, self.now)
         self.metadata.update(self.metadata_answer(), self.now)
@@ -103,8 +105,8 @@ class Harness:
     def _make_manager(self) -> Any:
         config = self.config
         if config.transactional_id is None:
-            return TransactionManager() if config.idempotent else None
-        return TransactionalManager(
+            return IdempotenceManager() if config.idempotent else None
+        return TransactionManager(
             config.transactional_id,
             config.get_int("transaction.timeout.ms"),
             ExponentialBackoff(0.1, 0.1, self.rng),

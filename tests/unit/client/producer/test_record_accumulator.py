@@ -31,7 +31,7 @@ def queue(harness: Harness, tp: TopicPartition = T0) -> list[ProducerBatch]:
 
 
 @pytest.mark.shows("S4.23", breaks=f"{ACCUMULATOR}.topic_info")
-@pytest.mark.shows("S4.24", breaks=f"{ACCUMULATOR}._get_or_create_deque")
+@pytest.mark.shows("S4.24", breaks="barnabas.client.producer.batch_queues:BatchQueues.get_or_create")
 def test_the_accumulator_keeps_a_deque_of_batches_for_each_partition_of_each_topic() -> None:
     harness = Harness(linger_ms=1000)
     assert harness.accumulator.get_deque(T0) is None
@@ -95,7 +95,7 @@ def test_no_room_makes_a_new_batch_at_the_end_of_the_deque() -> None:
 @pytest.mark.shows("S4.30", breaks=f"{ACCUMULATOR}._append_new_batch")
 def test_a_new_batch_holds_its_record_before_it_is_in_the_deque(monkeypatch: pytest.MonkeyPatch) -> None:
     harness, seen = small(), list[int]()
-    deque = harness.accumulator._get_or_create_deque(harness.accumulator.topic_info(TOPIC), 0)
+    deque = harness.accumulator._queues.get_or_create(harness.accumulator.topic_info(TOPIC), 0)
 
     class Watching(type(deque)):  # type: ignore[misc]  # a deque that looks at what is put into it
         def append(self, batch: ProducerBatch) -> None:
@@ -186,8 +186,8 @@ def test_a_partition_without_leader_is_reported_and_not_ready() -> None:
 # --- drain
 
 
-@pytest.mark.shows("S4.32", breaks=f"{ACCUMULATOR}._poll_first")
-@pytest.mark.shows("S4.40", breaks=f"{ACCUMULATOR}._poll_first")
+@pytest.mark.shows("S4.32", breaks="barnabas.client.producer.batch_drainer:BatchDrainer._poll_first")
+@pytest.mark.shows("S4.40", breaks="barnabas.client.producer.batch_drainer:BatchDrainer._poll_first")
 def test_batches_of_a_partition_leave_at_the_head_in_the_order_of_sending() -> None:
     harness = Harness(batch_size=200, linger_ms=0, max_in_flight_requests_per_connection=1)
     for number in range(6):
@@ -219,7 +219,7 @@ def test_drain_gathers_for_each_ready_node_the_partitions_that_it_leads() -> Non
     }
 
 
-@pytest.mark.shows("S4.41", breaks=f"{ACCUMULATOR}._drain_batches_for_one_node")
+@pytest.mark.shows("S4.41", breaks="barnabas.client.producer.batch_drainer:BatchDrainer._drain_batches_for_one_node")
 def test_drain_takes_one_batch_of_each_partition_up_to_the_limit_but_always_one_and_begins_elsewhere_each_time() -> (
     None
 ):

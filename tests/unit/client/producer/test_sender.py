@@ -15,7 +15,7 @@ from tests.unit.client.producer.harness import T0, T1, TOPIC, Harness
 
 SENDER = "barnabas.client.producer.sender:Sender"
 ACCUMULATOR = "barnabas.client.producer.record_accumulator:RecordAccumulator"
-TRANSACTIONS = "barnabas.client.producer.transactions.sequences:TransactionManager"
+TRANSACTIONS = "barnabas.client.producer.transactions.sequences:ProducerSequences"
 
 
 def code(name: str) -> int:
@@ -488,7 +488,7 @@ def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     harness.settle()
     harness.respond()
     assert harness.manager is not None
-    harness.manager.producer = harness.manager.producer._replace(epoch=2**15 - 1)
+    harness.manager.sequences.producer = harness.manager.sequences.producer._replace(epoch=2**15 - 1)
     harness.send(b"b")
     harness.settle()
     harness.respond(OUT_OF_ORDER)
@@ -508,7 +508,7 @@ def test_sequence_numbers_wrap_after_the_largest() -> None:
     harness.settle()
     harness.respond()
     assert harness.manager is not None
-    entry = harness.manager._entry(T0)
+    entry = harness.manager.sequences.entry(T0)
     entry.next_sequence, entry.last_acked_sequence = 2**31 - 2, 2**31 - 3
     sequences = []
     for _ in range(2):

@@ -170,7 +170,7 @@ class Transactions(Harness):
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(State, State)))
 def test_states_change_only_as_the_table_says(source: State, target: State) -> None:
-    manager = Transactions().manager
+    manager = Transactions().manager.states
     manager.state = source
 
     if source in SOURCES[target]:
@@ -201,7 +201,7 @@ def test_version_2_adds_partitions_with_the_records_and_takes_the_next_epoch_fro
     assert harness.versions_of(ApiKey.PRODUCE) == {13}
     assert harness.versions_of(ApiKey.END_TXN) == {5}
     assert harness.asked() == ["EndTxn commit"]
-    assert harness.manager.producer == (7, 1)
+    assert harness.manager.sequences.producer == (7, 1)
     harness.manager.begin_transaction()
     harness.send(b"next")
     harness.settle()
@@ -227,7 +227,7 @@ def test_before_version_2_partitions_and_groups_are_added_first(version: int) ->
     assert harness.asked() == [
         "AddPartitionsToTxn", "AddOffsetsToTxn", "FindCoordinator", "TxnOffsetCommit", "EndTxn commit",
     ]  # fmt: skip
-    assert harness.manager.producer == (7, 0)
+    assert harness.manager.sequences.producer == (7, 0)
 
 
 def test_no_record_leaves_before_its_partition_was_added() -> None:
@@ -360,7 +360,7 @@ def test_a_failed_record_allows_only_an_abort_which_brings_a_new_epoch(version: 
     harness.asked()
     assert harness.run(harness.manager.begin_abort()) is None
     assert harness.asked() == asked
-    assert harness.manager.producer == (7, 1)
+    assert harness.manager.sequences.producer == (7, 1)
     harness.manager.begin_transaction()
     harness.send(b"goes on")
     harness.settle()
@@ -479,8 +479,8 @@ def test_sequence_numbers_close_up_behind_a_batch_that_the_broker_refused() -> N
     assert [batch.base_sequence for batch in harness.batches()] == [1, 2, 3]
     harness.respond(code("INVALID_RECORD"))
 
-    assert harness.manager.sequence_number(T0) == increment_sequence(0, 3)
-    assert [batch.base_sequence for batch in harness.manager._entry(T0).in_flight] == [1, 2]
+    assert harness.manager.sequences.entry(T0).next_sequence == increment_sequence(0, 3)
+    assert [batch.base_sequence for batch in harness.manager.sequences.entry(T0).in_flight] == [1, 2]
 
 
 def test_two_phases_need_a_broker_that_has_them() -> None:
@@ -516,7 +516,7 @@ def test_a_prepared_transaction_is_kept_for_the_next_producer_which_ends_it(end:
     first.respond()
     prepared = first.manager.prepare()
     assert PreparedTxnState.parse(str(prepared)) == prepared == (7, 9)
-    assert not first.manager.has_ongoing_transaction
+    assert not first.manager.states.has_ongoing_transaction
     with pytest.raises(IllegalStateError, match="prepared"):
         first.send(b"more")
 

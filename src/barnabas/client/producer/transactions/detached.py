@@ -15,7 +15,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer import Producer
-    from barnabas.client.producer.transactions.manager import TransactionalManager
+    from barnabas.client.producer.transactions.manager import TransactionManager
 
 
 class DetachedTransaction(NamedTuple):
@@ -40,7 +40,7 @@ def initialize(producer: Producer[Any, Any], transactional_id: str) -> tuple[int
             "the cluster's feature transaction.version is below 2, so a late request to end one transaction could end "
             "the next (KIP-890); upgrade it: kafka-features.sh upgrade --feature transaction.version=2"
         )
-    return manager.producer.producer_id, manager.producer.epoch
+    return manager.sequences.producer.producer_id, manager.sequences.producer.epoch
 
 
 def resume(producer: Producer[Any, Any], transactional_id: str, producer_id: int, epoch: int) -> None:
@@ -52,11 +52,11 @@ def detach(producer: Producer[Any, Any]) -> DetachedTransaction:
     """Leave the open transaction to others. Flushes; raises what begin_transaction() would if a record failed."""
     producer.flush()
     manager = _manager(producer)
-    transactional_id, identity = manager.transactional_id, manager.producer
+    transactional_id, identity = manager.transactional_id, manager.sequences.producer
     return DetachedTransaction(transactional_id, *identity, manager.detach())
 
 
-def _manager(producer: Producer[Any, Any]) -> TransactionalManager:
+def _manager(producer: Producer[Any, Any]) -> TransactionManager:
     manager = producer._transactions
     if manager is None:
         raise IllegalStateError("this needs a producer with a transactional.id")

@@ -1,23 +1,37 @@
-"""Transactions (KIP-98, KIP-360, KIP-447, KIP-890, KIP-939): the state machine behind `Producer`'s methods."""
+"""Transactions (KIP-98, KIP-360, KIP-447, KIP-890, KIP-939): what the producer's methods ask for, step by step."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.client.producer.transactions.outcomes import (
+    Action,
+    CoordinatorFound,
+    EpochStarted,
+    Failed,
+    OffsetsAdded,
+    OffsetsCommitted,
+    Outcome,
+    PartitionsAdded,
+    Retry,
+    TransactionEnded,
+)
+from barnabas.client.producer.transactions.request_queue import RequestQueue
 from barnabas.client.producer.transactions.requests import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,
     FindCoordinator,
+    Identity,
     InitProducerId,
     TransactionalRequest,
     TxnOffsetCommit,
 )
-from barnabas.client.producer.transactions.results import TransactionalRequestResult
-from barnabas.client.producer.transactions.states import PreparedTxnState, State
-from barnabas.client.producer.transactions.transactional_states import TransactionalStates
+from barnabas.client.producer.transactions.sequences import ProducerSequences
+from barnabas.client.producer.transactions.states import PreparedTxnState, State, TransactionStates
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
@@ -31,7 +45,6 @@ from barnabas.errors import (
     UnknownProducerIdError,
     UnsupportedVersionError,
 )
-from barnabas.network.log_context import client_logger
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
@@ -39,11 +52,10 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+    from barnabas.client.producer.transactions.results import TransactionalRequestResult
+    from barnabas.network.client_request import ClientResponse
     from barnabas.network.exponential_backoff import ExponentialBackoff
-    from barnabas.network.node import Node
     from barnabas.network.node_api_versions import NodeApiVersions
-
-log = client_logger("barnabas.producer")
 
 _FATAL_FOR_BATCHES = (
     ClusterAuthorizationError,
@@ -53,10 +65,12 @@ _FATAL_FOR_BATCHES = (
     InvalidPidMappingError,
 )
 _FIRST_INIT_PRODUCER_ID_THAT_BUMPS = 3
+# Seconds before a transaction's first partition is tried again while the last one is still being ended (KAFKA-5482).
+_FIRST_PARTITION_BACKOFF = 0.02
 
 
-class TransactionalManager(TransactionalStates):
-    """What a transactional producer knows: its state, the transaction's partitions, and the requests that wait.
+class TransactionManager:
+    """What a transactional producer knows: its numbers, its state, the transaction's partitions, the waiting requests.
 
     The application's threads begin and end transactions, the Sender thread does the rest; `lock` guards the state and
     the queue. Partitions and sequence numbers are the Sender's alone.
@@ -70,22 +84,46 @@ class TransactionalManager(TransactionalStates):
         api_versions: Callable[[int], NodeApiVersions | None],
         two_phase_commit: bool = False,
     ) -> None:
-        super().__init__(transactional_id)
+        self.lock = threading.RLock()
+        self.sequences = ProducerSequences()
+        self.states = TransactionStates(transactional_id, lambda: self.sequences.producer, self.lock)
+        self.requests = RequestQueue(self.lock, retry_backoff)
         self.transaction_timeout_ms = transaction_timeout_ms
         self.two_phase_commit = two_phase_commit
-        self.in_flight: TransactionalRequest | None = None
-        self.coordinators: dict[tuple[int, str], Node] = {}
         self.transaction_started = False
         self.is_v2 = False
         self.prepared = PreparedTxnState()
-        self._retry_backoff = retry_backoff
         self._api_versions = api_versions
-        self._waiting: list[TransactionalRequest] = []
         self._partitions: set[TopicPartition] = set()
         self._being_added: set[TopicPartition] = set()
         self._features_epoch = -1
         self._client_side_epoch_bump = False
         self._unfinished: tuple[TransactionalRequestResult, State] | None = None
+
+    @property
+    def transactional_id(self) -> str:
+        """The id under which transactions are written now."""
+        return self.states.transactional_id
+
+    @property
+    def state(self) -> State:
+        """Where the producer stands."""
+        return self.states.state
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """The error of the present state."""
+        return self.states.last_error
+
+    @property
+    def has_fatal_error(self) -> bool:
+        """Whether nothing can be sent any more; `last_error` says why."""
+        return self.states.has_fatal_error
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a commit or an abort is in progress, so that its batches must leave at once."""
+        return self.states.is_completing
 
     # What the application asks for
 
@@ -93,9 +131,10 @@ class TransactionalManager(TransactionalStates):
         """Ask for the producer id and a new epoch."""
 
         def start() -> TransactionalRequestResult:
-            self.fail_with_error()
-            self.transition_to(State.INITIALIZING)
-            return self.enqueue(InitProducerId(self, "init_transactions()", keep_prepared_txn=keep_prepared_txn))
+            self.states.fail_with_error()
+            self.states.transition_to(State.INITIALIZING)
+            request = self._init_producer_id(NO_PRODUCER, "init_transactions()", keep_prepared_txn)
+            return self.requests.enqueue(request)
 
         return self._start(State.INITIALIZING, "init_transactions()", start)
 
@@ -103,77 +142,73 @@ class TransactionalManager(TransactionalStates):
         """Take records from now on. Raises `IllegalStateError` if this is not the time."""
         with self.lock:
             self._refuse_while_unfinished("begin_transaction()")
-            self.fail_with_error()
-            self.transition_to(State.IN_TRANSACTION, "begin_transaction()")
+            self.states.fail_with_error()
+            self.states.transition_to(State.IN_TRANSACTION, "begin_transaction()")
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TransactionalRequestResult:
         """Make the offsets part of the transaction."""
         with self.lock:
-            self._refuse_while_unfinished("send_offsets_to_transaction()")
-            self.fail_with_error()
-            if self.state is not State.IN_TRANSACTION:
-                raise IllegalStateError(f"send_offsets_to_transaction(): {self._why_not()}")
+            self._require_transaction("send_offsets_to_transaction()")
             if not self.is_v2:
-                return self.enqueue(AddOffsetsToTxn(self, offsets, group))
+                return self.requests.enqueue(AddOffsetsToTxn(self._identity(), offsets, group))
             self.transaction_started = True
-            return self.enqueue(TxnOffsetCommit(self, offsets, group))
+            return self.requests.enqueue(TxnOffsetCommit(self._identity(), offsets, group))
 
     def prepare(self) -> PreparedTxnState:
         """Take no more records; the transaction then survives this producer."""
         with self.lock:
             self._refuse_while_unfinished("prepare_transaction()")
-            self.fail_with_error()
-            self.transition_to(State.PREPARED_TRANSACTION, "prepare_transaction()")
-            self.prepared = PreparedTxnState(*self.producer)
+            self.states.fail_with_error()
+            self.states.transition_to(State.PREPARED_TRANSACTION, "prepare_transaction()")
+            self.prepared = PreparedTxnState(*self.sequences.producer)
             return self.prepared
 
     def detach(self) -> frozenset[TopicPartition]:
-        """Forget the open transaction, all of whose records are stored; whoever knows its identity may end it.
+        """Forget the open transaction, all of whose records are stored; another process may end it by its identity.
 
         Returns the partitions it has records in. `adopt` comes next.
         """
         with self.lock:
-            self._refuse_while_unfinished("detach()")
-            self.fail_with_error()
-            if self.state is not State.IN_TRANSACTION:
-                raise IllegalStateError(f"detach(): {self._why_not()}")
+            self._require_transaction("detach()")
             partitions = frozenset(self._partitions)
-            self._forget(State.UNINITIALIZED)
+            self._begin_anew(State.UNINITIALIZED, NO_PRODUCER)
             return partitions
 
     def adopt(self, transactional_id: str, producer: ProducerIdAndEpoch | None = None) -> None:
         """Go on under another transactional id: one to be initialized, or (in transaction version 2) one whose last
-        transaction was ended by somebody else, which gave it this producer id and epoch.
+        transaction another process has ended, which gave it this producer id and epoch.
         """
         with self.lock:
             self._refuse_while_unfinished("adopt()")
-            self.fail_with_error()
+            self.states.fail_with_error()
             if self.state not in (State.UNINITIALIZED, State.READY):
-                raise IllegalStateError(f"adopt(): {self._why_not()}")
-            self.transactional_id = transactional_id
-            self._forget(State.UNINITIALIZED if producer is None else State.READY)
-            if producer is not None:
+                raise IllegalStateError(f"adopt(): {self.states.why_not()}")
+            self.states.transactional_id = transactional_id
+            if producer is None:
+                self._begin_anew(State.UNINITIALIZED, NO_PRODUCER)
+            else:
                 self.is_v2 = True
-                self.producer = producer
+                self._begin_anew(State.READY, producer)
 
-    def _forget(self, state: State) -> None:
-        self.producer = NO_PRODUCER
-        self._entries.clear()
-        self._unresolved.clear()
-        self.transaction_started = False
-        self._partitions.clear()
-        self._being_added.clear()
-        self.state = state
-        self._refuse_records(self._error_for_records)
+    def _require_transaction(self, operation: str) -> None:
+        self._refuse_while_unfinished(operation)
+        self.states.fail_with_error()
+        if self.state is not State.IN_TRANSACTION:
+            raise IllegalStateError(f"{operation}: {self.states.why_not()}")
+
+    def _begin_anew(self, state: State, producer: ProducerIdAndEpoch) -> None:
+        self.sequences.start_over(producer)
+        self._forget_transaction()
+        self.states.reset(state)
 
     def begin_commit(self) -> TransactionalRequestResult:
         """Take no more records, and commit when all have their results."""
 
         def start() -> TransactionalRequestResult:
-            self.fail_with_error()
-            self.transition_to(State.COMMITTING_TRANSACTION, "commit_transaction()")
+            self.states.fail_with_error()
+            self.states.transition_to(State.COMMITTING_TRANSACTION, "commit_transaction()")
             return self._begin_completing(committed=True)
 
         return self._start(State.COMMITTING_TRANSACTION, "commit_transaction()", start)
@@ -183,25 +218,25 @@ class TransactionalManager(TransactionalStates):
 
         def start() -> TransactionalRequestResult:
             if self.state is not State.ABORTABLE_ERROR:
-                self.fail_with_error()
-            self.transition_to(State.ABORTING_TRANSACTION, "abort_transaction()")
+                self.states.fail_with_error()
+            self.states.transition_to(State.ABORTING_TRANSACTION, "abort_transaction()")
             return self._begin_completing(committed=False)
 
         return self._start(State.ABORTING_TRANSACTION, "abort_transaction()", start)
 
     def abort_on_close(self) -> None:
-        """As `begin_abort`, when nobody will call again what has timed out."""
+        """As `begin_abort`, when the application will not call again what has timed out."""
         with self.lock:
             if self._unfinished is not None:
                 self._unfinished[0].is_acked = True
             self.begin_abort()
 
     def _begin_completing(self, committed: bool) -> TransactionalRequestResult:
-        ended = self.enqueue(EndTxn(self, committed))
+        ended = self.requests.enqueue(EndTxn(self._identity(), committed))
         self._update_transaction_version(initial=False)
         if not self._client_side_epoch_bump:
             return ended
-        return self.enqueue(InitProducerId(self, ended.operation, is_epoch_bump=True))
+        return self.requests.enqueue(self._init_producer_id(self.sequences.producer, ended.operation))
 
     def _start(
         self, target: State, operation: str, start: Callable[[], TransactionalRequestResult]
@@ -227,7 +262,109 @@ class TransactionalManager(TransactionalStates):
             )
         self._unfinished = None
 
+    # Requests: the Sender thread
+
+    def _identity(self) -> Identity:
+        return Identity(self.transactional_id, self.sequences.producer, self.is_v2)
+
+    def _init_producer_id(
+        self, producer: ProducerIdAndEpoch, operation: str, keep_prepared_txn: bool = False
+    ) -> InitProducerId:
+        identity = self._identity()._replace(producer=producer)
+        return InitProducerId(
+            identity, operation, self.transaction_timeout_ms, self.two_phase_commit, keep_prepared_txn
+        )
+
+    def next_request(self, has_incomplete_batches: bool) -> TransactionalRequest | None:
+        """The request that is next; None while it has to wait for batches, or there is none."""
+        with self.lock:
+            while (request := self.requests.first()) is not None:
+                if request.IS_END_TXN and has_incomplete_batches:
+                    return None
+                if not self._is_pointless(request):
+                    return request
+                self.requests.drop(request)
+            return None
+
+    def _is_pointless(self, request: TransactionalRequest) -> bool:
+        if self.state is State.ABORTABLE_ERROR and not isinstance(request, FindCoordinator):
+            request.result.fail(self.states.api_error())
+            return True
+        if request.IS_END_TXN and not self.transaction_started:
+            # The broker knows nothing of this transaction.
+            self._end_transaction()
+            request.result.done()
+            return True
+        return False
+
+    def on_response(self, request: TransactionalRequest, response: ClientResponse) -> None:
+        """Apply what the end of a request means; its callback in the NetworkClient.
+
+        An outcome for which the states have no place ends the producer.
+        """
+        with self.lock:
+            self.requests.in_flight = None
+            if self.has_fatal_error:
+                request.result.fail(self.states.api_error())
+                return
+            try:
+                self._apply(request.outcome_of(response), request, response.received_at)
+            except IllegalStateError as error:
+                self.transition_to_fatal_error(error)
+
+    def _apply(self, outcome: Outcome, request: TransactionalRequest, now: float) -> None:
+        match outcome:
+            case Retry():
+                self._retry(request, outcome, now)
+                return
+            case Failed():
+                request.result.fail(self._fail(outcome))
+                return
+            case OffsetsAdded(offsets, group):
+                self.transaction_started = True
+                self.requests.enqueue(TxnOffsetCommit(self._identity(), offsets, group, request.result))
+                return
+            case CoordinatorFound(key_type, key, node):
+                self.requests.coordinators[key_type, key] = node
+            case EpochStarted():
+                self._start_epoch(outcome)
+            case PartitionsAdded(partitions):
+                self._partitions_added(partitions)
+            case TransactionEnded(producer):
+                if producer is not None:
+                    self._take_epoch(producer)
+                self._end_transaction()
+            case OffsetsCommitted():
+                pass
+        request.result.done()
+
+    def _retry(self, request: TransactionalRequest, outcome: Retry, now: float) -> None:
+        if outcome.needs_coordinator:
+            self.requests.look_up_coordinator(request)
+        is_first = outcome.is_concurrent and not self._partitions
+        self.requests.retry(request, now, _FIRST_PARTITION_BACKOFF if is_first else None)
+
+    def _fail(self, outcome: Failed) -> KafkaError:
+        """Take the producer to the state that goes with the failure; returns the error for the application."""
+        action, error = outcome
+        if action is Action.FENCED:
+            error = self.states.fenced_error()
+        if action is Action.ABORT_AND_BUMP:
+            action = Action.ABORT if self._can_handle_abortable_error else Action.FATAL
+            self._note_epoch_bump_needed()
+        if action is Action.ABORT:
+            self.states.transition_to_abortable_error(error)
+        else:
+            self.transition_to_fatal_error(error)
+        return error
+
     # Errors
+
+    def transition_to_fatal_error(self, error: KafkaError) -> None:
+        """Allow nothing but closing; every call that waits gets the error."""
+        with self.lock:
+            if self.states.transition_to_fatal_error(error):
+                self.fail_waiting(error)
 
     def authorization_failed(self) -> KafkaError | None:
         """After init_transactions() was denied: back to the beginning, so that it can be called again; the error."""
@@ -237,96 +374,16 @@ class TransactionalManager(TransactionalStates):
             if self.state is not State.ABORTABLE_ERROR or not denied:
                 return None
             assert error is not None
-            self.transition_to(State.UNINITIALIZED)
+            self.states.transition_to(State.UNINITIALIZED)
             self.fail_waiting(error)
             return error
 
     def fail_waiting(self, error: KafkaError) -> None:
-        """Give up all requests that have not been sent, and whatever the application waits for."""
+        """Fail all requests that have not been sent, and the call that the application waits in."""
         with self.lock:
-            for request in self._waiting:
-                request.result.fail(error)
-            self._waiting.clear()
+            self.requests.fail_all(error)
             if self._unfinished is not None:
                 self._unfinished[0].fail(error)
-
-    def guard(self, handle: Callable[[Any, float], None], message: Any, now: float) -> None:
-        """Handle an answer; one that comes where the states have no place for it ends the producer."""
-        try:
-            handle(message, now)
-        except IllegalStateError as error:
-            self.transition_to_fatal_error(error)
-
-    # Requests
-
-    def enqueue(self, request: TransactionalRequest) -> TransactionalRequestResult:
-        """Line the request up, behind all of its priority; returns its result."""
-        with self.lock:
-            at = len(self._waiting)
-            while at > 0 and self._waiting[at - 1].priority > request.priority:
-                at -= 1
-            self._waiting.insert(at, request)
-            return request.result
-
-    def retry(self, request: TransactionalRequest, now: float, backoff: float | None = None) -> None:
-        """Line the request up once more; it leaves no sooner than the backoff allows."""
-        request.retry_at = now + (self._retry_backoff.backoff(request.attempts) if backoff is None else backoff)
-        request.attempts += 1
-        self.enqueue(request)
-
-    def next_request(self, has_incomplete_batches: bool) -> TransactionalRequest | None:
-        """The request that is next; None while it has to wait for batches, or there is none."""
-        with self.lock:
-            while self._waiting:
-                request = self._waiting[0]
-                if request.is_end_txn and has_incomplete_batches:
-                    return None
-                if not self._is_pointless(request):
-                    return request
-                self._waiting.pop(0)
-            return None
-
-    def _is_pointless(self, request: TransactionalRequest) -> bool:
-        if self.state is State.ABORTABLE_ERROR and not isinstance(request, FindCoordinator):
-            request.result.fail(self.api_error())
-            return True
-        if request.is_end_txn and not self.transaction_started:
-            # The broker knows nothing of this transaction.
-            self.reset_transaction_state()
-            request.result.done()
-            return True
-        return False
-
-    def take(self, request: TransactionalRequest) -> None:
-        """The request is being sent."""
-        with self.lock:
-            self._waiting.remove(request)
-            self.in_flight = request
-
-    @property
-    def has_waiting_requests(self) -> bool:
-        """Whether requests wait or are on their way."""
-        return bool(self._waiting) or self.in_flight is not None
-
-    def coordinator(self, request: TransactionalRequest) -> Node | None:
-        """The broker for the request, None while it is not known."""
-        assert request.COORDINATOR is not None
-        return self.coordinators.get((request.COORDINATOR, request.coordinator_key))
-
-    def look_up_coordinator(self, request: TransactionalRequest, now: float | None = None) -> None:
-        """Ask who the request's coordinator is; from `now` on after a backoff, as the last one was out of reach."""
-        assert request.COORDINATOR is not None
-        where = request.COORDINATOR, request.coordinator_key
-        with self.lock:
-            self.coordinators.pop(where, None)
-            for waiting in self._waiting:
-                if isinstance(waiting, FindCoordinator) and (waiting.key_type, waiting.key) == where:
-                    return
-            look_up = FindCoordinator(self, *where)
-            if now is None:
-                self.enqueue(look_up)
-            else:
-                self.retry(look_up, now)
 
     # Partitions and epochs: the Sender thread
 
@@ -339,41 +396,37 @@ class TransactionalManager(TransactionalStates):
             return
         if self.is_v2:
             # The partitions' leaders add them with the first batch.
-            self.partitions_added(new)
+            self._partitions_added(new)
         else:
             self._being_added |= new
-            self.enqueue(AddPartitionsToTxn(self, new))
+            self.requests.enqueue(AddPartitionsToTxn(self._identity(), new))
 
-    def partitions_added(self, partitions: frozenset[TopicPartition]) -> None:
-        """Records may be sent to the partitions now."""
+    def _partitions_added(self, partitions: frozenset[TopicPartition]) -> None:
         self.transaction_started = True
         self._being_added -= partitions
         self._partitions |= partitions
 
-    @property
-    def has_partitions(self) -> bool:
-        """Whether any partition is part of the transaction."""
-        return bool(self._partitions)
-
-    def start_epoch(self, producer: ProducerIdAndEpoch) -> None:
-        """Take a new epoch from the coordinator; every partition's numbers begin at 0."""
-        self.producer = producer
-        self._entries.clear()
-        self._unresolved.clear()
-        self._update_transaction_version(initial=True)
-
-    def resume_prepared(self, kept: PreparedTxnState) -> None:
-        """Go on with a transaction that was prepared before (KIP-939)."""
-        self.transition_to(State.PREPARED_TRANSACTION)
-        self.prepared = kept
+    def _start_epoch(self, started: EpochStarted) -> None:
+        self._take_epoch(started.producer)
+        if started.prepared is None:
+            self.states.transition_to(State.READY)
+            return
+        self.states.transition_to(State.PREPARED_TRANSACTION)
+        self.prepared = started.prepared
         self.transaction_started = True
 
-    def reset_transaction_state(self) -> None:
-        """The transaction has ended: be ready for the next, or get a new epoch first."""
-        self.transition_to(State.INITIALIZING if self._client_side_epoch_bump else State.READY)
+    def _take_epoch(self, producer: ProducerIdAndEpoch) -> None:
+        self.sequences.start_over(producer)
+        self._update_transaction_version(initial=True)
+
+    def _end_transaction(self) -> None:
+        self.states.transition_to(State.INITIALIZING if self._client_side_epoch_bump else State.READY)
         self._client_side_epoch_bump = False
-        self.transaction_started = False
         self.prepared = PreparedTxnState()
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
+        self.transaction_started = False
         self._partitions.clear()
         self._being_added.clear()
 
@@ -388,7 +441,7 @@ class TransactionalManager(TransactionalStates):
             self._client_side_epoch_bump = True
 
     def _coordinator_versions(self) -> NodeApiVersions | None:
-        node = self.coordinators.get((CoordinatorType.TRANSACTION, self.transactional_id))
+        node = self.requests.coordinators.get((CoordinatorType.TRANSACTION, self.transactional_id))
         return None if node is None else self._api_versions(node.id)
 
     @property
@@ -398,45 +451,40 @@ class TransactionalManager(TransactionalStates):
         return supported is not None and supported[1] >= _FIRST_INIT_PRODUCER_ID_THAT_BUMPS
 
     @property
-    def can_handle_abortable_error(self) -> bool:
+    def _can_handle_abortable_error(self) -> bool:
         """Whether a new epoch can be had after an abort, so that lost sequence numbers do no harm."""
         return self.is_v2 or self._can_bump_epoch
 
-    def note_epoch_bump_needed(self) -> None:
-        """Get a new epoch after the abort; in transaction version 2 the broker gives one by itself."""
+    def _note_epoch_bump_needed(self) -> None:
+        # In transaction version 2 the broker gives a new epoch after the abort by itself.
         if not self.is_v2 and self._can_bump_epoch:
             self._client_side_epoch_bump = True
-
-    def bump_epoch_and_reset_id_if_needed(self) -> None:
-        """Nothing here: only the coordinator gives a transactional producer an epoch."""
 
     # Batches: the Sender thread
 
     def may_send(self, first: ProducerBatch) -> bool:
         """Whether the first batch of a partition may leave; its partition must be part of the transaction."""
-        return first.topic_partition in self._partitions and super().may_send(first)
+        return first.topic_partition in self._partitions and self.sequences.may_send(first)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Number a batch and mark it as part of the transaction."""
         batch.is_transactional = True
-        super().assign_sequence(batch)
+        self.sequences.assign_sequence(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch, error: KafkaError, adjust_sequence_numbers: bool) -> None:
-        """A batch has failed for good, and with it the transaction."""
+        """Fail the transaction with a batch of it: see `BatchNumbering.handle_failed_batch`."""
         with self.lock:
             self._fail_transaction(error)
-        entry = self._entry(batch.topic_partition)
-        entry.remove(batch)
+        self.sequences.remove_in_flight_batch(batch)
         if self.has_fatal_error:
             return
         if isinstance(error, UnknownProducerIdError):
-            self._entries.pop(batch.topic_partition, None)
-            self._unresolved.pop(batch.topic_partition, None)
+            self.sequences.forget(batch.topic_partition)
         elif adjust_sequence_numbers and batch.has_sequence:
-            entry.close_gap(batch)
+            self.sequences.entry(batch.topic_partition).close_gap(batch)
 
     def record_not_taken(self, error: KafkaError) -> None:
-        """A record of the open transaction failed before it reached a batch: a commit would lack it."""
+        """Fail the transaction with a record that never reached a batch: a commit would lack it."""
         with self.lock:
             if self.state is State.IN_TRANSACTION:
                 self._fail_transaction(error)
@@ -450,25 +498,23 @@ class TransactionalManager(TransactionalStates):
             abortable.__cause__ = error
             error = abortable
         if not self.is_completing:
-            self.note_epoch_bump_needed()
+            self._note_epoch_bump_needed()
         if not self.has_fatal_error:
-            self.transition_to_abortable_error(error)
+            self.states.transition_to_abortable_error(error)
 
     def maybe_resolve_sequences(self) -> None:
-        """A partition whose expired batch was not made up for by later answers makes the transaction fail."""
-        for tp in [tp for tp in self._unresolved if not self._entry(tp).in_flight]:
-            if not self._is_next_sequence(tp, self._entry(tp).next_sequence):
-                self._fail_for_unresolved(tp)
-            del self._unresolved[tp]
+        """Fail the transaction where expired batches left a gap, once nothing is in flight in the partition."""
+        for tp in self.sequences.resolve():
+            self._fail_for_unresolved(tp)
 
     def _fail_for_unresolved(self, tp: TopicPartition) -> None:
         error = KafkaError(f"It is not known whether records that expired are stored in {tp}, or will be")
         with self.lock:
             if self.has_fatal_error:
                 return
-            if self.can_handle_abortable_error:
-                self.note_epoch_bump_needed()
-                self.transition_to_abortable_error(error)
+            if self._can_handle_abortable_error:
+                self._note_epoch_bump_needed()
+                self.states.transition_to_abortable_error(error)
             else:
                 self.transition_to_fatal_error(error)
 
@@ -478,12 +524,12 @@ class TransactionalManager(TransactionalStates):
         if isinstance(error, UnknownProducerIdError):
             if log_start_offset == -1 or batch.sequence_has_been_reset:
                 return True
-            entry = self._entry(tp)
+            entry = self.sequences.entry(tp)
             if entry.last_acked_offset >= log_start_offset:
                 return False
             # Our records were deleted, and with them what the broker knew of us: 0 is what it expects.
-            entry.start_sequences_at_beginning(self.producer)
+            entry.start_sequences_at_beginning(self.sequences.producer)
             return True
-        if isinstance(error, OutOfOrderSequenceError) and tp not in self._unresolved:
-            return batch.sequence_has_been_reset or not self._is_next_sequence(tp, batch.base_sequence)
+        if isinstance(error, OutOfOrderSequenceError) and self.sequences.unresolved(tp) is None:
+            return batch.sequence_has_been_reset or not self.sequences.is_next(tp, batch.base_sequence)
         return error.retriable

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.errors import TransactionAbortedError
 
 if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
-    from barnabas.client.producer.transactions.manager import TransactionalManager
+    from barnabas.client.producer.transactions.manager import TransactionManager
     from barnabas.client.producer.transactions.requests import TransactionalRequest
+    from barnabas.client.producer_metadata import ProducerMetadata
+    from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 
 _NEVER = float("inf")
 
 
 class TransactionalRequestSender:
-    """Sends one request at a time; batches go on meanwhile, as far as `TransactionalManager.may_send` lets them."""
+    """Sends one request at a time; batches go on meanwhile, as far as `TransactionManager.may_send` lets them."""
 
     def __init__(
         self,
-        client: Any,
-        metadata: Any,
+        client: NetworkClient,
+        metadata: ProducerMetadata,
         accumulator: RecordAccumulator,
-        manager: TransactionalManager,
+        manager: TransactionManager,
         request_timeout: float,
     ) -> None:
         self._client = client
@@ -44,9 +47,9 @@ class TransactionalRequestSender:
         if denied is not None:
             self._accumulator.abort_batches(denied)
         manager.add_partitions(self._accumulator.undrained_partitions())
-        if manager.is_aborting:
+        if manager.states.is_aborting:
             self._drop_unsent_batches()
-        if manager.in_flight is not None:
+        if manager.requests.in_flight is not None:
             return _NEVER
         request = manager.next_request(self._accumulator.has_incomplete())
         if request is None:
@@ -63,37 +66,37 @@ class TransactionalRequestSender:
 
     def _node_for(self, request: TransactionalRequest, now: float) -> Node | None:
         """The broker for the request; None when another request, or the next turn, has to find it."""
+        requests = self._manager.requests
         if request.COORDINATOR is not None:
-            node = self._manager.coordinator(request)
+            node = requests.coordinator(request)
             if node is None:
-                self._manager.look_up_coordinator(request)
+                requests.look_up_coordinator(request)
             return node
-        found: Node | None = self._client.least_loaded_node(now)
+        found = self._client.least_loaded_node(now)
         if found is None:
             self._metadata.request_update()
-            self._put_off(request, now)
+            requests.put_off(request, now)
         return found
 
-    def _put_off(self, request: TransactionalRequest, now: float) -> None:
-        self._manager.take(request)
-        self._manager.in_flight = None
-        self._manager.retry(request, now)
-
     def _send_to(self, node: Node, request: TransactionalRequest, now: float) -> float:
-        client = self._client
+        client, requests = self._client, self._manager.requests
         if not client.ready(node, now):
             error = client.authentication_error(node)
             if error is not None:
                 self._manager.transition_to_fatal_error(error)
             elif client.connection_failed(node):
                 if request.COORDINATOR is not None:
-                    self._manager.look_up_coordinator(request, now)
+                    requests.look_up_coordinator(request, now)
                 else:
-                    self._put_off(request, now)
-            return float(client.poll_delay(node, now))
+                    requests.put_off(request, now)
+            return client.poll_delay(node, now)
         sent = client.new_client_request(
-            node.id, request.build(), now, timeout=self._request_timeout, callback=request.on_complete
+            node.id,
+            request.build(),
+            now,
+            timeout=self._request_timeout,
+            callback=partial(self._manager.on_response, request),
         )
-        self._manager.take(request)
+        requests.take(request)
         client.send(sent, now)
         return _NEVER

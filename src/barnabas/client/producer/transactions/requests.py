@@ -1,5 +1,5 @@
 # ruff: noqa: D102  (what overrides a method of TransactionalRequest is documented there)
-"""The requests of a transactional producer: what each says, and what each possible answer means.
+"""The requests of a transactional producer: what each says, and what each possible answer means (`Outcome`).
 
 The tables say what becomes of an error; what stands in none of them is tried again if it is retriable, and is the
 producer's end if not. They are those of Kafka's TransactionManager 4.3.
@@ -8,12 +8,23 @@ producer's end if not. They are those of Kafka's TransactionManager 4.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from barnabas import errors
+from barnabas.client.producer.transactions.outcomes import (
+    Action,
+    CoordinatorFound,
+    EpochStarted,
+    Failed,
+    OffsetsAdded,
+    OffsetsCommitted,
+    Outcome,
+    PartitionsAdded,
+    Retry,
+    TransactionEnded,
+)
 from barnabas.client.producer.transactions.results import TransactionalRequestResult
-from barnabas.client.producer.transactions.states import PreparedTxnState, State
+from barnabas.client.producer.transactions.states import PreparedTxnState
 from barnabas.errors import KafkaError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
@@ -33,7 +44,6 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
-    from barnabas.client.producer.transactions.manager import TransactionalManager
     from barnabas.network.client_request import ClientResponse
 
 # In which order requests leave that wait at the same time.
@@ -46,20 +56,6 @@ LAST_TXN_OFFSET_COMMIT_V1 = 4
 LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 LAST_INIT_PRODUCER_ID_WITHOUT_2PC = 5
 FIRST_FIND_COORDINATOR_OF_SEVERAL = 4
-
-# Seconds before a transaction's first partition is tried again while the last one is still being ended (KAFKA-5482).
-FIRST_PARTITION_BACKOFF = 0.02
-
-
-class Action(Enum):
-    """What the producer does about an error."""
-
-    RETRY = "send again after a while"
-    FIND_COORDINATOR = "look for the coordinator, then send again"
-    ABORT = "only aborting helps"
-    ABORT_AND_BUMP = "only aborting with a new epoch helps"
-    FENCED = "another producer has taken over"
-    FATAL = "the producer cannot go on"
 
 
 _COMMON: dict[type[KafkaError], Action] = {
@@ -96,90 +92,73 @@ _END_ABORT = {**_COMMON, errors.TransactionAbortableError: Action.FATAL}
 _NOT_A_MEMBER = (errors.UnknownMemberIdError, errors.IllegalGenerationError, errors.StaleMemberEpochError)
 
 
-class TransactionalRequest:
-    """A request that waits or is on its way; the manager sends one at a time. `result` is what the application awaits.
+class Identity(NamedTuple):
+    """On whose behalf a request is sent: what the manager was when it made the request."""
 
-    Lives under the manager's lock; `build` and `handle` run in the Sender thread.
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    is_v2: bool
+
+
+_NO_IDENTITY = Identity("", NO_PRODUCER, False)
+
+
+class TransactionalRequest:
+    """A request that waits or is in flight; the manager sends one at a time. `result` is what the application awaits.
+
+    Lives under the manager's lock. `build` and `outcome_of` run in the Sender thread; they change no state but the
+    request's own.
     """
 
     NAME: ClassVar[str]
     PRIORITY: ClassVar[int] = ADD_PARTITIONS_OR_OFFSETS
     COORDINATOR: ClassVar[int | None] = CoordinatorType.TRANSACTION
     ERRORS: Mapping[type[KafkaError], Action] = _COMMON
+    # Whether it ends the transaction, so that all batches must have their results before.
+    IS_END_TXN: ClassVar[bool] = False
 
-    def __init__(self, manager: TransactionalManager, result: TransactionalRequestResult | None = None) -> None:
-        self.manager = manager
+    def __init__(self, identity: Identity, result: TransactionalRequestResult | None = None) -> None:
+        self.identity = identity
         self.result = result or TransactionalRequestResult(self.NAME)
         self.priority = self.PRIORITY
         self.attempts = 0
         self.retry_at = 0.0
-        self.producer = manager.producer
 
     @property
     def coordinator_key(self) -> str:
         """Whose coordinator it is sent to."""
-        return self.manager.transactional_id
-
-    @property
-    def is_end_txn(self) -> bool:
-        """Whether it ends the transaction, so that all batches must have their results before."""
-        return False
+        return self.identity.transactional_id
 
     def build(self) -> RequestBuilder:
         """The request, for the versions that can say it."""
         raise NotImplementedError
 
-    def handle(self, message: Any, now: float) -> None:
-        """Act on the answer."""
+    def handle(self, message: Any) -> Outcome:
+        """What the answer means."""
         raise NotImplementedError
 
-    def on_complete(self, response: ClientResponse) -> None:
-        """The request's callback in the NetworkClient."""
-        manager = self.manager
-        with manager.lock:
-            manager.in_flight = None
-            if manager.has_fatal_error:
-                self.result.fail(manager.api_error())
-            elif response.message is not None:
-                manager.guard(self.handle, response.message, response.received_at)
-            elif response.version_mismatch:
-                self.fail(Action.FATAL, self.unsupported(response.error))
-            else:
-                if self.COORDINATOR is not None:
-                    manager.look_up_coordinator(self)
-                manager.retry(self, response.received_at)
+    def outcome_of(self, response: ClientResponse) -> Outcome:
+        """What the end of the request means, with or without an answer."""
+        if response.message is not None:
+            return self.handle(response.message)
+        if response.version_mismatch:
+            return Failed(Action.FATAL, self.unsupported(response.error))
+        return Retry(needs_coordinator=self.COORDINATOR is not None)
 
     def unsupported(self, error: KafkaError | None) -> KafkaError:
         """The error for a broker that knows no version of the request that will do."""
         return errors.UnsupportedVersionError(f"{self.NAME}: {error}")
 
-    def act_on(self, error: KafkaError, now: float) -> None:
+    def outcome_of_error(self, error: KafkaError) -> Outcome:
         """What the table says about the error."""
         action = self.action_for(error)
-        if action is Action.FIND_COORDINATOR:
-            self.manager.look_up_coordinator(self)
         if action in (Action.FIND_COORDINATOR, Action.RETRY):
-            self.manager.retry(self, now)
-        else:
-            self.fail(action, error)
+            return Retry(needs_coordinator=action is Action.FIND_COORDINATOR)
+        return Failed(action, error)
 
     def action_for(self, error: KafkaError) -> Action:
         """The table's line, or what holds for errors that stand in none."""
         return self.ERRORS.get(type(error)) or (Action.RETRY if error.retriable else Action.FATAL)
-
-    def fail(self, action: Action, error: KafkaError) -> None:
-        """End with this error, and take the producer to the state that goes with it."""
-        manager = self.manager
-        if action is Action.FENCED:
-            error = manager.fenced_error()
-        if action is Action.ABORT_AND_BUMP:
-            action = Action.ABORT if manager.can_handle_abortable_error else Action.FATAL
-            manager.note_epoch_bump_needed()
-        if action is Action.ABORT:
-            manager.transition_to_abortable_error(error)
-        else:
-            manager.transition_to_fatal_error(error)
-        self.result.fail(error)
 
 
 class FindCoordinator(TransactionalRequest):
@@ -190,8 +169,8 @@ class FindCoordinator(TransactionalRequest):
     COORDINATOR = None
     ERRORS = _FIND_COORDINATOR
 
-    def __init__(self, manager: TransactionalManager, key_type: int, key: str) -> None:
-        super().__init__(manager)
+    def __init__(self, key_type: int, key: str) -> None:
+        super().__init__(_NO_IDENTITY)
         self.key_type = key_type
         self.key = key
 
@@ -204,15 +183,15 @@ class FindCoordinator(TransactionalRequest):
         low, high = FindCoordinatorRequest.VALID_VERSIONS
         return RequestBuilder(FindCoordinatorRequest.API_KEY, build, max(low, 1), high)
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         found = message.coordinators[0] if message.coordinators else message
         if found.error_code:
             what = "group" if self.key_type == CoordinatorType.GROUP else "transactional.id"
             error = for_code(found.error_code)
-            self.act_on(type(error)(f"No coordinator for {what} {self.key!r}: {found.error_message or error}"), now)
-            return
-        self.manager.coordinators[self.key_type, self.key] = Node(found.node_id, found.host, found.port)
-        self.result.done()
+            return self.outcome_of_error(
+                type(error)(f"No coordinator for {what} {self.key!r}: {found.error_message or error}")
+            )
+        return CoordinatorFound(self.key_type, self.key, Node(found.node_id, found.host, found.port))
 
 
 class InitProducerId(TransactionalRequest):
@@ -224,62 +203,57 @@ class InitProducerId(TransactionalRequest):
 
     def __init__(
         self,
-        manager: TransactionalManager,
+        identity: Identity,
         operation: str,
-        is_epoch_bump: bool = False,
+        transaction_timeout_ms: int,
+        two_phase_commit: bool,
         keep_prepared_txn: bool = False,
     ) -> None:
-        super().__init__(manager, TransactionalRequestResult(operation))
-        self.is_epoch_bump = is_epoch_bump
+        super().__init__(identity, TransactionalRequestResult(operation))
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.two_phase_commit = two_phase_commit
         self.keep_prepared_txn = keep_prepared_txn
-        if is_epoch_bump:
+        if identity.producer.is_valid:
+            # A higher epoch for a producer that goes on: it waits until the transaction has ended.
             self.priority = EPOCH_BUMP
-        else:
-            self.producer = NO_PRODUCER
 
     def build(self) -> RequestBuilder:
-        manager = self.manager
-        two_phases = manager.two_phase_commit
         message = InitProducerIdRequest(
-            transactional_id=manager.transactional_id,
-            transaction_timeout_ms=manager.transaction_timeout_ms,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
-            enable2_pc=two_phases,
+            transactional_id=self.identity.transactional_id,
+            transaction_timeout_ms=self.transaction_timeout_ms,
+            producer_id=self.identity.producer.producer_id,
+            producer_epoch=self.identity.producer.epoch,
+            enable2_pc=self.two_phase_commit,
             keep_prepared_txn=self.keep_prepared_txn,
         )
         low, high = InitProducerIdRequest.VALID_VERSIONS
-        low, high = (LAST_INIT_PRODUCER_ID_WITHOUT_2PC + 1, high) if two_phases else (low, high - 1)
+        low, high = (LAST_INIT_PRODUCER_ID_WITHOUT_2PC + 1, high) if self.two_phase_commit else (low, high - 1)
         return RequestBuilder(InitProducerIdRequest.API_KEY, lambda _: message, low, high)
 
     def _denied(self) -> KafkaError:
-        why = f"This producer may not use transactional.id {self.manager.transactional_id!r}"
-        if self.manager.two_phase_commit:
+        why = f"This producer may not use transactional.id {self.identity.transactional_id!r}"
+        if self.two_phase_commit:
             why += ", or the broker allows no two-phase commit (KIP-939): set transaction.two.phase.commit.enable there"
         return errors.TransactionalIdAuthorizationError(why)
 
     def unsupported(self, error: KafkaError | None) -> KafkaError:
-        if not self.manager.two_phase_commit:
+        if not self.two_phase_commit:
             return super().unsupported(error)
         return errors.UnsupportedVersionError(
             f"The broker offers no two-phase commit (KIP-939; transaction.two.phase.commit.enable): {error}"
         )
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         if message.error_code:
             error = for_code(message.error_code)
             if isinstance(error, errors.TransactionalIdAuthorizationError):
                 error = self._denied()
-            self.act_on(error, now)
-            return
-        manager = self.manager
+            return self.outcome_of_error(error)
         kept = PreparedTxnState(message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch)
-        manager.start_epoch(ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
-        if self.keep_prepared_txn and kept.producer_id >= 0:
-            manager.resume_prepared(kept)
-        else:
-            manager.transition_to(State.READY)
-        self.result.done()
+        return EpochStarted(
+            ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
+            kept if self.keep_prepared_txn and kept.producer_id >= 0 else None,
+        )
 
 
 class AddPartitionsToTxn(TransactionalRequest):
@@ -287,8 +261,8 @@ class AddPartitionsToTxn(TransactionalRequest):
 
     NAME = "AddPartitionsToTxn"
 
-    def __init__(self, manager: TransactionalManager, partitions: frozenset[TopicPartition]) -> None:
-        super().__init__(manager)
+    def __init__(self, identity: Identity, partitions: frozenset[TopicPartition]) -> None:
+        super().__init__(identity)
         self.partitions = partitions
 
     def build(self) -> RequestBuilder:
@@ -296,16 +270,16 @@ class AddPartitionsToTxn(TransactionalRequest):
         for tp in sorted(self.partitions):
             by_topic.setdefault(tp.topic, []).append(tp.partition)
         message = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.manager.transactional_id,
-            v3_and_below_producer_id=self.producer.producer_id,
-            v3_and_below_producer_epoch=self.producer.epoch,
+            v3_and_below_transactional_id=self.identity.transactional_id,
+            v3_and_below_producer_id=self.identity.producer.producer_id,
+            v3_and_below_producer_epoch=self.identity.producer.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()
             ],
         )
         return RequestBuilder.fixed(message, LAST_ADD_PARTITIONS_OF_CLIENTS)
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         failed = {
             TopicPartition(topic.name, partition.partition_index): for_code(partition.partition_error_code)
             for topic in message.results_by_topic_v3_and_below
@@ -313,17 +287,13 @@ class AddPartitionsToTxn(TransactionalRequest):
             if partition.partition_error_code
         }
         for error in failed.values():
+            if isinstance(error, errors.ConcurrentTransactionsError):
+                return Retry(is_concurrent=True)
             if self.is_for_all(error):
-                if isinstance(error, errors.ConcurrentTransactionsError) and not self.manager.has_partitions:
-                    self.manager.retry(self, now, FIRST_PARTITION_BACKOFF)
-                else:
-                    self.act_on(error, now)
-                return
+                return self.outcome_of_error(error)
         if failed:
-            self.fail(Action.ABORT, self._partition_error(failed))
-            return
-        self.manager.partitions_added(self.partitions)
-        self.result.done()
+            return Failed(Action.ABORT, self._partition_error(failed))
+        return PartitionsAdded(self.partitions)
 
     def is_for_all(self, error: KafkaError) -> bool:
         """Whether the error says something about the producer or the coordinator, not about one partition."""
@@ -353,30 +323,27 @@ class AddOffsetsToTxn(TransactionalRequest):
 
     def __init__(
         self,
-        manager: TransactionalManager,
+        identity: Identity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
     ) -> None:
-        super().__init__(manager, TransactionalRequestResult("send_offsets_to_transaction()"))
+        super().__init__(identity, TransactionalRequestResult("send_offsets_to_transaction()"))
         self.offsets = offsets
         self.group = group
 
     def build(self) -> RequestBuilder:
         message = AddOffsetsToTxnRequest(
-            transactional_id=self.manager.transactional_id,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
+            transactional_id=self.identity.transactional_id,
+            producer_id=self.identity.producer.producer_id,
+            producer_epoch=self.identity.producer.epoch,
             group_id=self.group.group_id,
         )
         return RequestBuilder.fixed(message, AddOffsetsToTxnRequest.VALID_VERSIONS[1])
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         if message.error_code:
-            self.act_on(for_code(message.error_code), now)
-            return
-        self.manager.transaction_started = True
-        # The application waits on: the offsets themselves go to the group's coordinator.
-        self.manager.enqueue(TxnOffsetCommit(self.manager, self.offsets, self.group, self.result))
+            return self.outcome_of_error(for_code(message.error_code))
+        return OffsetsAdded(self.offsets, self.group)
 
 
 class TxnOffsetCommit(TransactionalRequest):
@@ -388,15 +355,14 @@ class TxnOffsetCommit(TransactionalRequest):
 
     def __init__(
         self,
-        manager: TransactionalManager,
+        identity: Identity,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group: ConsumerGroupMetadata,
         result: TransactionalRequestResult | None = None,
     ) -> None:
-        super().__init__(manager, result or TransactionalRequestResult("send_offsets_to_transaction()"))
+        super().__init__(identity, result or TransactionalRequestResult("send_offsets_to_transaction()"))
         self.waiting = dict(offsets)
         self.group = group
-        self.is_v2 = manager.is_v2
 
     @property
     def coordinator_key(self) -> str:
@@ -414,19 +380,19 @@ class TxnOffsetCommit(TransactionalRequest):
                 )
             )
         message = TxnOffsetCommitRequest(
-            transactional_id=self.manager.transactional_id,
+            transactional_id=self.identity.transactional_id,
             group_id=self.group.group_id,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
+            producer_id=self.identity.producer.producer_id,
+            producer_epoch=self.identity.producer.epoch,
             generation_id=self.group.generation_id,
             member_id=self.group.member_id,
             group_instance_id=self.group.group_instance_id,
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=found) for topic, found in by_topic.items()],
         )
-        high = TxnOffsetCommitRequest.VALID_VERSIONS[1] if self.is_v2 else LAST_TXN_OFFSET_COMMIT_V1
+        high = TxnOffsetCommitRequest.VALID_VERSIONS[1] if self.identity.is_v2 else LAST_TXN_OFFSET_COMMIT_V1
         return RequestBuilder.fixed(message, high)
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         retry_with: KafkaError | None = None
         for topic in message.topics:
             for partition in topic.partitions:
@@ -436,14 +402,12 @@ class TxnOffsetCommit(TransactionalRequest):
                 error = for_code(partition.error_code)
                 action = self.action_for(error)
                 if action not in (Action.RETRY, Action.FIND_COORDINATOR):
-                    self.fail(action, self._described(error))
-                    return
+                    return Failed(action, self._described(error))
                 if retry_with is None or action is Action.FIND_COORDINATOR:
                     retry_with = error
         if self.waiting:
-            self.act_on(retry_with or errors.NetworkError("The coordinator left partitions out"), now)
-        else:
-            self.result.done()
+            return self.outcome_of_error(retry_with or errors.NetworkError("The coordinator left partitions out"))
+        return OffsetsCommitted()
 
     def _described(self, error: KafkaError) -> KafkaError:
         if isinstance(error, _NOT_A_MEMBER):
@@ -459,33 +423,26 @@ class EndTxn(TransactionalRequest):
 
     NAME = "EndTxn"
     PRIORITY = END_TXN
+    IS_END_TXN = True
 
-    def __init__(self, manager: TransactionalManager, committed: bool) -> None:
-        super().__init__(
-            manager, TransactionalRequestResult("commit_transaction()" if committed else "abort_transaction()")
-        )
+    def __init__(self, identity: Identity, committed: bool) -> None:
+        operation = "commit_transaction()" if committed else "abort_transaction()"
+        super().__init__(identity, TransactionalRequestResult(operation))
         self.committed = committed
-        self.is_v2 = manager.is_v2
         self.ERRORS = _COMMON if committed else _END_ABORT
-
-    @property
-    def is_end_txn(self) -> bool:
-        return True
 
     def build(self) -> RequestBuilder:
         message = EndTxnRequest(
-            transactional_id=self.manager.transactional_id,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
+            transactional_id=self.identity.transactional_id,
+            producer_id=self.identity.producer.producer_id,
+            producer_epoch=self.identity.producer.epoch,
             committed=self.committed,
         )
-        return RequestBuilder.fixed(message, EndTxnRequest.VALID_VERSIONS[1] if self.is_v2 else LAST_END_TXN_V1)
+        high = EndTxnRequest.VALID_VERSIONS[1] if self.identity.is_v2 else LAST_END_TXN_V1
+        return RequestBuilder.fixed(message, high)
 
-    def handle(self, message: Any, now: float) -> None:
+    def handle(self, message: Any) -> Outcome:
         if message.error_code:
-            self.act_on(for_code(message.error_code), now)
-            return
-        if self.is_v2 and message.producer_id >= 0:
-            self.manager.start_epoch(ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
-        self.manager.reset_transaction_state()
-        self.result.done()
+            return self.outcome_of_error(for_code(message.error_code))
+        has_epoch = self.identity.is_v2 and message.producer_id >= 0
+        return TransactionEnded(ProducerIdAndEpoch(message.producer_id, message.producer_epoch) if has_epoch else None)
