@@ -14,6 +14,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
 from benchmarks._options import options
+from tests.support.sole_replica import append
 
 NAME = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
@@ -45,7 +46,7 @@ def measure_append(directory: str, records: int, seconds: float) -> None:
     manager.start()
     log = manager.get_log(NAME) or manager.create_log(NAME)
     data = batch(records)
-    calls, size = rate(lambda: log.append(data, now_ms=NOW).size_in_bytes, seconds)
+    calls, size = rate(lambda: append(log, data, now_ms=NOW).size_in_bytes, seconds)
     print(
         f"append {records:4d} x 100 bytes: {calls:9,.0f} batches/s  {calls * records:12,.0f} records/s  "
         f"{size / 1e6:7,.0f} MB/s  {1e6 / calls:6.1f} us a batch"
@@ -91,7 +92,7 @@ def measure_recovery(directory: str) -> None:
     log = manager.create_log(NAME)
     data = batch(100)
     while log.size < 1 << 29:
-        log.append(data, now_ms=NOW)
+        append(log, data, now_ms=NOW)
     manager._unlock()
     manager = LogManager(directory)
     start = time.perf_counter()
@@ -112,7 +113,7 @@ def measure_opening(directory: str) -> None:
         for at in range(PARTITIONS):
             log = manager.create_log(TopicPartition("t", at), bytes(16))
             for _ in range(batches):
-                log.append(batch(1), now_ms=NOW)
+                append(log, batch(1), now_ms=NOW)
         made = time.perf_counter() - start
         manager._unlock()
         manager = LogManager(directory)

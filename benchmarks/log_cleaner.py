@@ -14,6 +14,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
 from benchmarks._options import options
+from tests.support.sole_replica import append
 
 NAME = TopicPartition("t", 0)
 NOW = 1_700_000_000_000
@@ -32,7 +33,7 @@ def fill(manager: LogManager, megabytes: int, codec: str, keys: int) -> int:
         for _ in range(BATCH):
             builder.try_append(NOW, b"key-%016d" % random.randrange(keys), random.randbytes(50).hex().encode())
         uncompressed += builder.uncompressed_size
-        log.append(builder.close(), now_ms=NOW)
+        append(log, builder.close(), now_ms=NOW)
         count += BATCH
     log.roll()
     log.flush()

@@ -18,6 +18,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from tests.peers import apache_kafka, foreign_programs
+from tests.support.sole_replica import append
 
 ABORT, COMMIT = ControlRecordType
 
@@ -46,7 +47,7 @@ def send(log: UnifiedLog, sequence: int, count: int, codec: str = "none", *, tra
         builder.try_append(NOW + (sequence + at) * 7 % 1000, b"key", f"{sequence + at}".encode() * 9, [("h", b"x")])
     producer = 5 if transaction_of is None else transaction_of
     builder.set_producer_state(producer, 0, sequence, transactional=transaction_of is not None)
-    log.append(builder.close(), now_ms=NOW)
+    append(log, builder.close(), now_ms=NOW)
 
 
 def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_class_path: str) -> None:
@@ -59,7 +60,7 @@ def test_apache_kafka_reads_our_files_without_complaint(tmp_path: Path, dump_cla
     for at, control_type in enumerate((ABORT, COMMIT, ABORT)):
         send(log, at * 3, 3, transaction_of=6)
         marker = build_end_txn_marker(EndTxnMarker(control_type, 1), producer_id=6, producer_epoch=0, timestamp_ms=NOW)
-        log.append(marker, now_ms=NOW, origin=COORDINATOR)
+        append(log, marker, now_ms=NOW, origin=COORDINATOR)
     end = log.log_end_offset
     manager.close()
 
@@ -107,10 +108,10 @@ def test_apache_kafka_reads_what_we_have_compacted(tmp_path: Path, dump_class_pa
             key = b"key-%d" % ((at * 7 + number * 31) % 400)
             builder.try_append(NOW + at, key, None if (at + number) % 9 == 0 else bytes(40))
         builder.set_producer_state(at % 3, 0, at // 3 * 5)
-        log.append(builder.close(), now_ms=NOW)
+        append(log, builder.close(), now_ms=NOW)
     send(log, 0, 3, transaction_of=6)
     marker = build_end_txn_marker(EndTxnMarker(ABORT, 1), producer_id=6, producer_epoch=0, timestamp_ms=NOW)
-    log.append(marker, now_ms=NOW, origin=COORDINATOR)
+    append(log, marker, now_ms=NOW, origin=COORDINATOR)
     log.roll()
     deadline = time.monotonic() + 30
     while not manager.cleaner.cleanings and time.monotonic() < deadline:

@@ -14,6 +14,7 @@ from barnabas.protocol.messages.list_transactions_request import ListTransaction
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
 from tests.support.core_broker import DATA, START_MS, CoreBroker, create
+from tests.support.sole_replica import append
 from tests.unit.broker.transactions.wire import WireProducer
 from tests.vectors.message_vectors import message_vectors
 from tools.fuzz.disk import disk_with, files_of
@@ -59,7 +60,7 @@ def run(data: bytes) -> None:
         if pieces[index]:
             builder.try_append(START_MS, pieces[index], pieces[index + 1] or None)
     if builder.record_count:
-        log.append(builder.close(), now_ms=START_MS)
+        append(log, builder.close(), now_ms=START_MS)
     # Killed and started again, it finds them.
     again = CoreBroker(_SETTINGS, disk_with(files_of(broker.filesystem, DATA)), store)
     for _ in range(3):

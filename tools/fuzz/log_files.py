@@ -20,6 +20,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.batch_header import check_crc
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+from tests.support.sole_replica import append
 from tools.fuzz.disk import disk_with, files_of
 from tools.fuzz.pieces import join, split
 
@@ -51,7 +52,7 @@ def _batch(number: int, producer: int = -1, sequence: int = 0, *, transactional:
 
 def _end(log: UnifiedLog, producer: int, kind: int) -> None:
     marker = build_end_txn_marker(EndTxnMarker(kind, 0), producer_id=producer, producer_epoch=0, timestamp_ms=_NOW)
-    log.append(marker, now_ms=_NOW, origin=COORDINATOR)
+    append(log, marker, now_ms=_NOW, origin=COORDINATOR)
 
 
 @cache
@@ -61,12 +62,12 @@ def _files() -> tuple[dict[str, bytes], dict[str, bytes]]:
     manager = _started(disk)
     log = manager.create_log(_NAME, bytes(range(16)))
     for number in range(20):
-        log.append(_batch(number), now_ms=_NOW)
-        log.append(_batch(2 * number, 5, number), now_ms=_NOW)
+        append(log, _batch(number), now_ms=_NOW)
+        append(log, _batch(2 * number, 5, number), now_ms=_NOW)
         if number in (4, 11):
-            log.append(_batch(0, producer=number, transactional=True), now_ms=_NOW)
+            append(log, _batch(0, producer=number, transactional=True), now_ms=_NOW)
             _end(log, number, ABORT if number == 4 else COMMIT)
-    log.append(_batch(0, producer=77, transactional=True), now_ms=_NOW)
+    append(log, _batch(0, producer=77, transactional=True), now_ms=_NOW)
     killed = files_of(disk, "/data")
     manager.close()
     return files_of(disk, "/data"), killed
@@ -122,7 +123,7 @@ def _use(disk: MemoryFileSystem) -> None:
     _read(log)
     before = log.log_end_offset
     try:
-        info = log.append(_batch(1), now_ms=_NOW)
+        info = append(log, _batch(1), now_ms=_NOW)
     except (CorruptRecordError, KafkaStorageError):
         return
     assert info.first_offset == before

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
-from barnabas.broker.partition import LEADER_EPOCH, Partition
+from barnabas.broker.partition import Partition
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.kinds import IsolationLevel
 
@@ -125,7 +125,7 @@ def _find(manager: ReplicaManager, target: FetchTarget) -> Partition:
 
 
 def _divergence(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
-    if target.last_fetched_epoch > LEADER_EPOCH:
+    if target.last_fetched_epoch > partition.leader_epoch:
         raise errors.UnknownLeaderEpochError("The last fetched epoch is newer than the leader's.")
     epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
     if end_offset == _NO_OFFSET or epoch == -1:

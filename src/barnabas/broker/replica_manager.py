@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
 from barnabas.broker.log.log_append_info import LogAppendInfo
-from barnabas.broker.log.plain_append import append_plain
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
 from barnabas.protocol.topic_partition import TopicPartition
@@ -74,20 +73,15 @@ class ReplicaManager:
                 log = partition.log
                 end, start = log.log_end_offset, log.log_start_offset
                 return LogAppendInfo(offset, end - 1, NO_TIMESTAMP, start, end - offset, len(records), False)
-        info = partition.log.append(records, now_ms=now_ms, origin=origin)
+        info = partition.append(records, now_ms, origin)
         if not info.duplicate:
-            partition.appended += len(records)
-            partition.messages_in += info.record_count
             self._purgatory.mark(partition)
         return info
 
     def append_plain(self, partition: Partition, batch: memoryview, now_ms: int) -> int:
         """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 for one that is not."""
-        log = partition.log
-        offset = append_plain(log, batch, now_ms)
+        offset = partition.append_plain(batch, now_ms)
         if offset >= 0:
-            partition.appended += len(batch)
-            partition.messages_in += log.log_end_offset - offset
             self._purgatory.mark(partition)
         return offset
 

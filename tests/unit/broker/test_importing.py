@@ -11,6 +11,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
 from tests.support.core_broker import DATA, START_MS, CoreBroker, batch, create, fetch
+from tests.support.sole_replica import append
 
 FOREIGN_ID = bytes(range(16))
 LONG_AGO = START_MS - 100 * 86_400_000
@@ -25,7 +26,7 @@ def disk() -> MemoryFileSystem:
     for partition in range(2):
         log = manager.create_log(TopicPartition("t", partition), FOREIGN_ID)
         for number in range(3):
-            log.append(batch(b"%d" % number, now_ms=LONG_AGO), now_ms=START_MS)
+            append(log, batch(b"%d" % number, now_ms=LONG_AGO), now_ms=START_MS)
     manager.close()
     return disk
 

@@ -10,6 +10,7 @@ from barnabas.broker.log.unopened_logs import LoadProgress
 from barnabas.broker.runner import ProgressReport
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import batch
+from tests.support.sole_replica import append
 
 
 def test_recovery_tells_what_it_reads() -> None:
@@ -20,7 +21,7 @@ def test_recovery_tells_what_it_reads() -> None:
     for partition in range(3):
         log = manager.create_log(TopicPartition("t", partition))
         for _ in range(10):
-            size += log.append(batch(bytes(600_000)), now_ms=1_700_000_000_000).size_in_bytes
+            size += append(log, batch(bytes(600_000)), now_ms=1_700_000_000_000).size_in_bytes
     disk.crash()
 
     seen = []

@@ -12,6 +12,7 @@ from barnabas.broker.log.log_manager import LogManager
 from barnabas.cli import main as cli
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
+from tests.support.sole_replica import append
 
 NOW = 1_700_000_000_000
 ZEROS = "0" * 20
@@ -33,7 +34,7 @@ def data(tmp_path: Path) -> Path:
     manager.start()
     log = manager.create_log(TopicPartition("flights", 3), bytes(range(16)))
     for at in range(BATCHES):
-        log.append(batch(NOW + 10 * at, b"first", b"second"), now_ms=NOW)
+        append(log, batch(NOW + 10 * at, b"first", b"second"), now_ms=NOW)
     manager.close()
     return tmp_path / "data"
 

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.partition import LEADER_EPOCH, Partition
 from barnabas.protocol.kinds import AclOperation, IsolationLevel, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -17,6 +16,7 @@ from barnabas.protocol.messages.list_offsets_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.log.log_segment import TimestampAndOffset
+    from barnabas.broker.partition import Partition
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 
@@ -78,7 +78,7 @@ def _look_up(
         response.offset = found.offset
         if version >= _LEADER_EPOCH_FROM:
             # An empty log has no epoch yet; what comes first will be of the leader's.
-            response.leader_epoch = max(found.leader_epoch, LEADER_EPOCH)
+            response.leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else partition.leader_epoch
 
 
 def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndOffset | None:

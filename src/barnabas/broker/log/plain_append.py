@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from barnabas.broker.log.producer_append_info import ProducerStateEntry
     from barnabas.broker.log.unified_log import UnifiedLog
 
-#: What `append` is given for a batch of a client: this broker leads all its partitions and has never lost one.
-_LEADER_EPOCH = 0
 _NOT_PLAIN = -1
 
 
-def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
+def append_plain(log: UnifiedLog, data: memoryview, now_ms: int, leader_epoch: int) -> int:
     """Append one client's batch, written when this returns; its first offset, or -1 if `UnifiedLog.append` has to.
 
     Then nothing has happened. Plain is a batch of magic 2 that is neither compressed nor transactional nor a control
@@ -74,8 +72,10 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
         return _NOT_PLAIN
     first_offset = log.local_log.log_end_offset
     last_offset = first_offset + delta
-    OFFSET_LENGTH_AND_EPOCH.pack_into(data, 0, first_offset, length, _LEADER_EPOCH)
-    if not _write(log, data, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms):
+    OFFSET_LENGTH_AND_EPOCH.pack_into(data, 0, first_offset, length, leader_epoch)
+    if log.leader_epochs.latest_epoch != leader_epoch or not _write(
+        log, data, first_offset, AppendedBatch(size, last_offset, max_timestamp), now_ms
+    ):
         # As it came: `append` looks at it next.
         OFFSET_LENGTH_AND_EPOCH.pack_into(data, 0, base_offset, length, sent_epoch)
         return _NOT_PLAIN
@@ -83,7 +83,6 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int) -> int:
     if producer is not None:
         producer.add_batch(epoch, BatchMetadata(sequence + delta, last_offset, delta, max_timestamp))
     state.map_end_offset = last_offset + 1
-    log.update_high_watermark(last_offset + 1)
     return first_offset
 
 
@@ -123,9 +122,7 @@ def _write(log: UnifiedLog, buffer: memoryview, first_offset: int, batch: Append
     local = log.local_log
     segment = local.segments.active
     try:
-        if log.leader_epochs.latest_epoch != _LEADER_EPOCH or segment.should_roll(
-            log.config, batch.size, batch.max_timestamp, batch.last_offset, now_ms
-        ):
+        if segment.should_roll(log.config, batch.size, batch.max_timestamp, batch.last_offset, now_ms):
             return False
     except OSError:
         return False

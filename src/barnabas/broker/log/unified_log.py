@@ -160,8 +160,9 @@ class UnifiedLog:
     def append(self, data: Buffer, *, now_ms: int, origin: int = CLIENT, leader_epoch: int = 0) -> LogAppendInfo:
         """Write the record batches in `data` at the end of the log, all of them or none.
 
-        `data` is not changed. Raises what `LogValidator.validate_and_assign_offsets` and `ProducerAppendInfo.append`
-        raise, `RecordBatchTooLargeError` for more than a segment, and `KafkaStorageError`; then nothing was written.
+        Consumers see them when the partition moves the high watermark. `data` is not changed. Raises what
+        `LogValidator.validate_and_assign_offsets` and `ProducerAppendInfo.append` raise, `RecordBatchTooLargeError`
+        for more than a segment, and `KafkaStorageError`; then nothing was written.
         """
         self.check_online()
         local = self.local_log
@@ -176,8 +177,6 @@ class UnifiedLog:
             return self._duplicate_info(duplicate)
         self._write(records, leader_epoch, now_ms)
         self._update_producers(producers, completed)
-        if self.high_watermark < local.log_end_offset:
-            self.update_high_watermark(local.log_end_offset)
         if local.unflushed_messages >= self.config.flush_messages:
             self.flush()
         return LogAppendInfo(

@@ -18,6 +18,7 @@ from barnabas.records import RecordBatchBuilder
 from barnabas.records.batch_header import scan_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from barnabas.records.decoder import RecordsDecoder
+from tests.support.sole_replica import append
 
 ABORT, COMMIT = ControlRecordType
 
@@ -87,7 +88,7 @@ class Driver:
             sequence = model.sequences.get(producer, 0)
             builder.set_producer_state(producer, 0, sequence, transactional=producer > 2)
             model.sequences[producer] = sequence + count
-        info = self.log.append(builder.close(), now_ms=self.now_ms)
+        info = append(self.log, builder.close(), now_ms=self.now_ms)
         offsets = range(info.first_offset, info.last_offset + 1)
         model.entries.update(zip(offsets, entries, strict=True))
         if producer > 2:
@@ -98,7 +99,7 @@ class Driver:
     def end_transaction(self, producer: int, *, commit: bool) -> None:
         marker = EndTxnMarker(COMMIT if commit else ABORT, 1)
         batch = build_end_txn_marker(marker, producer_id=producer, producer_epoch=0, timestamp_ms=self.now_ms)
-        self.log.append(batch, now_ms=self.now_ms, origin=COORDINATOR)
+        append(self.log, batch, now_ms=self.now_ms, origin=COORDINATOR)
         offsets = self.model.open.pop(producer, [])
         if commit:
             self.model.committed.update(offsets)

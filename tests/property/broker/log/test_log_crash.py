@@ -15,6 +15,7 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError, KafkaStorageError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
+from tests.support.sole_replica import append
 
 NAME = TopicPartition("topic", 0)
 SETTINGS = {"segment.bytes": 1500, "index.interval.bytes": 100}
@@ -36,7 +37,7 @@ class Producers:
         for at, value in enumerate(values):
             builder.try_append(NOW + len(self.acknowledged) + at, None, value, [])
         builder.set_producer_state(producer, 0, self.sequences[producer])
-        info = log.append(builder.close(), now_ms=NOW)
+        info = append(log, builder.close(), now_ms=NOW)
         assert not info.duplicate
         self.sequences[producer] += count
         self.acknowledged += values

@@ -13,6 +13,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.errors import OffsetOutOfRangeError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
+from tests.support.sole_replica import append
 
 NOW = 1_700_000_000_000
 
@@ -40,7 +41,7 @@ def test_a_log_reads_like_a_list(
         for at, time in enumerate(times):
             value = str(len(model) + at).encode().ljust(size, b" ")
             builder.try_append(NOW + time if time >= 0 else -1, None, value, [])
-        info = log.append(builder.close(), now_ms=NOW)
+        info = append(log, builder.close(), now_ms=NOW)
         assert (info.first_offset, info.record_count) == (len(model), len(times))
         model += [(NOW + time if time >= 0 else -1, b"") for time in times]
     if reopen:
@@ -86,7 +87,7 @@ def test_nothing_at_or_beyond_the_bound_is_read(appends: int, bound: int, max_by
     for _ in range(appends):
         builder = RecordBatchBuilder(1 << 20)
         builder.try_append(NOW, None, b"value", [])
-        log.append(builder.close(), now_ms=NOW)
+        append(log, builder.close(), now_ms=NOW)
 
     seen = []
     offset = 0
@@ -103,7 +104,7 @@ def test_a_batch_larger_than_allowed_is_left_unless_one_message_must_come() -> N
     log = manager.create_log(TopicPartition("t", 0))
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(NOW, None, bytes(1000), [])
-    log.append(builder.close(), now_ms=NOW)
+    append(log, builder.close(), now_ms=NOW)
 
     left = log.read(0, 100, min_one_message=False)
     whole = log.read(0, 100, min_one_message=True)

@@ -22,6 +22,7 @@ from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.batch_header import HEADER_SIZE
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 from barnabas.records.record_batch import RecordBatch
+from tests.support.sole_replica import append
 
 ABORT, COMMIT = ControlRecordType
 
@@ -63,12 +64,12 @@ class Bench:
             builder.try_append(self.now_ms if timestamp < 0 else timestamp, key, value, [("h", b"1")])
         if producer is not None:
             builder.set_producer_state(*producer, transactional=transactional)
-        return self.log.append(builder.close(), now_ms=self.now_ms).first_offset
+        return append(self.log, builder.close(), now_ms=self.now_ms).first_offset
 
     def end(self, producer_id: int, control_type: int) -> int:
         marker = EndTxnMarker(control_type, 0)
         data = build_end_txn_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=self.now_ms)
-        return self.log.append(data, now_ms=self.now_ms, origin=COORDINATOR).first_offset
+        return append(self.log, data, now_ms=self.now_ms, origin=COORDINATOR).first_offset
 
     def clean(self, *, roll: bool = True) -> int:
         """Clean the log once, if it is due; how often it was cleaned since it was opened."""
@@ -133,7 +134,7 @@ def test_records_without_a_key_go() -> None:
     bench = Bench(cleanup_policy="delete")
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(NOW, None, b"from before the topic was compacted")
-    bench.log.append(builder.close(), now_ms=NOW)
+    append(bench.log, builder.close(), now_ms=NOW)
     bench.write((b"a", b"1"))
     bench.manager.update_topic_config("t", SETTINGS)
     bench.clean()

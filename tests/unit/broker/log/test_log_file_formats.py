@@ -25,6 +25,7 @@ from barnabas.broker.log.transaction_index import AbortedTxn, TransactionIndex
 from barnabas.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, crc32c
+from tests.support.sole_replica import append
 
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -43,7 +44,7 @@ def test_a_closed_log_leaves_these_files(tmp_path: Path) -> None:
     log = manager.create_log(TopicPartition("flights", 3), TOPIC_ID)
     size = len(batch(NOW))
     for at in range(4):
-        log.append(batch(NOW + 10 * at), now_ms=NOW)
+        append(log, batch(NOW + 10 * at), now_ms=NOW)
     manager.close()
 
     directory = tmp_path / "flights-3"
@@ -77,7 +78,7 @@ def test_a_preallocated_segment_is_trimmed_when_it_is_closed(tmp_path: Path) -> 
     manager.start()
     log = manager.create_log(TopicPartition("t", 0))
     file = tmp_path / "t-0" / f"{0:020d}.log"
-    log.append(batch(NOW), now_ms=NOW)
+    append(log, batch(NOW), now_ms=NOW)
 
     assert file.stat().st_size == 10000
     manager.close()

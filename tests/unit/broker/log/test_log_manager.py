@@ -17,6 +17,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.errors import IllegalStateError, KafkaStorageError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder
+from tests.support.sole_replica import append
 
 NOW = 1_700_000_000_000
 NAME = TopicPartition("t", 0)
@@ -110,13 +111,13 @@ def test_a_clean_shutdown_is_said_once(disk: MemoryFileSystem) -> None:
 def test_a_deleted_log_goes_after_the_delay(disk: MemoryFileSystem) -> None:
     manager = started(disk, file_delete_delay_ms=1000)
     log = manager.create_log(NAME)
-    log.append(batch(), now_ms=NOW)
+    append(log, batch(), now_ms=NOW)
 
     manager.delete_log(NAME)
 
     assert manager.get_log(NAME) is None
     with pytest.raises(KafkaStorageError, match="deleted"):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     assert manager.create_log(NAME).log_end_offset == 0
     run(manager, NOW)
     assert len([entry for entry in disk.list_directory("/data") if entry.name.endswith("-delete")]) == 1
@@ -142,7 +143,7 @@ def test_retention_runs_in_steps_and_files_go_after_the_delay(disk: MemoryFileSy
     manager = started(disk, segment_bytes=200, retention_ms=1000, file_delete_delay_ms=60_000)
     log = manager.create_log(NAME)
     for at in range(10):
-        log.append(batch(NOW + at, 100), now_ms=NOW)
+        append(log, batch(NOW + at, 100), now_ms=NOW)
     run(manager, NOW)
     run(manager, NOW + 20_000)
     assert log.log_start_offset == 0
@@ -161,7 +162,7 @@ def test_a_rolled_segment_is_flushed_in_the_background(disk: MemoryFileSystem) -
     manager = started(disk, segment_bytes=200)
     log = manager.create_log(NAME)
     for _ in range(3):
-        log.append(batch(size=100), now_ms=NOW)
+        append(log, batch(size=100), now_ms=NOW)
     assert log.recovery_point == 0
 
     run(manager, NOW)
@@ -190,7 +191,7 @@ def test_flush_ms_bounds_what_a_power_loss_takes(disk: MemoryFileSystem) -> None
     manager = started(disk)
     log = manager.create_log(NAME, config={"flush.ms": 5000})
     run(manager, NOW)
-    log.append(batch(), now_ms=NOW)
+    append(log, batch(), now_ms=NOW)
     for later in (2000, 4000):
         run(manager, NOW + later)
     assert log.recovery_point == 0
@@ -204,7 +205,7 @@ def test_a_flush_on_the_real_disk_runs_beside_the_traffic(tmp_path: Path) -> Non
     manager.start()
     log = manager.create_log(NAME)
     for _ in range(3):
-        log.append(batch(size=100), now_ms=NOW)
+        append(log, batch(size=100), now_ms=NOW)
 
     deadline = time.monotonic() + 30
     while log.recovery_point < 2 and time.monotonic() < deadline:
@@ -219,7 +220,7 @@ def test_the_start_of_a_log_survives_a_restart(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     log = manager.create_log(NAME)
     for _ in range(5):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     log.increment_log_start_offset(3, "a client asked for it")
     manager.close()
 
@@ -240,7 +241,7 @@ def test_a_log_whose_files_were_deleted_starts_again_behind_its_old_start(
     manager = started(disk)
     log = manager.create_log(NAME)
     for _ in range(5):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     log.increment_log_start_offset(3, "a client asked for it")
     manager.close()
     for suffix in ("log", "index", "timeindex"):
@@ -272,7 +273,7 @@ def test_a_damaged_middle_is_reported_with_file_position_and_size(
 ) -> None:
     log = started(disk, segment_bytes=400).create_log(NAME)
     for _ in range(9):
-        log.append(batch(size=50), now_ms=NOW)
+        append(log, batch(size=50), now_ms=NOW)
     size = len(batch(size=50))
     path = f"/data/t-0/{0:020d}.log"
     disk.inode(path).data[size + 70] ^= 1
@@ -293,7 +294,7 @@ def test_interrupted_compaction_is_completed_or_undone(disk: MemoryFileSystem) -
     manager = started(disk, segment_bytes=200, retention_ms=-1)
     log = manager.create_log(NAME)
     for _ in range(4):
-        log.append(batch(size=100), now_ms=NOW)
+        append(log, batch(size=100), now_ms=NOW)
     manager.close()
     directory = "/data/t-0"
     # The first two segments were written anew as one; the second's files are still there.
@@ -318,7 +319,7 @@ def test_producers_are_forgotten_in_the_background(disk: MemoryFileSystem) -> No
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(NOW, None, b"", [])
     builder.set_producer_state(5, 0, 0)
-    log.append(builder.close(), now_ms=NOW)
+    append(log, builder.close(), now_ms=NOW)
     run(manager, NOW)
 
     run(manager, NOW + 600_000)
@@ -335,7 +336,7 @@ def test_few_descriptors_serve_many_logs(tmp_path: Path) -> None:
 
     for _ in range(3):
         for at, log in enumerate(logs):
-            log.append(batch(size=at), now_ms=NOW)
+            append(log, batch(size=at), now_ms=NOW)
             assert len(log.read(0, 10_000).records) == log.size
     assert len(filesystem.opened) <= 4
     manager.close()
@@ -350,7 +351,7 @@ def test_a_damaged_segment_does_not_keep_the_other_logs_from_retention(disk: Mem
     for topic in ("a", "b"):
         log = manager.create_log(TopicPartition(topic, 0))
         for _ in range(6):
-            log.append(batch(size=60), now_ms=NOW)
+            append(log, batch(size=60), now_ms=NOW)
     manager.close()
     first = "/data/a-0/00000000000000000000"
     disk.replace(f"{first}.log", disk.read(f"{first}.log")[:-9], sync=True)

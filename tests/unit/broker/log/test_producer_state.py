@@ -24,6 +24,7 @@ from barnabas.protocol.kinds import ControlRecordType, IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+from tests.support.sole_replica import append
 
 ABORT, COMMIT = ControlRecordType
 
@@ -55,14 +56,14 @@ def send(
     for at in range(count):
         builder.try_append(NOW, None, str(sequence + at).encode(), [])
     builder.set_producer_state(producer, epoch, sequence, transactional=transactional)
-    return log.append(builder.close(), now_ms=NOW)
+    return append(log, builder.close(), now_ms=NOW)
 
 
 def end(log: UnifiedLog, control_type: int, *, epoch: int = 0, producer: int = 9, coordinator_epoch: int = 0) -> int:
     marker = build_end_txn_marker(
         EndTxnMarker(control_type, coordinator_epoch), producer_id=producer, producer_epoch=epoch, timestamp_ms=NOW
     )
-    return log.append(marker, now_ms=NOW, origin=COORDINATOR).first_offset
+    return append(log, marker, now_ms=NOW, origin=COORDINATOR).first_offset
 
 
 def test_the_last_five_batches_are_recognised_when_they_are_repeated(log: UnifiedLog) -> None:

@@ -22,6 +22,7 @@ from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, read_batches
+from tests.support.sole_replica import append
 
 NOW = 1_700_000_000_000
 
@@ -38,7 +39,7 @@ def log_of(manager: LogManager, batches: list[bytes], **settings: int) -> Unifie
     config = {name.replace("_", "."): value for name, value in settings.items()}
     log = manager.create_log(TopicPartition("t", 0), config=config)
     for data in batches:
-        log.append(data, now_ms=NOW)
+        append(log, data, now_ms=NOW)
     return log
 
 

@@ -29,6 +29,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder, crc32c, read_batches
 from barnabas.records.batch_header import LOG_APPEND_TIME
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
+from tests.support.sole_replica import append
 
 COMMIT = ControlRecordType.COMMIT
 
@@ -95,41 +96,41 @@ def test_a_log_refuses(disk: MemoryFileSystem, what: str) -> None:
     data, error = REFUSED[what]
 
     with pytest.raises(error, match=r"t-0|batch|message|record"):
-        log.append(data, now_ms=NOW)
+        append(log, data, now_ms=NOW)
 
     assert (log.log_end_offset, log.size) == (0, 0)
-    assert log.append(batch(), now_ms=NOW).first_offset == 0
+    assert append(log, batch(), now_ms=NOW).first_offset == 0
 
 
 def test_a_batch_larger_than_a_segment_is_refused(disk: MemoryFileSystem) -> None:
     log = new_log(disk, segment_bytes=1000)
 
     with pytest.raises(RecordBatchTooLargeError):
-        log.append(batch(value=bytes(1000)), now_ms=NOW)
+        append(log, batch(value=bytes(1000)), now_ms=NOW)
 
 
 def test_a_compacted_log_needs_keys(disk: MemoryFileSystem) -> None:
     log = new_log(disk, cleanup_policy="compact")
 
     with pytest.raises(InvalidRecordError):
-        log.append(batch(), now_ms=NOW)
-    assert log.append(batch(key=b"k"), now_ms=NOW).first_offset == 0
+        append(log, batch(), now_ms=NOW)
+    assert append(log, batch(key=b"k"), now_ms=NOW).first_offset == 0
 
 
 def test_timestamps_may_be_bounded_in_the_past(disk: MemoryFileSystem) -> None:
     log = new_log(disk, message_timestamp_before_max_ms=1000)
 
     with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.before\.max\.ms"):
-        log.append(batch(NOW - 1001, NOW), now_ms=NOW)
-    assert log.append(batch(NOW - 1000, NOW + HOUR), now_ms=NOW).last_offset == 1
+        append(log, batch(NOW - 1001, NOW), now_ms=NOW)
+    assert append(log, batch(NOW - 1000, NOW + HOUR), now_ms=NOW).last_offset == 1
 
 
 def test_what_is_given_is_not_changed_and_may_be_read_only(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     data = bytearray(batch())
     before = bytes(data)
-    log.append(data, now_ms=NOW, leader_epoch=4)
-    log.append(memoryview(before), now_ms=NOW, leader_epoch=4)
+    append(log, data, now_ms=NOW, leader_epoch=4)
+    append(log, memoryview(before), now_ms=NOW, leader_epoch=4)
 
     assert data == before
     batches = list(read_batches(log.read(0, 1000).records))
@@ -141,7 +142,7 @@ def test_what_is_given_is_not_changed_and_may_be_read_only(disk: MemoryFileSyste
 def test_a_log_of_append_time_stamps_its_records(disk: MemoryFileSystem) -> None:
     log = new_log(disk, message_timestamp_type="LogAppendTime")
 
-    info = log.append(batch(5, 6), now_ms=NOW)
+    info = append(log, batch(5, 6), now_ms=NOW)
 
     assert info.log_append_time == NOW
     (stored,) = read_batches(log.read(0, 1000).records)
@@ -153,7 +154,7 @@ def test_a_log_of_append_time_stamps_its_records(disk: MemoryFileSystem) -> None
 def test_a_largest_timestamp_that_is_wrong_is_put_right(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
 
-    log.append(changed(batch(NOW, NOW + 5), 35, struct.pack(">q", NOW + 99)), now_ms=NOW)
+    append(log, changed(batch(NOW, NOW + 5), 35, struct.pack(">q", NOW + 99)), now_ms=NOW)
 
     (stored,) = read_batches(log.read(0, 1000).records)
     stored.check()
@@ -163,8 +164,8 @@ def test_a_largest_timestamp_that_is_wrong_is_put_right(disk: MemoryFileSystem) 
 @pytest.mark.parametrize(("setting", "sent", "stored"), [("gzip", "none", "gzip"), ("uncompressed", "gzip", "none")])
 def test_a_log_may_prescribe_the_codec(disk: MemoryFileSystem, setting: str, sent: str, stored: str) -> None:
     log = new_log(disk, compression_type=setting)
-    log.append(batch(NOW, NOW + 1, key=b"k", value=b"v" * 200, codec=sent), now_ms=NOW)
-    log.append(batch(NOW + 2, codec=stored), now_ms=NOW)
+    append(log, batch(NOW, NOW + 1, key=b"k", value=b"v" * 200, codec=sent), now_ms=NOW)
+    append(log, batch(NOW + 2, codec=stored), now_ms=NOW)
 
     batches = list(read_batches(log.read(0, 10_000).records))
 
@@ -177,7 +178,7 @@ def test_a_log_may_prescribe_the_codec(disk: MemoryFileSystem, setting: str, sen
 def test_a_coordinator_may_append_several_batches(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
 
-    info = log.append(batch(NOW, NOW) + batch(NOW), now_ms=NOW, origin=COORDINATOR)
+    info = append(log, batch(NOW, NOW) + batch(NOW), now_ms=NOW, origin=COORDINATOR)
 
     assert (info.first_offset, info.last_offset, info.record_count) == (0, 2, 3)
     assert [one.base_offset for one in read_batches(log.read(0, 1000).records)] == [0, 2]
@@ -210,7 +211,7 @@ def test_flush_messages_brings_records_to_the_disk_before_the_answer(disk: Memor
     log = new_log(disk, flush_messages=3)
 
     for expected in (0, 0, 3, 3, 3, 6):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
         assert log.recovery_point == expected
     disk.power_loss()
     manager = LogManager("/data", disk)
@@ -247,12 +248,12 @@ def test_what_recovery_cuts_does_not_come_back_when_the_power_is_lost(seed: int)
     disk = MemoryFileSystem(Random(seed))
     log = new_log(disk, flush_messages=2)
     for _ in range(2):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     (recovered,) = killed_with_damage(disk, log, log.size, bytes(60))
     assert (recovered.log_end_offset, recovered.recovery_point) == (2, 2)
 
     recovered.roll()
-    recovered.append(batch(value=b"next"), now_ms=NOW)
+    append(recovered, batch(value=b"next"), now_ms=NOW)
     recovered.flush()
 
     assert values_after_power_loss(disk) == [b"v", b"v", b"next"]
@@ -263,14 +264,14 @@ def test_segments_that_recovery_deletes_do_not_come_back_when_the_power_is_lost(
     disk = MemoryFileSystem(Random(seed))
     log = new_log(disk, flush_messages=1)
     for _ in range(3):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     log.roll()
-    log.append(batch(value=b"behind the damage"), now_ms=NOW)
+    append(log, batch(value=b"behind the damage"), now_ms=NOW)
     (recovered,) = killed_with_damage(disk, log, 2 * len(batch()), bytes(60))
     assert (recovered.log_end_offset, recovered.recovery_point) == (2, 2)
 
     for _ in range(3):
-        recovered.append(batch(value=b"next"), now_ms=NOW)
+        append(recovered, batch(value=b"next"), now_ms=NOW)
     recovered.flush()
 
     assert values_after_power_loss(disk) == [b"v", b"v", b"next", b"next", b"next"]
@@ -279,7 +280,7 @@ def test_segments_that_recovery_deletes_do_not_come_back_when_the_power_is_lost(
 def test_a_gap_that_no_record_follows_is_no_part_of_the_log(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     for _ in range(3):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
     log.roll()
     first = log.local_log.segments.first.records.path
     disk.replace("/data/recovery-point-offset-checkpoint", b"0\n0\n", sync=True)
@@ -292,27 +293,27 @@ def test_a_gap_that_no_record_follows_is_no_part_of_the_log(disk: MemoryFileSyst
     (recovered,) = manager
 
     assert (recovered.log_end_offset, recovered.high_watermark) == (2, 2)
-    recovered.append(batch(value=b"next"), now_ms=NOW)
+    append(recovered, batch(value=b"next"), now_ms=NOW)
     records = [record for found in read_batches(recovered.read(2, 1 << 20).records) for record in found]
     assert [(record.offset, record.value) for record in records] == [(2, b"next")]
 
 
 def test_a_failed_flush_puts_the_log_offline(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
-    log.append(batch(), now_ms=NOW)
+    append(log, batch(), now_ms=NOW)
     disk.fail = lambda operation, path: OSError(5, "broken") if operation == "sync" and path.endswith(".log") else None
 
     with pytest.raises(KafkaStorageError, match="flushing"):
         log.flush()
     disk.fail = None
     with pytest.raises(KafkaStorageError, match="offline"):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
 
 def test_deleted_records_are_out_of_range_and_their_segments_go(disk: MemoryFileSystem) -> None:
     log = new_log(disk, segment_bytes=2 * len(batch()), retention_ms=-1)
     for _ in range(5):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
     assert log.increment_log_start_offset(3, "a client asked for it")
     assert not log.increment_log_start_offset(2, "a client asked for it")
@@ -332,7 +333,7 @@ def test_retention_by_bytes_keeps_at_least_so_many(disk: MemoryFileSystem) -> No
     size = len(batch())
     log = new_log(disk, segment_bytes=size, retention_bytes=2 * size, retention_ms=-1)
     for _ in range(6):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
     log.delete_old_segments(NOW)
 
@@ -343,7 +344,7 @@ def test_retention_by_bytes_keeps_at_least_so_many(disk: MemoryFileSystem) -> No
 def test_retention_by_time_goes_by_the_records_and_rolls_the_last_segment(disk: MemoryFileSystem) -> None:
     log = new_log(disk, segment_bytes=len(batch()), retention_ms=1000)
     for at in range(3):
-        log.append(batch(NOW + 500 * at), now_ms=NOW)
+        append(log, batch(NOW + 500 * at), now_ms=NOW)
 
     log.delete_old_segments(NOW + 1500)
     assert log.local_log.segments.base_offsets == [1, 2]
@@ -351,13 +352,13 @@ def test_retention_by_time_goes_by_the_records_and_rolls_the_last_segment(disk: 
 
     assert log.local_log.segments.base_offsets == [3]
     assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)
-    assert log.append(batch(NOW + 9000), now_ms=NOW + 9000).first_offset == 3
+    assert append(log, batch(NOW + 9000), now_ms=NOW + 9000).first_offset == 3
 
 
 def test_a_compacted_log_is_not_deleted_by_time(disk: MemoryFileSystem) -> None:
     log = new_log(disk, cleanup_policy="compact", segment_bytes=len(batch(key=b"k")), retention_ms=1)
     for _ in range(3):
-        log.append(batch(key=b"k"), now_ms=NOW)
+        append(log, batch(key=b"k"), now_ms=NOW)
 
     assert log.delete_old_segments(NOW + 10 * HOUR) == []
 
@@ -365,7 +366,7 @@ def test_a_compacted_log_is_not_deleted_by_time(disk: MemoryFileSystem) -> None:
 def test_the_high_watermark_stays_within_the_log(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     for _ in range(3):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
     assert [log.update_high_watermark(offset) for offset in (1, 9, -1, 2)] == [1, 3, 0, 2]
     assert [one.base_offset for one in read_batches(log.read(0, 1000).records)] == [0, 1]
@@ -400,7 +401,7 @@ def test_settings_come_as_strings_or_values() -> None:
 def test_reading_deletes_nothing(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
     for _ in range(3):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
     reads = [log.read(0, 1000).records for _ in range(3)]
 
@@ -413,7 +414,7 @@ def test_deletion_takes_whole_segments(disk: MemoryFileSystem) -> None:
     size = len(batch())
     log = new_log(disk, segment_bytes=3 * size, retention_bytes=4 * size, retention_ms=-1)
     for _ in range(8):
-        log.append(batch(), now_ms=NOW)
+        append(log, batch(), now_ms=NOW)
 
     log.delete_old_segments(NOW)
 
@@ -427,7 +428,7 @@ def test_a_partition_gives_records_in_the_order_in_which_it_took_them(disk: Memo
     log = new_log(disk, segment_bytes=300)
     values = [str(at).encode() for at in range(50)]
     for value in values:
-        log.append(batch(value=value), now_ms=NOW)
+        append(log, batch(value=value), now_ms=NOW)
 
     read = [record.value for one in read_batches(log.read(0, 1).records) for record in one]
     for offset in range(1, 50):
@@ -439,14 +440,14 @@ def test_a_partition_gives_records_in_the_order_in_which_it_took_them(disk: Memo
 @pytest.mark.shows("S3.33", breaks="barnabas.broker.log.log_validator:LogValidator.validate_and_assign_offsets")
 def test_offsets_begin_at_zero_follow_each_other_and_are_not_the_clients_to_choose(disk: MemoryFileSystem) -> None:
     log = new_log(disk)
-    infos = [log.append(batch(*[NOW] * count), now_ms=NOW) for count in (1, 3, 2)]
+    infos = [append(log, batch(*[NOW] * count), now_ms=NOW) for count in (1, 3, 2)]
 
     assert [(info.first_offset, info.last_offset) for info in infos] == [(0, 0), (1, 3), (4, 5)]
     with pytest.raises(InvalidRecordError, match="base offset 100 in place of 0"):
-        log.append(changed(batch(), 0, struct.pack(">q", 100)), now_ms=NOW)
+        append(log, changed(batch(), 0, struct.pack(">q", 100)), now_ms=NOW)
     marker = build_end_txn_marker(EndTxnMarker(COMMIT, 0), producer_id=1, producer_epoch=0, timestamp_ms=NOW)
-    log.append(marker, now_ms=NOW, origin=COORDINATOR)
-    log.append(batch(), now_ms=NOW)
+    append(log, marker, now_ms=NOW, origin=COORDINATOR)
+    append(log, batch(), now_ms=NOW)
     records = [
         record.offset for one in read_batches(log.read(0, 10_000).records) if not one.is_control for record in one
     ]
