@@ -27,7 +27,7 @@ OPTIONS = [
     "-p",
     "no:cacheprovider",
     "-p",
-    "tools.checklist.outcomes",
+    "tools.outcomes",
     "--no-cov",
     f"--timeout={SECONDS_PER_TEST}",
 ]

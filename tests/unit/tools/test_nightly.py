@@ -1,0 +1,69 @@
+"""The log of the long proofs: one section a day and commit, a row a part, the newest first."""
+
+from __future__ import annotations
+
+import json
+
+from tools import nightly
+from tools.nightly import Ended, judge_tests, written
+
+
+def ended(name: str, result: str = "3 passed") -> Ended:
+    return Ended(name, True, result, 90.0, "")
+
+
+def outcome(test: str, result: str, reason: str = "") -> str:
+    return json.dumps({"test": f"tests/x.py::{test}", "outcome": result, "reason": reason, "seconds": 1.0})
+
+
+def test_a_new_day_stands_before_the_days_before() -> None:
+    page = written("", "2026-01-01, a", [ended("x")])
+
+    page = written(page, "2026-01-02, b", [ended("x"), ended("y")])
+
+    assert page.startswith(nightly.HEAD)
+    assert page.index("## 2026-01-02, b") < page.index("## 2026-01-01, a")
+    assert page.count("| `x` | 3 passed | 1.5 |  |") == 2
+
+
+def test_a_part_that_is_run_again_replaces_its_row_and_no_other() -> None:
+    page = written("", "2026-01-01, a", [ended("x", "1 failed"), ended("y")])
+
+    page = written(page, "2026-01-01, a", [ended("x", "1 passed")])
+
+    assert "1 failed" not in page
+    assert page.count("## ") == 1
+    assert [line[:6] for line in page.splitlines() if line.startswith("| `")] == ["| `x` ", "| `y` "]
+
+
+def test_a_page_is_written_the_same_way_again() -> None:
+    page = written(written("", "2026-01-01, a", [ended("x")]), "2026-01-02, b", [ended("y")])
+
+    assert written(page, "2026-01-02, b", []) == page
+
+
+def test_failures_and_what_was_missing_are_named() -> None:
+    lines = [
+        outcome("test_a", "passed"),
+        outcome("test_b", "failed in call", "AssertionError: 1 == 2"),
+        outcome("test_c", "skipped", "Skipped: Go is missing"),
+    ]
+
+    found = judge_tests("tests/x.py", 1, "\n".join(lines), 10.0)
+
+    assert not found.is_good
+    assert found.result == "FAILED: 1 passed, 1 failed, 1 skipped"
+    assert found.remark == "test_b: AssertionError: 1 == 2; Go is missing"
+
+
+def test_a_file_of_which_nothing_ran_did_not_pass() -> None:
+    assert not judge_tests("tests/x.py", 0, outcome("test_a", "skipped", "Skipped: no Java"), 1.0).is_good
+    assert judge_tests("tests/x.py", 2, "", 1.0).result == "could not be run"
+
+
+def test_a_program_says_what_it_found() -> None:
+    lines = ["seed 5 found:", "VIOLATION: a record twice", "6 seeds, 180 virtual seconds in 3.0 s"]
+
+    assert nightly.summary(lines) == "VIOLATION: a record twice"
+    assert nightly.summary(["2000 seeds, 1 virtual second", "  5  crashes"]) == "2000 seeds, 1 virtual second"
+    assert nightly.summary([]) == ""

@@ -1,0 +1,180 @@
+"""`./run nightly`: every long proof, one after the other, and a log of how each ended in docs/internals/nightly.md.
+
+The parts are found, not listed: each test file that has `slow` tests is one, and so is what is no test: many seeds of
+the simulator, the fuzzer, the soak, and the share of lines that the ordinary suite covers. A part that fails is told
+with the tests that failed; the run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / "docs" / "internals" / "nightly.md"
+HEAD = """# Long proofs, by date
+`./run nightly` runs what takes too long for `./run test`, and writes this page. The newest run stands first; a part
+that was run again on the same day and commit replaces its row. A test that is skipped lacks something on that machine.
+"""
+TABLE = "| part | result | minutes | what there is to say |\n|---|---|---:|---|\n"
+SECTION = re.compile(r"^## ", re.MULTILINE)
+ROW = re.compile(r"^\| `([^`]+)` \|.*$", re.MULTILINE)
+SECONDS_PER_PART = 3 * 3600
+
+
+class Part(NamedTuple):
+    """A proof that is run by itself: a name, and the command."""
+
+    name: str
+    command: list[str]
+
+
+class Ended(NamedTuple):
+    """How a part ended, in words for a row of the log."""
+
+    name: str
+    is_good: bool
+    result: str
+    seconds: float
+    remark: str
+
+
+OTHERS = [
+    Part("simulator, 2,000 seeds", ["./run", "sim", "--seeds", "2000"]),
+    Part("fuzzer, 5 minutes a target", ["./run", "fuzz", "--seconds", "300"]),
+    Part("lines that the suite covers", ["./run", "test", "--coverage"]),
+]
+
+
+def slow_files() -> list[str]:
+    """The test files that have slow tests, by name."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "slow", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"nightly: the slow tests could not be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return sorted({line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line})
+
+
+def parts() -> list[Part]:
+    """Everything that there is to run."""
+    options = ["-q", "-m", "slow", "-p", "tools.outcomes", "-p", "no:cacheprovider"]
+    tests = [Part(path, [sys.executable, "-m", "pytest", *options, path]) for path in slow_files()]
+    return [*tests, *OTHERS]
+
+
+def run(part: Part, output: Path) -> Ended:
+    """Run a part to its end; what it prints is kept in a file of its name."""
+    log = output / f"{re.sub('[^a-z0-9]+', '-', part.name.lower())}.log"
+    with tempfile.NamedTemporaryFile("r", suffix=".outcomes") as outcomes:
+        began = time.monotonic()
+        with log.open("w", encoding="utf-8") as stream:
+            try:
+                done = subprocess.run(
+                    part.command,
+                    cwd=ROOT,
+                    env={**os.environ, "BARNABAS_OUTCOMES": outcomes.name},
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    timeout=SECONDS_PER_PART,
+                    check=False,
+                )
+                status = done.returncode
+            except subprocess.TimeoutExpired:
+                status = -1
+        seconds = time.monotonic() - began
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if "pytest" in part.command:
+            return judge_tests(part.name, status, outcomes.read(), seconds)
+        last = [line for line in text.splitlines() if line.strip()]
+        return Ended(part.name, status == 0, "passed" if status == 0 else "FAILED", seconds, summary(last))
+
+
+def summary(lines: list[str]) -> str:
+    """The line of a program's output that says most: the first that a violation, a miss or a sum stands in."""
+    for mark in ("VIOLATION", "TOO LITTLE", "FAILED", " seeds, ", "% of lines"):
+        for line in lines:
+            if mark in line:
+                return line.strip()[:160]
+    return lines[-1].strip()[:160] if lines else ""
+
+
+def judge_tests(name: str, status: int, outcomes: str, seconds: float) -> Ended:
+    """Count how the tests of a file ended; a file without any outcome could not be run."""
+    found = [json.loads(line) for line in outcomes.splitlines()]
+    counts = Counter("failed" if "failed" in ended["outcome"] else ended["outcome"] for ended in found)
+    words = [f"{counts[kind]} {kind}" for kind in ("passed", "failed", "timed out", "skipped") if counts[kind]]
+    bad = [ended for ended in found if ended["outcome"] not in ("passed", "skipped")]
+    remarks = [f"{ended['test'].partition('::')[2]}: {ended['reason']}"[:160] for ended in bad]
+    remarks += sorted(
+        {ended["reason"].removeprefix("Skipped: ")[:120] for ended in found if ended["outcome"] == "skipped"}
+    )
+    if status == -1:
+        remarks.append(f"ended after {SECONDS_PER_PART} s")
+    is_good = status == 0 and bool(counts["passed"])
+    result = ", ".join(words) or "could not be run"
+    return Ended(name, is_good, result if is_good or not bad else f"FAILED: {result}", seconds, "; ".join(remarks))
+
+
+# --- the log
+
+
+def row(ended: Ended) -> str:
+    """One row of the table."""
+    remark = ended.remark.replace("|", "\\|").replace("\n", " ")
+    return f"| `{ended.name}` | {ended.result} | {ended.seconds / 60:.1f} | {remark} |"
+
+
+def written(page: str, title: str, results: list[Ended]) -> str:
+    """The page with these results: in the section of that title, which comes first if it is new."""
+    sections = SECTION.split(page)[1:] if page else []
+    mine = next((text for text in sections if text.startswith(f"{title}\n")), "")
+    rows = {match[1]: match[0] for match in ROW.finditer(mine)}
+    rows.update((ended.name, row(ended)) for ended in results)
+    table = TABLE + "\n".join(rows[name] for name in sorted(rows)) + "\n"
+    others = [text for text in sections if not text.startswith(f"{title}\n")]
+    return HEAD + "".join(f"\n## {text.strip()}\n" for text in [f"{title}\n{table}", *others])
+
+
+def title_now() -> str:
+    """The date, the commit, and what machine it is."""
+    commit = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False)
+    machine = f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit.stdout.strip() or 'no commit'}, {machine}"
+
+
+def main() -> int:
+    """Run the parts; exit with 1 when one failed."""
+    parser = argparse.ArgumentParser(prog="./run nightly", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("only", nargs="*", metavar="PART", help="run only the parts whose name contains one of these")
+    parser.add_argument("--list", action="store_true", help="name the parts")
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "nightly", help="where the parts' output goes")
+    arguments = parser.parse_args()
+    chosen = [part for part in parts() if not arguments.only or any(text in part.name for text in arguments.only)]
+    if arguments.list or not chosen:
+        print("\n".join(part.name for part in chosen) or "nightly: there is no such part; --list names them")
+        return 0 if chosen else 2
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    title, results = title_now(), []
+    for number, part in enumerate(chosen, start=1):
+        print(f"{number} of {len(chosen)}: {part.name}", flush=True)
+        results.append(run(part, arguments.output))
+        print(f"    {results[-1].result} in {results[-1].seconds / 60:.1f} minutes  {results[-1].remark}", flush=True)
+        before = LOG.read_text(encoding="utf-8") if LOG.exists() else ""
+        LOG.write_text(written(before, title, results[-1:]), encoding="utf-8")
+    print(f"the log is in {LOG.relative_to(ROOT)}, the output in {arguments.output}")
+    return 0 if all(ended.is_good for ended in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
