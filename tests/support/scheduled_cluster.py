@@ -9,27 +9,27 @@ from unittest import mock
 
 from barnabas.client.consumer import single_thread_use
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.consumer.membership.heartbeat_thread import HeartbeatThread
+from barnabas.client.core_thread import CoreThread
 from tests.support.line_scheduler import LineScheduler
 from tests.support.scripted_cluster import ScriptedCluster, VirtualSelector
 
 #: Where the application's and the heartbeat thread meet, and what each of them does around it.
 MODULES = tuple(
-    import_module(f"barnabas.client.consumer.{name}")
+    import_module(f"barnabas.client.{name}")
     for name in (
-        "membership.classic_membership",
-        "coordinator.coordinator",
-        "membership.committed_offsets",
-        "coordinator.classic_coordinator",
-        "membership.consumer_membership_manager",
-        "consumer_network_client",
-        "consumer_polling",
-        "membership.heartbeat",
-        "membership.heartbeat_thread",
-        "membership.core",
-        "coordinator.offset_commits",
-        "coordinator.reconciling_coordinator",
-        "single_thread_use",
+        "core_thread",
+        "consumer.membership.classic_membership",
+        "consumer.coordinator.coordinator",
+        "consumer.membership.committed_offsets",
+        "consumer.coordinator.classic_coordinator",
+        "consumer.membership.consumer_membership_manager",
+        "consumer.consumer_network_client",
+        "consumer.consumer_polling",
+        "consumer.membership.heartbeat",
+        "consumer.membership.core",
+        "consumer.coordinator.offset_commits",
+        "consumer.coordinator.reconciling_coordinator",
+        "consumer.single_thread_use",
     )
 )
 
@@ -77,10 +77,10 @@ class ScheduledCluster(ScriptedCluster):
         """See `ScriptedCluster`."""
         return ScheduledSelector(self, is_membership=is_membership)
 
-    def start(self, core: Any, group_id: str) -> Callable[[float], None]:
+    def run(self, core: Any, name: str) -> Callable[[float], None]:
         """The thread that a program has, but for `threading`."""
         self.core = core
-        thread = HeartbeatThread(core, self.clock, group_id)
+        thread = CoreThread(core, self.clock, name)
 
         def run() -> None:
             thread.run()

@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.client.client_utils import create_network_client
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.client.consumer.consumer_parts import Environment
+from barnabas.client.environment import Environment
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -101,7 +100,7 @@ class ScriptedCluster(Environment):
     """
 
     def __init__(self) -> None:
-        self.random = random.Random(1)
+        super().__init__(random.Random(1))
         self.now = 1000.0
         self.topics: dict[str, int] = {"t": 2}
         self.leader_epoch = 0
@@ -201,7 +200,7 @@ class ScriptedCluster(Environment):
         """Virtual epoch milliseconds."""
         return 1_700_000_000_000 + int(self.now * 1000)
 
-    def network_client(self, config: Any, metadata: Any) -> Any:
+    def selector(self, config: Any, client_id: str) -> VirtualSelector:
         """The first is the application's, the second the membership core's."""
         selector = self.new_selector(is_membership=self.app_selector is not None)
         selector.handlers = {key: self._handler(key, selector) for key in self._handlers}
@@ -209,13 +208,13 @@ class ScriptedCluster(Environment):
             self.app_selector = selector
         else:
             self.group_selector = selector
-        return create_network_client(config, config.client_id, metadata, random=self.random, selector=selector)
+        return selector
 
     def new_selector(self, *, is_membership: bool) -> VirtualSelector:
         """The way to this cluster of one of a consumer's cores."""
         return VirtualSelector(self, is_membership=is_membership)
 
-    def start(self, core: Any, group_id: str) -> Callable[[float], None]:
+    def run(self, core: Any, name: str) -> Callable[[float], None]:
         """The membership core runs whenever the application waits."""
         self._core = core
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from barnabas.aio.environment import Environment
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.config.client_config import ClientConfig
 from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 from barnabas.protocol.framing import FrameReader
@@ -261,20 +261,19 @@ class VirtualPort:
             self.close(node_id)
 
 
-class VirtualEnvironment(Environment):
+class VirtualEnvironment(LoopEnvironment):
     """What a client needs to live in a virtual loop."""
 
     def __init__(self, broker: VirtualBroker) -> None:
-        super().__init__()
-        self.broker = broker
         broker.clients += 1
-        self.random = Random(broker.clients)
+        super().__init__(Random(broker.clients))
+        self.broker = broker
         self.ports: list[VirtualPort] = []
 
     def wall_clock_ms(self) -> int:
         return self.broker.now_ms
 
-    def selector(self, config: ClientConfig) -> Selectable:
+    def sockets(self, config: ClientConfig, client_id: str) -> Selectable:
         self.ports.append(VirtualPort(self.broker))
         return self.ports[-1]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from barnabas.aio.admin_client import AdminClient
     from barnabas.aio.consumer import Consumer
     from barnabas.aio.consumer_rebalance_listener import ConsumerRebalanceListener
-    from barnabas.aio.environment import Environment
+    from barnabas.aio.environment import LoopEnvironment
     from barnabas.aio.producer import Producer
     from barnabas.aio.producer_transactions import Transaction
     from barnabas.client.admin.new_topic import NewTopic
@@ -23,7 +23,7 @@ __all__ = [
     "AdminClient",
     "Consumer",
     "ConsumerRebalanceListener",
-    "Environment",
+    "LoopEnvironment",
     "NewTopic",
     "Producer",
     "TopicPartition",
@@ -34,7 +34,7 @@ _HOMES = {
     "barnabas.aio.admin_client": "AdminClient",
     "barnabas.aio.consumer": "Consumer",
     "barnabas.aio.consumer_rebalance_listener": "ConsumerRebalanceListener",
-    "barnabas.aio.environment": "Environment",
+    "barnabas.aio.environment": "LoopEnvironment",
     "barnabas.aio.producer": "Producer",
     "barnabas.aio.producer_transactions": "Transaction",
     "barnabas.client.admin.new_topic": "NewTopic",

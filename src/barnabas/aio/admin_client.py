@@ -8,13 +8,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from barnabas.aio.environment import Environment
-from barnabas.aio.loop_port import LoopPort
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.admin import admin_client
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.kafka_metric import KafkaMetric
-from barnabas.config.client_config import ClientConfig
 from barnabas.network.metric_group import Measured, MetricGroup
 
 T = TypeVar("T")
@@ -27,19 +25,11 @@ class _LoopOperations(_Operations):
     """The operations, whose last step is a coroutine here."""
 
     def __init__(
-        self, environment: Environment, configs: Mapping[str, Any] | None, settings: Mapping[str, Any]
+        self, environment: LoopEnvironment, configs: Mapping[str, Any] | None, settings: Mapping[str, Any]
     ) -> None:
         self.environment = environment
-        self._ports: list[LoopPort] = []
-        super().__init__(configs, **settings)
-        self._waiter = LoopWaiter(environment, self._ports[0])
-
-    def _clock(self) -> float:
-        return self.environment.clock()
-
-    def _selector(self, config: ClientConfig) -> LoopPort:
-        self._ports.append(self.environment.port(config))
-        return self._ports[0]
+        super().__init__(configs, environment=environment, **settings)
+        self._waiter = LoopWaiter(environment, environment.port_of(self._client))
 
     def _complete(self, steps: Steps[T]) -> Any:
         return self._run_steps(steps)
@@ -58,9 +48,6 @@ class _LoopOperations(_Operations):
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._is_closed
-
-    def _wall_clock_ms(self) -> Callable[[], int]:
-        return self.environment.wall_clock_ms
 
     async def end(self) -> None:
         """Push telemetry a last time, then close."""
@@ -113,10 +100,10 @@ class AdminClient(Measured):
         configs: Mapping[str, Any] | None = None,
         /,
         *,
-        environment: Environment | None = None,
+        environment: LoopEnvironment | None = None,
         **settings: Any,
     ) -> None:
-        self._operations = _LoopOperations(environment or Environment(), configs, settings)
+        self._operations = _LoopOperations(environment or LoopEnvironment(), configs, settings)
 
     # Topics.
 

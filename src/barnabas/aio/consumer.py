@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequenc
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from barnabas.aio.environment import Environment
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_use import LoopUse
 from barnabas.aio.loop_waiter import LoopWaiter
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
@@ -60,11 +60,11 @@ class Consumer(ConsumerBase[K, V]):
         *topics: str | Mapping[str, Any],
         key_deserializer: DeserializerSetting[K] = None,
         value_deserializer: DeserializerSetting[V] = None,
-        environment: Environment | None = None,
+        environment: LoopEnvironment | None = None,
         **settings: Any,
     ) -> None:
         settings |= given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
-        self._environment = environment or Environment()
+        self._environment = environment or LoopEnvironment()
         self._loop_use = LoopUse(self._environment)
         super().__init__(topics, self._environment, self._loop_use, settings)
         self._waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.aio.environment import Environment
+    from barnabas.aio.bound_loop import BoundLoop
     from barnabas.aio.loop_port import LoopPort
 
 log = logging.getLogger("barnabas.aio")
@@ -25,8 +25,8 @@ class LoopDriver:
     belongs to the loop's thread and keeps no reference to the client, so that a forgotten one can be collected.
     """
 
-    def __init__(self, environment: Environment, port: LoopPort, turn: Callable[[float], object], name: str) -> None:
-        self._environment = environment
+    def __init__(self, loop: BoundLoop, port: LoopPort, turn: Callable[[float], object], name: str) -> None:
+        self._home = loop
         self._port = port
         self._turn = turn
         self._name = name
@@ -43,11 +43,11 @@ class LoopDriver:
 
     def now(self) -> float:
         """The time that turns are told."""
-        return self._environment.clock()
+        return self._home.clock()
 
     def start(self) -> None:
         """Begin, in the running loop."""
-        self._loop = self._environment.bind()
+        self._loop = self._home.bind()
         self._port.on_ready = self._make_turn
         self._port.on_wakeup = self.wake
         self._port.watch()
@@ -89,7 +89,7 @@ class LoopDriver:
         # What wakes the core during the turn is seen by seconds_to_wait.
         self._is_due = True
         try:
-            self._turn(self._environment.clock())
+            self._turn(self._home.clock())
             seconds = self._port.seconds_to_wait()
         except Exception:
             log.exception("%s: unexpected error, going on", self._name)
@@ -115,7 +115,7 @@ class LoopDriver:
         """
         if is_done() or self.is_stopped:
             return is_done()
-        loop = self._environment.bind()
+        loop = self._home.bind()
         waiter: asyncio.Future[None] = loop.create_future()
         timer = None if timeout is None else loop.call_later(timeout, wake, waiter)
         self._waiters[waiter] = is_done

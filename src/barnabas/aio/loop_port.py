@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 
 if TYPE_CHECKING:
-    from barnabas.aio.environment import Environment
+    from barnabas.aio.bound_loop import BoundLoop
 
 
 class LoopPort:
@@ -19,8 +19,8 @@ class LoopPort:
     `on_wakeup`, called after `wakeup`; both in the loop. `on_news` is called inside of a `poll` that brought something.
     """
 
-    def __init__(self, environment: Environment, selector: Selectable) -> None:
-        self._environment = environment
+    def __init__(self, loop: BoundLoop, selector: Selectable) -> None:
+        self._home = loop
         self._selector = selector
         self._unwatch: Callable[[], None] | None = None
         self._is_woken = False
@@ -44,7 +44,7 @@ class LoopPort:
                 self.on_news()
         elif getattr(selector, "has_unread", False):
             self._has_news = True
-        return self._environment.clock()
+        return self._home.clock()
 
     def seconds_to_wait(self) -> float:
         """How long the loop may wait before the core is to be driven again; asked once after each turn of it."""
@@ -56,7 +56,7 @@ class LoopPort:
     def watch(self) -> None:
         """Call `on_ready` whenever the network has something to do."""
         if self._unwatch is None:
-            self._unwatch = self._environment.watch(self._selector, self._ready)
+            self._unwatch = self._home.watch(self._selector, self._ready)
 
     def unwatch(self) -> None:
         """Leave the network alone."""
@@ -77,7 +77,7 @@ class LoopPort:
         if self._is_woken:
             return
         self._is_woken = True
-        loop = self._environment.loop
+        loop = self._home.loop
         if loop is None or self.on_wakeup is None:
             return
         if asyncio._get_running_loop() is loop:

@@ -9,14 +9,14 @@ from barnabas.errors import ConcurrentModificationError, IllegalStateError
 from barnabas.network.log_context import enter_client
 
 if TYPE_CHECKING:
-    from barnabas.aio.environment import Environment
+    from barnabas.aio.bound_loop import BoundLoop
 
 
 class LoopUse:
     """Entered by every call into a consumer; `exclusive` besides by those of which one at a time may be in progress."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+    def __init__(self, loop: BoundLoop) -> None:
+        self._home = loop
         self.client_id = ""
         self.is_closed = False
         self.exclusive = _Exclusive()
@@ -24,7 +24,7 @@ class LoopUse:
     def __enter__(self) -> None:
         if self.is_closed:
             raise IllegalStateError("This consumer is closed; make a new one")
-        self._environment.check_thread()
+        self._home.check_thread()
         enter_client(self.client_id)
 
     def __exit__(

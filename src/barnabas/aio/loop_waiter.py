@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from barnabas.aio.loop_driver import wake
 
 if TYPE_CHECKING:
-    from barnabas.aio.environment import Environment
+    from barnabas.aio.bound_loop import BoundLoop
     from barnabas.aio.loop_port import LoopPort
 
 _FOREVER = float("inf")
@@ -22,8 +22,8 @@ class LoopWaiter:
     Outside of calls nothing is read: what has arrived stays in the sockets.
     """
 
-    def __init__(self, environment: Environment, port: LoopPort) -> None:
-        self._environment = environment
+    def __init__(self, loop: BoundLoop, port: LoopPort) -> None:
+        self._home = loop
         self._port = port
         self._waiters: set[asyncio.Future[None]] = set()
         self._last_wait = -_FOREVER
@@ -45,7 +45,7 @@ class LoopWaiter:
 
     async def wait(self) -> None:
         """Wait until the core is to be driven again."""
-        loop = self._environment.bind()
+        loop = self._home.bind()
         seconds = self._port.seconds_to_wait()
         if seconds <= 0.0:
             await asyncio.sleep(0)
@@ -65,7 +65,7 @@ class LoopWaiter:
 
     async def be_fair(self) -> None:
         """Give the loop a turn if a while has passed without one."""
-        loop = self._environment.bind()
+        loop = self._home.bind()
         if loop.time() - self._last_wait > FAIRNESS:
             await asyncio.sleep(0)
             self._last_wait = loop.time()

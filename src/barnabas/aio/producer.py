@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.aio.buffer_pool import LoopBufferPool, MemoryNeededError
 from barnabas.aio.callback_tasks import CallbackTasks
-from barnabas.aio.environment import Environment
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_driver import LoopDriver
 from barnabas.aio.loop_port import LoopPort
 from barnabas.aio.producer_transactions import ProducerTransactions
@@ -73,15 +73,15 @@ class Producer(ProducerTransactions, ProducerBase[K, V]):
         *,
         key_serializer: SerializerSetting[K] = None,
         value_serializer: SerializerSetting[V] = None,
-        environment: Environment | None = None,
+        environment: LoopEnvironment | None = None,
         **settings: Any,
     ) -> None:
         settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
-        self._environment = outside = environment or Environment()
+        self._environment = outside = environment or LoopEnvironment()
         ports: list[LoopPort] = []
 
         def selector(config: ProducerConfig) -> LoopPort:
-            ports.append(outside.port(config))
+            ports.append(outside.selector(config, config.client_id))
             return ports[0]
 
         super().__init__(

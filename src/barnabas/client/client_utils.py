@@ -66,6 +66,15 @@ def metric_config(config: ClientConfig) -> MetricConfig:
     return MetricConfig(config.get_int("metrics.num.samples"), config.get_seconds("metrics.sample.window.ms"))
 
 
+def bootstrap(metadata: Metadata, config: ClientConfig) -> None:
+    """Let the metadata start from `bootstrap.servers`, if it has no nodes yet.
+
+    Raises `ConfigError` when `bootstrap.servers` cannot be read.
+    """
+    if not metadata.fetch().nodes:
+        metadata.bootstrap(bootstrap_nodes(config))
+
+
 def create_network_client(
     config: ClientConfig,
     client_id: str,
@@ -82,8 +91,7 @@ def create_network_client(
     Raises:
         ConfigError: `bootstrap.servers` cannot be read; the settings for TLS or SASL are wrong.
     """
-    if not metadata.fetch().nodes:
-        metadata.bootstrap(bootstrap_nodes(config))
+    bootstrap(metadata, config)
     if selector is None:
         selector = create_selector(config, client_id)
     request_timeout = config.get_seconds("request.timeout.ms")

@@ -67,7 +67,7 @@ class NetworkClient:
         connections_max_idle: float = 540.0,
         metrics: NetworkMetrics | None = None,
     ) -> None:
-        self._selector = selector
+        self.selector = selector
         self._metadata_updater = metadata_updater
         #: Pushes the client's metrics (KIP-714), for a client that does.
         self.telemetry_sender: TelemetrySender | None = None
@@ -108,8 +108,8 @@ class NetworkClient:
         return (
             self.connection_states.is_ready(node_id, now)
             and self.in_flight_requests.has_room(node_id)
-            and self._selector.is_channel_ready(node_id)
-            and not self._selector.is_send_in_progress(node_id)
+            and self.selector.is_channel_ready(node_id)
+            and not self.selector.is_send_in_progress(node_id)
         )
 
     def initiate_connect(self, node: Node, now: float) -> None:
@@ -117,7 +117,7 @@ class NetworkClient:
         attempt = self.connection_states.connecting(node.id, now, node.host)
         self._connected_to[node.id] = node
         log.debug("%s: connecting to node %s", self.client_id, node)
-        self._selector.connect(node.id, node.host, node.port, attempt)
+        self.selector.connect(node.id, node.host, node.port, attempt)
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds to wait before the node is worth another look; infinite when only an event can change something."""
@@ -233,7 +233,7 @@ class NetworkClient:
         self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
         self._idle_expiry.used(request.destination, now)
         self.metrics.sent(request.destination, sum(map(len, parts)), now)
-        self._selector.send(request.destination, parts, expect_response=request.expect_response)
+        self.selector.send(request.destination, parts, expect_response=request.expect_response)
 
     def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:
         log.debug("%s: no version of %r suits node %s: %s", self.client_id, request, request.destination, error)
@@ -262,7 +262,7 @@ class NetworkClient:
             until_update = min(until_update, self.telemetry_sender.maybe_update(now, self))
         if timeout > 0:
             timeout = min(timeout, until_update, self._time_to_next_timeout(now))
-        now = self._selector.poll(timeout, now)
+        now = self.selector.poll(timeout, now)
         responses = []
         self.handle_completed_sends(responses, now)
         self.handle_completed_receives(responses, now)
@@ -292,7 +292,7 @@ class NetworkClient:
 
     def handle_completed_sends(self, responses: list[ClientResponse], now: float) -> None:
         """A request that expects no response is complete, and leaves the in-flight requests, as soon as it is sent."""
-        for node_id in self._selector.completed_sends:
+        for node_id in self.selector.completed_sends:
             # Only the newest one can just have been sent: a node gets one send at a time.
             last = self.in_flight_requests.last_sent(node_id)
             if not last.request.expect_response:
@@ -301,7 +301,7 @@ class NetworkClient:
 
     def handle_completed_receives(self, responses: list[ClientResponse], now: float) -> None:
         """A response belongs to the oldest request in flight to its node, whose correlation id it must carry."""
-        for node_id, frame in self._selector.completed_receives:
+        for node_id, frame in self.selector.completed_receives:
             if not self.in_flight_requests.count(node_id):
                 # Already given up on: what came before it on this connection could not be read.
                 continue
@@ -360,26 +360,26 @@ class NetworkClient:
             return
         if self._api_versions.get(node_id) is None:
             return
-        self._selector.set_max_receive_size(node_id, _LARGEST_FRAME)
+        self.selector.set_max_receive_size(node_id, _LARGEST_FRAME)
         self.connection_states.ready(node_id)
         self._last_failure = ""
         log.debug("%s: node %s is ready", self.client_id, node_id)
 
     def _handle_connections(self, now: float) -> None:
-        for node_id in self._selector.connected:
+        for node_id in self.selector.connected:
             self._api_versions.connected(node_id)
             self._idle_expiry.used(node_id, now)
             self.metrics.opened(now)
-        for authentication in self._selector.authentications:
+        for authentication in self.selector.authentications:
             self.metrics.accepted(authentication, now)
 
     def _ask_api_versions(self, now: float) -> None:
-        for node_id, request in self._api_versions.take_due(self._selector.is_channel_ready):
+        for node_id, request in self._api_versions.take_due(self.selector.is_channel_ready):
             self.connection_states.checking_api_versions(node_id)
             self.send_internal_request(node_id, request, now)
 
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
-        for node_id, disconnection in self._selector.disconnected.items():
+        for node_id, disconnection in self.selector.disconnected.items():
             self._log_disconnection(node_id, disconnection)
             if disconnection.authentication_error is not None:
                 self.metrics.refused(now, was_accepted=disconnection.was_authenticated)
@@ -481,13 +481,13 @@ class NetworkClient:
             )
 
     def _disconnect_locally(self, node_id: int, responses: list[ClientResponse], now: float) -> None:
-        self._selector.close(node_id)
+        self.selector.close(node_id)
         self._process_disconnection(node_id, responses, now, reason="this client closed it")
 
     def _handle_timed_out_requests(self, responses: list[ClientResponse], now: float) -> None:
         for node_id in self.in_flight_requests.nodes_with_timed_out_requests(now):
             log.info("%s: disconnecting from node %s: a request timed out", self.client_id, node_id)
-            self._selector.close(node_id)
+            self.selector.close(node_id)
             self._process_disconnection(
                 node_id, responses, now, reason="a request took longer than its timeout", timed_out=True
             )
@@ -496,7 +496,7 @@ class NetworkClient:
         for node_id in self.connection_states.nodes_with_setup_timeout(now):
             timeout = self.connection_states.setup_timeout(node_id)
             log.info("%s: node %s did not accept a connection within %.3f s", self.client_id, node_id, timeout)
-            self._selector.close(node_id)
+            self.selector.close(node_id)
             self._process_disconnection(
                 node_id, responses, now, reason="the connection was not made in time", timed_out=True
             )
@@ -514,7 +514,7 @@ class NetworkClient:
             # Not news about the cluster: unlike other disconnections it does not ask for fresh metadata, which would
             # only make the connection again.
             log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
-            self._selector.close(node_id)
+            self.selector.close(node_id)
             self.connection_states.disconnected(node_id, now)
             self._forget(node_id, now)
 
@@ -528,13 +528,13 @@ class NetworkClient:
 
     def wakeup(self) -> None:
         """Makes the current or next `poll` return without waiting; from any thread."""
-        self._selector.wakeup()
+        self.selector.wakeup()
 
     def disconnect(self, node_id: int, now: float) -> None:
         """Ends the connection to a node; what is in flight there is returned as disconnected by the next `poll`."""
         if self.connection_states.state(node_id) is None or self.connection_states.is_disconnected(node_id):
             return
-        self._selector.close(node_id)
+        self.selector.close(node_id)
         self._cancel_in_flight_requests(node_id, self._aborted_sends, now, reason="this client closed it")
         self.connection_states.disconnected(node_id, now)
         self._forget(node_id, now)
@@ -544,7 +544,7 @@ class NetworkClient:
         if self._is_closed:
             return
         self._is_closed = True
-        self._selector.close_all()
+        self.selector.close_all()
         self.metrics.all_closed()
         for in_flight in self.in_flight_requests.drain():
             # A consumer's other NetworkClient goes on with the telemetry, and must not wait for this one's answer.

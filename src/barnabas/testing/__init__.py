@@ -7,17 +7,20 @@ from barnabas import _lazily
 TYPE_CHECKING = False  # type checkers take it for typing's own
 
 if TYPE_CHECKING:
+    from barnabas.client.environment import Environment
     from barnabas.testing.fault_proxy import FaultProxy
     from barnabas.testing.mock_consumer import MockConsumer
     from barnabas.testing.mock_producer import MockProducer
 
 __all__ = [
+    "Environment",
     "FaultProxy",
     "MockConsumer",
     "MockProducer",
 ]
 
 _HOMES = {
+    "barnabas.client.environment": "Environment",
     "barnabas.testing.fault_proxy": "FaultProxy",
     "barnabas.testing.mock_consumer": "MockConsumer",
     "barnabas.testing.mock_producer": "MockProducer",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.aio.environment import Environment
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_driver import LoopDriver
 from barnabas.aio.loop_port import LoopPort
 from barnabas.client.client_utils import create_selector
@@ -20,14 +20,14 @@ from tests.support.network_fakes import FakeSelector
 from tests.support.virtual_loop import VirtualBroker, run
 
 
-class Watched(Environment):
+class Watched(LoopEnvironment):
     """An environment whose only selector is a fake."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fake = FakeSelector()
 
-    def selector(self, config: ClientConfig) -> Any:
+    def sockets(self, config: ClientConfig, client_id: str) -> Any:
         return self.fake
 
     def watch(self, selector: Any, on_ready: Callable[[], object]) -> Callable[[], None]:
@@ -41,7 +41,7 @@ def in_loop(scenario: Callable[[Watched, LoopPort], Any]) -> None:
     async def with_port(_: VirtualBroker) -> None:
         environment = Watched()
         environment.bind()
-        await scenario(environment, environment.port(CONFIG))
+        await scenario(environment, environment.selector(CONFIG, "c"))
 
     run(with_port)
 
@@ -137,9 +137,9 @@ def test_a_forked_child_is_refused() -> None:
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_a_loop_watches_the_one_descriptor_of_all_sockets(kind: str) -> None:
     async def watch() -> None:
-        environment = Environment()
+        environment = LoopEnvironment()
         environment.bind()
-        port = environment.port(CONFIG)
+        port = environment.selector(CONFIG, "c")
         ready = asyncio.Event()
         port.on_ready = ready.set
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -168,7 +168,7 @@ def test_a_loop_watches_the_one_descriptor_of_all_sockets(kind: str) -> None:
 
 def test_a_loop_that_watches_no_descriptors_is_refused() -> None:
     async def scenario(_: VirtualBroker) -> None:
-        environment = Environment()
+        environment = LoopEnvironment()
         environment.bind()
         port = LoopPort(environment, create_selector(CONFIG))
         with pytest.raises(IllegalStateError, match="epoll or kqueue"):

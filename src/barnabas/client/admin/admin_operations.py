@@ -6,9 +6,7 @@ import itertools
 import math
 import os
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
-from random import Random
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,7 +14,7 @@ from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_driver import AdminApiDriver
 from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
-from barnabas.client.client_utils import create_network_client, wall_clock_ms
+from barnabas.client.environment import Environment
 from barnabas.client.forked import refusal
 from barnabas.client.steps import Steps, run
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, last_push
@@ -32,7 +30,6 @@ from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.metric_group import Measured, MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
-from barnabas.network.selectable import Selectable
 
 T = TypeVar("T")
 
@@ -67,28 +64,34 @@ class AdminOperations(ReportsTelemetry, Measured):
     that a client on an event loop needs no more than a `_complete` of its own.
     """
 
-    def __init__(self, configs: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+    def __init__(
+        self,
+        configs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        environment: Environment | None = None,
+        **settings: Any,
+    ) -> None:
+        self._environment = environment = environment or Environment()
+        self._clock = environment.clock
         self._config = config = ClientConfig("admin", configs, settings)
         self._client_id = config.get_str("client.id") or f"adminclient-{next(_numbers)}"
-        random = Random()
         self._metadata = AdminMetadata(
             uses_controllers=config.bootstrap_setting == "bootstrap.controllers",
             refresh_backoff=config.get_seconds("retry.backoff.ms"),
             refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
             max_age=config.get_seconds("metadata.max.age.ms"),
-            random=random,
+            random=environment.random,
         )
         self._backoff = ExponentialBackoff(
-            config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), random
+            config.get_seconds("retry.backoff.ms"), config.get_seconds("retry.backoff.max.ms"), environment.random
         )
-        self._client = create_network_client(
-            config, self._client_id, self._metadata, random=random, selector=self._selector(config)
-        )
+        self._client = environment.network_client(config, self._client_id, self._metadata)
         self._report_telemetry(
             config, self.metric_groups, self._telemetry_labels, self._client,
-            random=random, wall_clock_ms=self._wall_clock_ms(),
+            random=environment.random, wall_clock_ms=environment.wall_clock_ms,
         )  # fmt: skip
-        self._started_at_ms = self._wall_clock_ms()()
+        self._started_at_ms = environment.wall_clock_ms()
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._is_closed = False
@@ -107,18 +110,6 @@ class AdminOperations(ReportsTelemetry, Measured):
 
     def _telemetry_labels(self) -> dict[str, str | None]:
         return {}
-
-    # What a client on an event loop does in another way.
-
-    def _clock(self) -> float:
-        return time.monotonic()
-
-    def _wall_clock_ms(self) -> Callable[[], int]:
-        return wall_clock_ms
-
-    def _selector(self, config: ClientConfig) -> Selectable | None:
-        """The way to the network, None for sockets."""
-        return None
 
     # Steps.
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
-from barnabas.client.consumer.consumer_parts import Environment
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.single_thread_use import SingleThreadUse
+from barnabas.client.environment import Environment
 from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.client.steps import Steps, run
 from barnabas.errors import IllegalArgumentError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
 from barnabas.client.consumer.consumer_config import ConsumerConfig
-from barnabas.client.consumer.consumer_parts import Environment, consumer_parts
+from barnabas.client.consumer.consumer_parts import consumer_parts
 from barnabas.client.consumer.consumer_polling import ConsumerPolling
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
@@ -34,6 +34,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
+    from barnabas.client.environment import Environment
 
 OffsetLike = OffsetAndMetadata | int | tuple[int, str | None]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.client_utils import create_network_client, metric_config, wall_clock_ms
+from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
 from barnabas.client.consumer.consumer_interceptors import ConsumerInterceptors
 from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, CoordinatorMetadata
@@ -26,7 +24,6 @@ from barnabas.client.consumer.membership.consumer_membership_manager import Cons
 from barnabas.client.consumer.membership.core import MembershipCore
 from barnabas.client.consumer.membership.group_requests import GroupIdentity
 from barnabas.client.consumer.membership.heartbeat import Heartbeat
-from barnabas.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from barnabas.client.consumer.subscription_state import SubscriptionState
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
@@ -34,35 +31,8 @@ from barnabas.protocol.kafka_uuid import random_uuid, to_text
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_config import ConsumerConfig
     from barnabas.client.consumer.coordinator.offset_commits import Offsets
+    from barnabas.client.environment import Environment
     from barnabas.client.metadata import Metadata
-    from barnabas.network.network_client import NetworkClient
-
-
-class Environment:
-    """What a consumer needs of the world outside; a simulator brings its own."""
-
-    random: random.Random = random.Random()
-
-    def clock(self) -> float:
-        """Monotonic seconds."""
-        return time.monotonic()
-
-    def wall_clock_ms(self) -> int:
-        """Epoch milliseconds."""
-        return wall_clock_ms()
-
-    def network_client(self, config: ConsumerConfig, metadata: Metadata) -> NetworkClient:
-        """A client of its own for each core."""
-        return create_network_client(config, config.client_id, metadata, random=self.random)
-
-    def start(self, core: MembershipCore, group_id: str) -> Callable[[float], object]:
-        """Have the membership core driven; the function returned waits, at most so many seconds, until it is done.
-
-        On an event loop it has to be awaited.
-        """
-        thread = HeartbeatThread(core, self.clock, group_id)
-        thread.start()
-        return thread.join
 
 
 class ConsumerParts(NamedTuple):
@@ -129,7 +99,7 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
 
 def _network_client(config: ConsumerConfig, environment: Environment, metadata: Metadata) -> ConsumerNetworkClient:
     return ConsumerNetworkClient(
-        environment.network_client(config, metadata),
+        environment.network_client(config, config.client_id, metadata),
         environment.clock,
         retry_backoff=config.get_seconds("retry.backoff.ms"),
         request_timeout=config.get_seconds("request.timeout.ms"),
@@ -195,7 +165,7 @@ def _coordinator(
     rebalances = RebalanceMetrics(environment.clock, metric_config(config))
 
     def start() -> Callable[[float], object]:
-        return environment.start(membership, group_id)
+        return environment.run(membership, f"kafka-coordinator-heartbeat-thread | {group_id}")
 
     if config.is_consumer_protocol:
         return ReconcilingCoordinator(membership, subscriptions, metadata, settings, rebalances, start, on_commit)

@@ -38,7 +38,7 @@ class Actor:
         self.ledger = application.ledger
         self.random: Random = self.world.stream(self.life)
         self.process = Process(self.life)
-        self.clients: Clients = ThreadClients(self.world)
+        self.clients: Clients = ThreadClients(self.world, self.network)
         self.thread: SimulatedThread = self.world.spawn(self.life, self.process, self._run)
 
     def _run(self) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.producer.producer import Producer
+from barnabas.testing.simulator.environment import SimulatedEnvironment
 
 if TYPE_CHECKING:
+    from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
 
 
@@ -39,8 +41,9 @@ class ThreadClients:
 
     in_loop = False
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, network: Network) -> None:
         self.pause = world.sleep
+        self._network = network
 
     def producer(self, **settings: Any) -> Producer[Any, Any]:
         """See `Clients`."""
@@ -48,11 +51,11 @@ class ThreadClients:
 
     def consumer(self, **settings: Any) -> Consumer:
         """See `Clients`."""
-        return Consumer(**settings)
+        return Consumer(environment=SimulatedEnvironment(self._network), **settings)
 
     def admin(self, **settings: Any) -> AdminClient:
         """See `Clients`."""
-        return AdminClient(**settings)
+        return AdminClient(environment=SimulatedEnvironment(self._network), **settings)
 
     def close(self) -> None:
         """See `Clients`."""

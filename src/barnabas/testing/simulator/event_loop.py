@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from barnabas.aio import AdminClient, Consumer, Producer
-from barnabas.aio.environment import Environment
+from barnabas.aio.environment import LoopEnvironment
 from barnabas.testing.simulator.world import INFINITY
 
 if TYPE_CHECKING:
+    from barnabas.config.client_config import ClientConfig
     from barnabas.network.selectable import Selectable
     from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import SimulatedThread, World
@@ -57,21 +59,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._world.unpark(self._waiting)
 
 
-class SimulatedEnvironment(Environment):
+class SimulatedLoopEnvironment(LoopEnvironment):
     """What clients on an event loop need of the world."""
 
     def __init__(self, network: Network) -> None:
-        super().__init__()
+        super().__init__(Random(network.world.next_seed()))
         self._network = network
 
-    def selector(self, config: Any) -> Selectable:
-        """See `Environment.selector`."""
+    def wall_clock_ms(self) -> int:
+        """See `SimulatedEnvironment.wall_clock_ms`."""
+        return self._network.world.wall_clock_ms()
+
+    def sockets(self, config: ClientConfig, client_id: str) -> Selectable:
+        """See `LoopEnvironment.sockets`."""
         selector = self._network.selector()
         selector.may_wait = False
         return selector
 
     def watch(self, selector: Any, on_ready: Callable[[], object]) -> Callable[[], None]:
-        """See `Environment.watch`."""
+        """See `LoopEnvironment.watch`."""
         loop = self.bind()
 
         def tell() -> None:
@@ -121,7 +127,7 @@ class LoopClients:
 
     def _make(self, kind: Callable[..., Any], settings: dict[str, Any]) -> LoopClient:
         async def make() -> Any:
-            return kind(environment=SimulatedEnvironment(self._network), **settings)
+            return kind(environment=SimulatedLoopEnvironment(self._network), **settings)
 
         return LoopClient(self._loop, self._loop.run_until_complete(make()))
 

@@ -157,8 +157,7 @@ def _time() -> float:
 
 
 def _wall_clock_ms() -> int:
-    thread = _world.current()
-    return _world.now_ms(thread.process if thread is not None else None)
+    return _world.wall_clock_ms()
 
 
 def install(world: World, network: Network) -> None:
@@ -219,7 +218,5 @@ def _install_randomness(world: World) -> None:
 
 def _install_network(network: Network) -> None:
     from barnabas.client import client_utils
-    from barnabas.client.consumer.consumer_parts import Environment
 
     vars(client_utils)["Selector"] = network.selector
-    Environment.random = random.Random(_world.next_seed())

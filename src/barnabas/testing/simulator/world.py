@@ -119,6 +119,11 @@ class World:
         offset = process.clock_offset_ms if process is not None else 0
         return START_MS + int((self.now - START) * 1000) + offset
 
+    def wall_clock_ms(self) -> int:
+        """The wall clock of the process whose thread asks, in epoch milliseconds."""
+        thread = self.current()
+        return self.now_ms(None if thread is None else thread.process)
+
     def at(self, when: float, action: Callable[..., object], *arguments: Any) -> None:
         """Have something happen at a time; no earlier than now."""
         self._sequence += 1

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
-from barnabas.client.admin import admin_operations
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.client_utils import create_network_client
+from barnabas.client.environment import Environment
+from barnabas.config.client_config import ClientConfig
 from barnabas.protocol.api import ApiKey
 from tests.support.network_fakes import FakeSelector, all_api_versions, metadata_response
 
 
-class Clock:
-    """Stands for the `time` module: time passes only in the selector's polls."""
+class FakeEnvironment(Environment):
+    """One fake selector, in whose polls alone time passes."""
 
     def __init__(self, selector: FakeSelector) -> None:
+        super().__init__(Random(1))
         self.now = 1000.0
+        self._selector = selector
         original = selector.poll
 
         def poll(timeout: float, now: float) -> float:
@@ -27,14 +30,17 @@ class Clock:
 
         selector.poll = poll  # type: ignore[method-assign]  # the test's own object
 
-    def monotonic(self) -> float:
+    def clock(self) -> float:
         return self.now
+
+    def selector(self, config: ClientConfig, client_id: str) -> FakeSelector:
+        return self._selector
 
 
 class Admin:
     """The client under test and the cluster it talks to: two brokers, the second one is the controller."""
 
-    def __init__(self, client: AdminClient, selector: FakeSelector, clock: Clock) -> None:
+    def __init__(self, client: AdminClient, selector: FakeSelector, clock: FakeEnvironment) -> None:
         self.client = client
         self.selector = selector
         self.clock = clock
@@ -64,22 +70,16 @@ class Admin:
 
 
 @pytest.fixture
-def new_admin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Admin]]:
+def new_admin() -> Iterator[Callable[..., Admin]]:
     """Makes admin clients with settings of their own."""
     made: list[AdminClient] = []
 
     def make(**settings: Any) -> Admin:
         selector = FakeSelector()
-        clock = Clock(selector)
-        monkeypatch.setattr(admin_operations, "time", clock)
-        monkeypatch.setattr(
-            admin_operations,
-            "create_network_client",
-            lambda *args, **options: create_network_client(*args, **{**options, "selector": selector}),
-        )
-        client = AdminClient(**{"bootstrap_servers": "boot:9092", **settings})
+        environment = FakeEnvironment(selector)
+        client = AdminClient(environment=environment, **{"bootstrap_servers": "boot:9092", **settings})
         made.append(client)
-        return Admin(client, selector, clock)
+        return Admin(client, selector, environment)
 
     yield make
     for client in made:

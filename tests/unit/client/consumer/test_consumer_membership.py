@@ -485,15 +485,15 @@ def test_a_second_thread_is_refused(cluster: ScriptedCluster) -> None:
 )
 def test_the_coordinator_starts_the_heartbeat_thread_and_deals_partitions_out(cluster: ScriptedCluster) -> None:
     started: list[str] = []
-    original = cluster.start
-    cluster.start = lambda core, group: (started.append(group), original(core, group))[1]  # type: ignore[method-assign]  # to see it
+    original = cluster.run
+    cluster.run = lambda core, name: (started.append(name), original(core, name))[1]  # type: ignore[method-assign]  # to see it
     consumer = member(cluster)
     assert started == []
 
     consumer.poll(1)
     consumer.poll(1)
 
-    assert started == ["g"]
+    assert started == ["kafka-coordinator-heartbeat-thread | g"]
     assert consumer.assignment() == {T0, T1}
 
 

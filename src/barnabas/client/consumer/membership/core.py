@@ -18,13 +18,13 @@ from barnabas.client.consumer.membership.messages import (
     MembershipFailed,
     Stop,
 )
+from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.client.consumer.membership.group_membership import GroupMembership
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
-    from barnabas.errors import KafkaError
     from barnabas.network.network_client import NetworkClient
 
 
@@ -81,10 +81,10 @@ class MembershipCore:
         """Counted by the owner's thread; any other may ask."""
         return coordinator_metrics(self._client, self.heartbeat.sent_at, now)
 
-    def fail(self, error: KafkaError) -> None:
-        """End, and have the application's core raise this."""
+    def fail(self, error: BaseException) -> None:
+        """End because of an error that was not expected, and have the application's core raise it."""
         self.is_done = True
-        self._post(MembershipFailed(error))
+        self._post(MembershipFailed(_as_kafka_error(error)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -110,3 +110,11 @@ class MembershipCore:
     def _post(self, event: Event) -> None:
         self.events.append(event)
         self._wake_application()
+
+
+def _as_kafka_error(error: BaseException) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    wrapped = KafkaError(f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
