@@ -26,6 +26,8 @@ _XERIAL_BLOCK_SIZE = 32 * 1024
 # Kafka's level 9 for lz4 is its default, and means the fast compressor, lz4's level 1 (KIP-390).
 _DEFAULT_LEVELS = {"gzip": -1, "lz4": 1, "zstd": 3}
 _KAFKA_LZ4_DEFAULT_LEVEL = 9
+# All other levels of Kafka's are the high compressor's, in which 1 searches as much as 2 does; here 1 is the fast one.
+_LOWEST_HIGH_LZ4_LEVEL = 2
 
 
 def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
@@ -38,6 +40,8 @@ def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
         _unknown_codec(codec)
     if level is None or (codec == "lz4" and level == _KAFKA_LZ4_DEFAULT_LEVEL):
         level = _DEFAULT_LEVELS.get(codec, 0)
+    elif codec == "lz4":
+        level = max(level, _LOWEST_HIGH_LZ4_LEVEL)
     return compressor(data, level)
 
 

@@ -31,6 +31,13 @@ INTEGER_SETTINGS: dict[str, tuple[int, int]] = {
 CLEANUP_POLICIES = frozenset(("compact", "delete"))
 TIMESTAMP_TYPES = {"CreateTime": 0, "LogAppendTime": 1}
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+#: Of each codec that has levels: the setting, and Apache Kafka's default (KIP-390).
+COMPRESSION_LEVELS = {
+    "gzip": ("compression.gzip.level", -1),
+    "lz4": ("compression.lz4.level", 9),
+    "zstd": ("compression.zstd.level", 3),
+}
+_LEAST_LEVEL = -131072  # zstd's, the lowest of all; what each codec allows is checked where settings are given
 _BOOLEANS = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -46,6 +53,7 @@ class LogConfig:
     __slots__ = (
         "cleanup_policy",
         "compact",
+        "compression_level",
         "compression_type",
         "delete",
         "delete_retention_ms",
@@ -103,6 +111,11 @@ class LogConfig:
             given.get("compression.type", "producer"),
             {name: name for name in COMPRESSION_TYPES},
         )
+        #: For batches that come in another codec than `compression_type`; None where that codec has no levels.
+        self.compression_level: int | None = None
+        if self.compression_type in COMPRESSION_LEVELS:
+            name, default = COMPRESSION_LEVELS[self.compression_type]
+            self.compression_level = _integer(name, given.get(name, default), _LEAST_LEVEL)
         self.min_cleanable_dirty_ratio = _ratio(
             "min.cleanable.dirty.ratio", given.get("min.cleanable.dirty.ratio", 0.5)
         )

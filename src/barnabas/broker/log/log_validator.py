@@ -77,7 +77,7 @@ class LogValidator:
         if config.compression_type == "producer":
             buffer = bytearray(data)
         else:
-            buffer = recompress(data, headers, config.compression_type)
+            buffer = recompress(data, headers, config.compression_type, config.compression_level)
             headers = scan_batches(buffer)
         batches = []
         offset = first_offset
@@ -161,22 +161,25 @@ class LogValidator:
                 )
 
 
-def recompress(data: Buffer, headers: list[BatchHeader], compression_type: str) -> bytearray:
-    """The same batches, with the codec that the log prescribes (`compression.type`)."""
+def recompress(data: Buffer, headers: list[BatchHeader], compression_type: str, level: int | None = None) -> bytearray:
+    """Rebuild the batches with the codec that the log prescribes (`compression.type`), at its level.
+
+    A batch that has this codec already stays as it was sent, whatever its level, as in Apache Kafka.
+    """
     codec = "none" if compression_type == "uncompressed" else compression_type
     result = bytearray()
     view = memoryview(data)
     for header in headers:
         batch = view[header.position : header.position + header.size_in_bytes]
-        result += batch if header.compression == codec or header.is_control else _rebuild(batch, header, codec)
+        result += batch if header.compression == codec or header.is_control else _rebuild(batch, header, codec, level)
     return result
 
 
-def _rebuild(batch: memoryview, header: BatchHeader, codec: str) -> bytes:
+def _rebuild(batch: memoryview, header: BatchHeader, codec: str, level: int | None) -> bytes:
     from barnabas.records.builder import RecordBatchBuilder
     from barnabas.records.record_batch import read_batches
 
-    builder = RecordBatchBuilder(_MAX_BATCH_SIZE, codec)
+    builder = RecordBatchBuilder(_MAX_BATCH_SIZE, codec, level)
     for record in next(iter(read_batches(batch))):
         builder.try_append(record.timestamp, record.key, record.value, record.headers)
     builder.set_producer_state(
