@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ log = logging.getLogger("barnabas.aio")
 
 # Seconds to pause after a turn that failed unexpectedly, so that a bug cannot spin.
 PAUSE_AFTER_FAILURE = 0.1
-_FOREVER = float("inf")
 
 
 class LoopDriver:
@@ -80,7 +80,7 @@ class LoopDriver:
         self._is_due = seconds <= 0.0
         if self._is_due:
             self._next = self._loop.call_soon(self._make_turn)
-        elif seconds < _FOREVER:
+        elif seconds < inf:
             self._next = self._loop.call_later(seconds, self._make_turn)
 
     def _make_turn(self) -> None:

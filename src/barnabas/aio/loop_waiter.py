@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.aio.loop_driver import wake
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from barnabas.aio.bound_loop import BoundLoop
     from barnabas.aio.loop_port import LoopPort
 
-_FOREVER = float("inf")
 # Seconds that calls which find all they need may follow each other without the loop having a turn.
 FAIRNESS = 0.005
 
@@ -26,7 +26,7 @@ class LoopWaiter:
         self._home = loop
         self._port = port
         self._waiters: set[asyncio.Future[None]] = set()
-        self._last_wait = -_FOREVER
+        self._last_wait = -inf
         port.on_ready = self._ready
         port.on_wakeup = self.wake_all
         # What one call receives may be what another one waits for.
@@ -52,7 +52,7 @@ class LoopWaiter:
             self._last_wait = loop.time()
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(seconds, wake, waiter) if seconds < _FOREVER else None
+        timer = loop.call_later(seconds, wake, waiter) if seconds < inf else None
         self._waiters.add(waiter)
         self._port.watch()
         try:

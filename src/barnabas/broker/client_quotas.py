@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -37,7 +38,6 @@ _PRECEDENCE = (
 
 #: Who used nothing for so long is forgotten, in seconds (Kafka's InactiveSensorExpirationTimeSeconds).
 _INACTIVE = 3600.0
-_UNLIMITED = float("inf")
 
 
 class Rate:
@@ -160,7 +160,7 @@ class ClientQuotas:
     def most_at_once(self, context: RequestContext, quota: str, now: float) -> float:
         """More than this would be throttled even if nothing was used before; infinity without a quota."""
         limit = self._of(context, now).limits.get(quota)
-        return limit[0] * (self._windows - 1) * self.window_seconds if limit is not None else _UNLIMITED
+        return limit[0] * (self._windows - 1) * self.window_seconds if limit is not None else inf
 
     def mutate(self, context: RequestContext, count: float, *, strict: bool) -> None:
         """Count changes of topics (KIP-599); how long the client is to wait goes into `context.throttle`.

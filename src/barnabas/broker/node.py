@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from barnabas.broker.broker_state import BrokerState
@@ -12,7 +13,6 @@ from barnabas.broker.internal_topic import InternalTopic
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
-from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
@@ -99,7 +99,7 @@ class BrokerNode:
         return self._groups.made if self._groups is not None else None
 
     def _load_at(self, topic: str, now: float) -> float:
-        return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else INFINITY
+        return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else inf
 
     def _make_groups(self) -> GroupCoordinator:
         from barnabas.broker.groups.group_coordinator import GroupCoordinator

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.protocol.message import Message
-
-INFINITY = float("inf")
 
 
 class DelayedOperation:
@@ -25,7 +24,7 @@ class DelayedOperation:
 
     __slots__ = ("_respond", "deadline", "done", "keys", "result")
 
-    def __init__(self, deadline: float = INFINITY, keys: tuple[Hashable, ...] = ()):
+    def __init__(self, deadline: float = inf, keys: tuple[Hashable, ...] = ()):
         self.deadline = deadline
         self.keys = keys
         self.done = False
@@ -93,7 +92,7 @@ class Purgatory:
         self.parked += 1
         for key in operation.keys:
             self._watchers.setdefault(key, {})[operation] = None
-        if operation.deadline != INFINITY:
+        if operation.deadline != inf:
             self._sequence += 1
             heapq.heappush(self._heap, (operation.deadline, self._sequence, operation))
             self._compact()
@@ -142,7 +141,7 @@ class Purgatory:
         heap = self._heap
         while heap and heap[0][2].done:
             heapq.heappop(heap)
-        return heap[0][0] if heap else INFINITY
+        return heap[0][0] if heap else inf
 
     def _forget(self, operation: DelayedOperation) -> None:
         self.parked -= 1

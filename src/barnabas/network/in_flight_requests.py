@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.errors import IllegalStateError
@@ -99,7 +100,7 @@ class InFlightRequests:
     def time_to_next_timeout(self, now: float) -> float:
         """Seconds until the first request in flight times out; infinite when there is none."""
         if not self._count:
-            return float("inf")
+            return inf
         return min(
             [
                 in_flight.sent_at + in_flight.request.timeout - now

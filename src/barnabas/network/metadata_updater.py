@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.network.internal_requests import InternalRequests
@@ -53,7 +54,7 @@ class ManualMetadataUpdater:
 
     def maybe_update(self, now: float, client: NetworkClient) -> float:
         """See `MetadataUpdater`: never."""
-        return float("inf")
+        return inf
 
     def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
         """See `MetadataUpdater`: nothing to do."""

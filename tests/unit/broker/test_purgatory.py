@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import inf
 from typing import Any
 
 import pytest
 
-from barnabas.broker.purgatory import INFINITY, DelayedOperation, Purgatory
+from barnabas.broker.purgatory import DelayedOperation, Purgatory
 
 
 class Waiting(DelayedOperation):
@@ -13,7 +14,7 @@ class Waiting(DelayedOperation):
 
     __slots__ = ("asked", "cancelled", "ready", "woken")
 
-    def __init__(self, deadline: float = INFINITY, keys: tuple[Hashable, ...] = ()) -> None:
+    def __init__(self, deadline: float = inf, keys: tuple[Hashable, ...] = ()) -> None:
         super().__init__(deadline, keys)
         self.ready: Any = None
         self.asked = 0
@@ -113,7 +114,7 @@ def test_a_cancelled_operation_is_told_and_never_answered(purgatory: Purgatory, 
     purgatory.tick(10.0)
     assert operation.cancelled
     assert answers == []
-    assert purgatory.next_deadline() == INFINITY
+    assert purgatory.next_deadline() == inf
 
 
 def test_an_answer_that_marks_another_key_wakes_those_who_wait_for_it(purgatory: Purgatory, answers: list[Any]) -> None:

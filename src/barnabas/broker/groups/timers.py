@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable
+from math import inf
 
 from barnabas.broker.instant import Instant
-
-INFINITY = float("inf")
-
 
 Action = Callable[[Instant], None]
 
@@ -45,7 +43,7 @@ class TimerQueue:
     def deadline(self, key: Hashable) -> float:
         """When the timer of `key` goes off; infinity if there is none."""
         timer = self._timers.get(key)
-        return INFINITY if timer is None else timer.deadline
+        return inf if timer is None else timer.deadline
 
     def schedule(self, key: Hashable, deadline: float, action: Action) -> None:
         """Call `action` once `deadline` (monotonic seconds) has come, instead of what `key` stood for before."""
@@ -75,7 +73,7 @@ class TimerQueue:
     def next_deadline(self) -> float:
         """The earliest deadline; infinity if there is no timer."""
         self._settle()
-        return self._heap[0][0] if self._heap else INFINITY
+        return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now: float) -> Action | None:
         """Take out the earliest timer whose deadline has come."""

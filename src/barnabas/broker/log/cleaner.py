@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.log.batch_filter import BatchFilter
@@ -37,7 +38,7 @@ class CleanerConfig(NamedTuple):
     dedupe_buffer_size: int = 134_217_728
     io_buffer_size: int = 524_288
     io_buffer_load_factor: float = 0.9
-    io_max_bytes_per_second: float = float("inf")
+    io_max_bytes_per_second: float = inf
     backoff_ms: int = 15_000
 
     @classmethod

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.broker.instant import Instant
 from barnabas.broker.network.client_connection import ClientConnection
 from barnabas.broker.network.request_buffer import RequestMemory
-from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.request_context import Connection
 
@@ -42,14 +42,14 @@ class RequestChannel:
         self._resumed: list[ClientConnection] = []
         self._next_connection_id = 0
         self._max_idle = state.config["connections.max.idle.ms"] / 1000
-        self._next_idle_check = INFINITY
+        self._next_idle_check = inf
 
     def connect(self, transport: Transport, host: str, listener: str, now: float, port: int = 0) -> ClientConnection:
         """Take in a connection from `host`, which came through the listener of that name."""
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener, client_port=port)
         connection = self.connections[info.id] = ClientConnection(self, info, transport, now)
-        if self._next_idle_check == INFINITY and self._max_idle >= 0:
+        if self._next_idle_check == inf and self._max_idle >= 0:
             self._next_idle_check = now + self._max_idle / 4
         return connection
 
@@ -101,4 +101,4 @@ class RequestChannel:
         for connection in list(self.connections.values()):
             if connection.is_idle and now - connection.last_used > self._max_idle:
                 connection.end()
-        self._next_idle_check = now + self._max_idle / 4 if self.connections else INFINITY
+        self._next_idle_check = now + self._max_idle / 4 if self.connections else inf

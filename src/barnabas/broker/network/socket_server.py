@@ -6,12 +6,12 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
-from barnabas.broker.purgatory import INFINITY
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SocketServer:
         self._servers: list[asyncio.Server] = []
         self._settling = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = INFINITY
+        self._timer_at = inf
 
     async def listen(self, name: str, listening: socket.socket) -> None:
         """Accept connections for the listener `name`."""
@@ -141,7 +141,7 @@ class SocketServer:
 
     def _tick(self) -> None:
         self._timer = None
-        self._timer_at = INFINITY
+        self._timer_at = inf
         self.core.tick(read_clocks())
         self.after_work()
 

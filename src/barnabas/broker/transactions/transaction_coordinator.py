@@ -8,6 +8,7 @@ Every transition is in the log before anybody sees it; a request is answered in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from barnabas.broker.transactions.transactions_topic import TransactionStorage
     from barnabas.config.config import Config
 
-INFINITY = float("inf")
-_AT_ONCE = -INFINITY
+_AT_ONCE = -inf
 #: Records loaded, markers written or ids swept in one tick: a few milliseconds.
 _RECORDS_PER_TICK = 2000
 _MARKERS_PER_TICK = 100
@@ -81,7 +81,7 @@ class TransactionCoordinator:
         self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)
         self._next_producer_id = next_producer_id
         self._warn = warn
-        self._abort_at = INFINITY
+        self._abort_at = inf
         self._closed = False
 
     # --- driven by the broker
@@ -94,7 +94,7 @@ class TransactionCoordinator:
     def next_deadline(self) -> float:
         """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
         if self._closed:
-            return INFINITY
+            return inf
         if self._store.loading or self._expiration.sweeping:
             return _AT_ONCE
         return min(self._abort_at, self._completion.next_deadline(), self._expiration.next_deadline())
@@ -109,7 +109,7 @@ class TransactionCoordinator:
             return
         self._completion.step(_MARKERS_PER_TICK, now, now_ms)
         if self._abort_at <= now:
-            self._abort_at = INFINITY
+            self._abort_at = inf
             self._abort_timed_out(now, now_ms)
             self._watch_timeouts(now)
         self._expiration.step(_RECORDS_PER_TICK, now, now_ms)
@@ -298,7 +298,7 @@ class TransactionCoordinator:
     # --- time-outs
 
     def _watch_timeouts(self, now: float) -> None:
-        if self._store.ongoing and self._abort_at == INFINITY:
+        if self._store.ongoing and self._abort_at == inf:
             self._abort_at = now + self._settings.abort_interval_ms / 1000
 
     def _abort_timed_out(self, now: float, now_ms: int) -> None:

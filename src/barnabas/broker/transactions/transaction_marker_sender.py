@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
 from barnabas import errors
@@ -11,7 +12,6 @@ from barnabas.broker.transactions.transaction_metadata import TopicIndex, Transa
 from barnabas.broker.transactions.transaction_state import PREPARE_COMMIT, PREPARED
 from barnabas.broker.transactions.transaction_store import TransactionStore
 
-INFINITY = float("inf")
 #: How long a marker that could not be written waits for its next attempt, in seconds: at first, and at most.
 _RETRY_BACKOFF, _RETRY_BACKOFF_MAX = 0.1, 5.0
 
@@ -35,7 +35,7 @@ class TransactionMarkerSender:
         self._queue: deque[str] = deque()
         self._backoff = _RETRY_BACKOFF
         #: When the queue is looked at again after a failure.
-        self._retry_at = -INFINITY
+        self._retry_at = -inf
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -46,7 +46,7 @@ class TransactionMarkerSender:
 
     def next_deadline(self) -> float:
         """When `step` has something to do, in monotonic seconds."""
-        return self._retry_at if self._queue else INFINITY
+        return self._retry_at if self._queue else inf
 
     def step(self, budget: int, now: float, now_ms: int) -> None:
         """Write up to `budget` markers. A partition that fails holds up no other transaction."""
@@ -71,7 +71,7 @@ class TransactionMarkerSender:
             self._retry_at = now + self._backoff
             self._backoff = min(2 * self._backoff, _RETRY_BACKOFF_MAX)
         else:
-            self._retry_at, self._backoff = -INFINITY, _RETRY_BACKOFF
+            self._retry_at, self._backoff = -inf, _RETRY_BACKOFF
 
     def _write_markers(
         self, metadata: TransactionMetadata, budget: int, now_ms: int

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from barnabas import errors
 from barnabas.broker.transactions.settings import TransactionSettings
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import DEAD, RESTING, check_transition
 from barnabas.broker.transactions.transaction_store import TransactionStore
-
-INFINITY = float("inf")
 
 
 class TransactionalIdExpiration:
@@ -22,7 +21,7 @@ class TransactionalIdExpiration:
         self._settings = settings
         self._store = store
         self._warn = warn
-        self._due_at = INFINITY
+        self._due_at = inf
         self._to_check: list[str] = []
 
     @property

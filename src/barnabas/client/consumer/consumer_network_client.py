@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
@@ -194,7 +195,7 @@ class ConsumerNetworkClient:
 
     def _try_send(self, now: float) -> float:
         """Walk the queues and hand over all requests of nodes that are ready; returns seconds until one may be."""
-        delay = float("inf")
+        delay = inf
         for node_id in list(self._unsent):
             node = self._nodes[node_id]
             queue = self._unsent[node_id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.client_utils import metric_config
@@ -121,7 +122,7 @@ def _membership_core(
     ).backoff
     heartbeat = Heartbeat(
         # In the consumer protocol the coordinator alone knows the session's timeout, and tells the interval.
-        session_timeout=float("inf") if config.is_consumer_protocol else config.get_seconds("session.timeout.ms"),
+        session_timeout=inf if config.is_consumer_protocol else config.get_seconds("session.timeout.ms"),
         interval=config.get_seconds("heartbeat.interval.ms"),
         max_poll_interval=config.get_seconds("max.poll.interval.ms"),
         backoff=backoff,

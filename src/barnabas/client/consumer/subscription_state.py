@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.offsets import (
@@ -56,7 +57,7 @@ class SubscriptionState:
         self._unsettled: set[TopicPartition] = set()
         # Where the leader sent readers of this rack (KIP-392), and until when (monotonic) that holds.
         self._preferred_read_replicas: dict[TopicPartition, tuple[int, float]] = {}
-        self._preferences_end = float("inf")
+        self._preferences_end = inf
         self.rebalance_listener: ConsumerRebalanceListener | None = None
         # Grows whenever what may be fetched changes in another way than by handing records out.
         self.version = 0
@@ -435,7 +436,7 @@ class SubscriptionState:
         for partition in self._preferred_read_replicas.keys() - left.keys():
             self._note_change(partition)
         self._preferred_read_replicas = left
-        self._preferences_end = min((until for _, until in left.values()), default=float("inf"))
+        self._preferences_end = min((until for _, until in left.values()), default=inf)
 
     def preferred_read_replica(self, partition: TopicPartition) -> int | None:
         """The node to read a partition from; None for its leader."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.producer.producer_batch import ProducerBatch
-
-_NEVER = float("inf")
 
 
 class InFlightBatches:
@@ -21,7 +20,7 @@ class InFlightBatches:
     def __init__(self, delivery_timeout: float) -> None:
         self._delivery_timeout = delivery_timeout
         self._by_partition: dict[TopicPartition, list[ProducerBatch]] = {}
-        self.next_expiry = _NEVER
+        self.next_expiry = inf
 
     def __contains__(self, batch: ProducerBatch) -> bool:
         return batch in self._by_partition.get(batch.topic_partition, ())
@@ -47,7 +46,7 @@ class InFlightBatches:
         if now < self.next_expiry:
             return []
         expired = []
-        self.next_expiry = _NEVER
+        self.next_expiry = inf
         for batches in self._by_partition.values():
             for batch in batches:
                 if batch.is_done:

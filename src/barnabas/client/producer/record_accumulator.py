@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.append import RecordAppender, TopicInfo
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node import Node
     from barnabas.records.rows import ArrowRows
-
-NEVER = float("inf")
 
 
 class RecordAppendResult(NamedTuple):
@@ -106,7 +105,7 @@ class RecordAccumulator(RecordAppender):
         self._incomplete = IncompleteBatches()
         self._flushes_in_progress = 0
         self._appends_in_progress = 0
-        self._next_expiry = NEVER
+        self._next_expiry = inf
 
     # Appending: application threads
 
@@ -315,7 +314,7 @@ class RecordAccumulator(RecordAppender):
         """
         ready_nodes: dict[int, Node] = {}
         unknown: set[str] = set()
-        delay = NEVER
+        delay = inf
         rushed = self.free.queued > 0 or self.closed or self._flushes_in_progress > 0 or self._is_completing()
         with self._lock:
             for tp, queue in self._queues.filled.items():
@@ -421,7 +420,7 @@ class RecordAccumulator(RecordAppender):
             return []
         expired = []
         with self._lock:
-            self._next_expiry = NEVER
+            self._next_expiry = inf
             for tp, queue in list(self._queues.filled.items()):
                 while queue and queue[0].has_reached_delivery_timeout(self.delivery_timeout, now):
                     queue[0].close_for_record_appends()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.in_flight_batches import InFlightBatches
@@ -43,7 +44,6 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_TOPIC_ID = bytes(16)
 # From the next version on a partition's leader adds it to the transaction by itself (KIP-890).
 LAST_VERSION_OF_TRANSACTIONS_V1 = 11
-_NEVER = float("inf")
 
 
 class SenderConfig(NamedTuple):
@@ -250,7 +250,7 @@ class Sender:
         return max(0.0, min(result.next_ready_check_delay, not_ready_timeout, until_expiry))
 
     def _remove_unready_nodes(self, ready_nodes: dict[int, Node], cluster: Cluster, now: float) -> float:
-        timeout = _NEVER
+        timeout = inf
         for node in list(ready_nodes.values()):
             can_drain = self._client.is_ready(node, now)
             if not can_drain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from enum import Enum
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.errors import KafkaError, ProtocolError, for_code, name_of
@@ -18,7 +19,6 @@ log = client_logger("barnabas.telemetry")
 DEFAULT_PUSH_INTERVAL: Final = 300.0
 # Seconds that closing waits at most for the last push to be answered.
 LAST_PUSH_TIMEOUT: Final = 1.0
-_NEVER: Final = float("inf")
 # The first push after news of a subscription comes after so much of the interval, for clients that started together.
 _JITTER: Final = (0.5, 1.5)
 
@@ -125,7 +125,7 @@ class ClientTelemetrySender:
         self._state = _S.SUBSCRIPTION_NEEDED
         self._subscription: ClientTelemetrySubscription | None = None
         self._due_at = 0.0
-        self._end_by = _NEVER
+        self._end_by = inf
         self._has_asked_again = False
         self._failure: KafkaError | None = None
         self.is_awaited = False
@@ -182,7 +182,7 @@ class ClientTelemetrySender:
         """Seconds until a request is due, or until the last one is waited for no longer."""
         if now >= self._end_by:
             with self._lock:
-                self._go(_S.TERMINATED, _NEVER)
+                self._go(_S.TERMINATED, inf)
             # Who waits for the end has reached it.
             return 0.0
         return max(0.0, min(self._due_at, self._end_by) - now)
@@ -192,13 +192,13 @@ class ClientTelemetrySender:
         with self._lock:
             state, subscription = self._state, self._subscription
             if state is _S.SUBSCRIPTION_NEEDED:
-                self._go(_S.SUBSCRIPTION_IN_PROGRESS, _NEVER)
+                self._go(_S.SUBSCRIPTION_IN_PROGRESS, inf)
                 known = ZERO_UUID if subscription is None else subscription.client_instance_id
                 return GetTelemetrySubscriptionsRequest(client_instance_id=known)
             if state not in (_S.PUSH_NEEDED, _S.TERMINATING_PUSH_NEEDED) or subscription is None:
                 return None
             is_last = state is _S.TERMINATING_PUSH_NEEDED
-            self._go(_S.TERMINATING_PUSH_IN_PROGRESS if is_last else _S.PUSH_IN_PROGRESS, _NEVER)
+            self._go(_S.TERMINATING_PUSH_IN_PROGRESS if is_last else _S.PUSH_IN_PROGRESS, inf)
         # Without the lock: the application's own metrics may call back into the client.
         payload = self._payloads.make(subscription)
         if payload is None:
@@ -217,7 +217,7 @@ class ClientTelemetrySender:
             if self._state is _S.PUSH_IN_PROGRESS:
                 self._go(_S.PUSH_NEEDED, now + subscription.push_interval)
             else:
-                self._go(_S.TERMINATED, _NEVER)
+                self._go(_S.TERMINATED, inf)
 
     def handle_response(self, now: float, message: Any) -> None:
         """An answer to what `create_request` gave."""
@@ -230,7 +230,7 @@ class ClientTelemetrySender:
             elif self._state is _S.TERMINATING_PUSH_NEEDED:
                 self._take_last_but_one(now, is_told=not message.error_code)
             elif self._state is _S.TERMINATING_PUSH_IN_PROGRESS:
-                self._go(_S.TERMINATED, _NEVER)
+                self._go(_S.TERMINATED, inf)
 
     def _take_last_but_one(self, now: float, *, is_told: bool) -> None:
         """The client closes, and a push that was under way is over: now the last one can tell what came since."""
@@ -279,7 +279,7 @@ class ClientTelemetrySender:
     def _give_up(self, error: KafkaError) -> None:
         log.warning("no more telemetry is sent: %s", error)
         self._failure = error
-        self._go(_S.SUBSCRIPTION_NEEDED, _NEVER)
+        self._go(_S.SUBSCRIPTION_NEEDED, inf)
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """A broker without telemetry may be followed by one that has it: it is tried again, after a pause."""
@@ -297,7 +297,7 @@ class ClientTelemetrySender:
             elif self._state is _S.TERMINATING_PUSH_NEEDED:
                 self._take_last_but_one(now, is_told=error is None)
             elif self._state is _S.TERMINATING_PUSH_IN_PROGRESS:
-                self._go(_S.TERMINATED, _NEVER)
+                self._go(_S.TERMINATED, inf)
 
     # The end.
 
@@ -305,10 +305,10 @@ class ClientTelemetrySender:
         """The client closes: it pushes a last time, if it pushes at all, until `is_done`."""
         with self._lock:
             if self._state in (_S.PUSH_NEEDED, _S.PUSH_IN_PROGRESS):
-                self._go(_S.TERMINATING_PUSH_NEEDED, now if self._state is _S.PUSH_NEEDED else _NEVER)
+                self._go(_S.TERMINATING_PUSH_NEEDED, now if self._state is _S.PUSH_NEEDED else inf)
                 self._end_by = now + LAST_PUSH_TIMEOUT
             elif self._state not in _TERMINATING:
-                self._go(_S.TERMINATED, _NEVER)
+                self._go(_S.TERMINATED, inf)
 
     @property
     def is_done(self) -> bool:
@@ -319,5 +319,5 @@ class ClientTelemetrySender:
         self._state = state
         self._due_at = due_at
         if state is _S.TERMINATED:
-            self._end_by = _NEVER
+            self._end_by = inf
         self._changed.notify_all()

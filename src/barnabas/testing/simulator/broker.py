@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
@@ -13,7 +14,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedE
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
-from barnabas.testing.simulator.world import INFINITY, Process
+from barnabas.testing.simulator.world import Process
 
 if TYPE_CHECKING:
     from barnabas.protocol.topic_partition import TopicPartition
@@ -47,8 +48,8 @@ class SimulatedBroker:
         # What came for connections that are not read at the moment.
         self._unread: dict[SimulatedConnection, list[bytes]] = {}
         self._busy_until = 0.0
-        self._turn_at = INFINITY
-        self._timer_at = INFINITY
+        self._turn_at = inf
+        self._timer_at = inf
         self._waiting_for_machine: list[Callable[[], object]] = []
         self._partitioned: dict[Process, float] = {}
 
@@ -150,7 +151,7 @@ class SimulatedBroker:
         connections, self._connections = self._connections, {}
         self._inbox.clear()
         self._unread.clear()
-        self._turn_at = self._timer_at = INFINITY
+        self._turn_at = self._timer_at = inf
         for connection in connections:
             connection.forget_broker(silently=silently)
 
@@ -235,13 +236,13 @@ class SimulatedBroker:
 
     def _timer(self, life: int) -> None:
         if life == self.lives and self.node is not None:
-            self._timer_at = INFINITY
+            self._timer_at = inf
             self._want_turn()
 
     def _turn(self, life: int) -> None:
         if life != self.lives or self.node is None or self._turn_at > self.world.now:
             return
-        self._turn_at = INFINITY
+        self._turn_at = inf
         world = self.world
         if max(self._busy_until, self.process.frozen_until) > world.now:
             self._want_turn()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from barnabas.aio import AdminClient, Consumer, Producer
 from barnabas.aio.environment import LoopEnvironment
-from barnabas.testing.simulator.world import INFINITY
 
 if TYPE_CHECKING:
     from barnabas.config.client_config import ClientConfig
@@ -41,7 +41,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if timeout is not None and timeout <= 0:
             world.sleep(0.00001 + world.random.random() * 0.00003)
         else:
-            deadline = INFINITY if timeout is None else world.now + timeout
+            deadline = inf if timeout is None else world.now + timeout
             self._waiting = world.current()
             while not self._is_woken and world.now < deadline:
                 world.park(deadline)

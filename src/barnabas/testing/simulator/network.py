@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ProtocolError
 from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
-from barnabas.testing.simulator.world import INFINITY
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.broker import SimulatedBroker
@@ -48,7 +48,7 @@ class Pipe:
     def end(self, delay: float, ended: Callable[[], None]) -> None:
         """Tell the other end that this one is closed, after all that was sent."""
         arrival = max(self._network.world.now + delay + self._network.latency(), self._last_arrival)
-        if max(arrival, self.blocked_until) != INFINITY:
+        if max(arrival, self.blocked_until) != inf:
             self._network.world.at(max(arrival, self.blocked_until), ended)
 
     def block(self, until: float) -> None:
@@ -92,7 +92,7 @@ class SimulatedConnection:
         """Begin to connect."""
         network = self.network
         arrival = max(network.world.now + network.latency(), self.to_broker.blocked_until)
-        if arrival != INFINITY:
+        if arrival != inf:
             network.world.at(arrival, self._syn)
 
     def _syn(self) -> None:

@@ -9,9 +9,10 @@ import os
 import random
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from barnabas.testing.simulator.world import INFINITY, SimulatedThread
+from barnabas.testing.simulator.world import SimulatedThread
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.network import Network
@@ -39,7 +40,7 @@ class SimulatedLock:
         world = _world
         me = world.current()
         assert me is not None, "an event would wait for a lock"
-        deadline = INFINITY if timeout < 0 else world.now + timeout
+        deadline = inf if timeout < 0 else world.now + timeout
         self._waiting.append(me)
         while self._is_locked:
             if world.now >= deadline:

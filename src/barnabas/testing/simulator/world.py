@@ -7,6 +7,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
+from math import inf
 from random import Random
 from typing import Any
 
@@ -14,7 +15,6 @@ from greenlet import getcurrent, greenlet
 
 START = 1000.0
 START_MS = 1_700_000_000_000
-INFINITY = float("inf")
 #: More events than any run needs: beyond, something turns without getting anywhere.
 MOST_EVENTS = 150_000
 
@@ -189,7 +189,7 @@ class World:
         thread = self.current()
         assert thread is not None, "an event must not wait"
         if not thread.woken:
-            if deadline != INFINITY:
+            if deadline != inf:
                 self.at(deadline, self._resume, thread, thread.turn)
             self._hub.switch()
         thread.woken = False
@@ -208,7 +208,7 @@ class World:
 
     def join(self, thread: SimulatedThread, timeout: float | None) -> None:
         """Wait until a thread has ended."""
-        deadline = INFINITY if timeout is None else self.now + timeout
+        deadline = inf if timeout is None else self.now + timeout
         me = self.current()
         assert me is not None
         thread.joining.append(me)

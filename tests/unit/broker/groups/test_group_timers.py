@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.timers import INFINITY, TimerQueue
+from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.instant import Instant
 
 
@@ -36,7 +38,7 @@ def test_a_timer_that_is_pushed_back_goes_off_once_and_late() -> None:
         fire_due(timers, now)
 
     assert fired == [3.0]
-    assert timers.next_deadline() == INFINITY
+    assert timers.next_deadline() == inf
 
 
 def test_pushing_back_many_times_does_not_grow_the_heap() -> None:
@@ -88,5 +90,5 @@ def test_timers_behave_like_a_table_of_deadlines(operations: list[tuple[str, int
             expected += [key for _, key in due]
             for _, key in due:
                 del table[key]
-        assert timers.next_deadline() == min(table.values(), default=INFINITY)
+        assert timers.next_deadline() == min(table.values(), default=inf)
         assert sorted(fired) == sorted(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
@@ -81,7 +82,7 @@ class Coordinator:
         # Numbers the joins, so that events of one that was given up are told from those of the present one.
         self._attempt = 0
         self._needed_version = -1
-        self._next_auto_commit_at = float("inf")
+        self._next_auto_commit_at = inf
         self._committed_request: tuple[int, int] | None = None
         # Numbers the assignments: what was looked up under an earlier one may be out of date.
         self._assignment_number = 0
@@ -150,7 +151,7 @@ class Coordinator:
         self._assignment_number += 1
         self._generation = NO_GENERATION
         self._last_commit = None
-        self._next_auto_commit_at = float("inf")
+        self._next_auto_commit_at = inf
 
     def time_to_next_poll(self, now: float) -> float:
         """Seconds until `poll` has something to do, events apart."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
@@ -144,7 +145,7 @@ class ClassicMembership:
         if self._late_leave is not None:
             return self._client.client.connection_delay(self._late_leave[0], now)
         if self.state == UNJOINED or (self.state == PREPARING_REBALANCE and self._join_in_flight):
-            return float("inf")
+            return inf
         is_known = self._lookup.coordinator(now) is not None
         coordinator_in = 0.0 if is_known else self._lookup.time_to_retry(now)
         if self.state == PREPARING_REBALANCE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
@@ -108,7 +109,7 @@ class CommittedOffsets:
     def time_to_next_step(self, now: float) -> float:
         """Seconds until `step` has something to do, answers apart."""
         if not self._waiting:
-            return float("inf")
+            return inf
         first = self._waiting[0]
         if self._lookup.coordinator(now) is not None:
             return max(0.0, first.retry_at - now)

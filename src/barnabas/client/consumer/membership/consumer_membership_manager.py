@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
@@ -163,7 +164,7 @@ class ConsumerMembershipManager:
     def time_to_next_step(self, now: float) -> float:
         """See `GroupMembership`."""
         if self.state == UNSUBSCRIBED:
-            return float("inf")
+            return inf
         if self._lookup.coordinator(now) is None:
             return min(self._lookup.time_to_retry(now), self._heartbeat.time_to_poll_timeout(now))
         if self._is_urgent and not self._heartbeat.in_flight:

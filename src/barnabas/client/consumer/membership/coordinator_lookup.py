@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.group_requests import find_coordinator
@@ -48,7 +49,7 @@ class CoordinatorLookup:
     def time_to_retry(self, now: float) -> float:
         """Seconds until `ensure` has something to do."""
         if self._coordinator is not None or self._in_flight:
-            return float("inf")
+            return inf
         return max(0.0, self._retry_at - now)
 
     def mark_unknown(self, *, disconnect: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.errors import TransactionAbortedError
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
-
-_NEVER = float("inf")
 
 
 class TransactionalRequestSender:
@@ -50,10 +49,10 @@ class TransactionalRequestSender:
         if manager.states.is_aborting:
             self._drop_unsent_batches()
         if manager.requests.in_flight is not None:
-            return _NEVER
+            return inf
         request = manager.next_request(self._accumulator.has_incomplete())
         if request is None:
-            return _NEVER
+            return inf
         if now < request.retry_at:
             return request.retry_at - now
         node = self._node_for(request, now)
@@ -99,4 +98,4 @@ class TransactionalRequestSender:
         )
         requests.take(request)
         client.send(sent, now)
-        return _NEVER
+        return inf
