@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
-from barnabas.broker.network.socket_server import SocketServer, bind, epoch_ms, raise_descriptor_limit, read_clocks
+from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.operator_log import warn as warn_operator
 from barnabas.broker.request_log import RequestLog, log_request
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class BrokerRunner:
         try:
             await self._answer(node, sockets)
         finally:
-            node.close(epoch_ms())
+            node.close(wall_clock_ms())
 
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection, partition_numbers, positive
 from barnabas.cli.positions import BEGINNING, END, Position, parse_position
 from barnabas.cli.record_format import ENCODINGS, FORMS
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
 
 
 def _places(args: Namespace) -> tuple[Position, Position | None]:
-    now_ms = int(time.time() * 1000)
+    now_ms = wall_clock_ms()
     start = parse_position(args.start, now_ms) if args.start else Position(BEGINNING)
     stop = parse_position(args.stop, now_ms) if args.stop else None
     if args.exit and stop is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.cli.arguments import add_command, add_connection, not_negative, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import note, print_rows, report_failures
 from barnabas.cli.positions import BEGINNING, END, OFFSET, TIME, Position, Range, parse_time
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import GroupNotEmptyError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _position(args: argparse.Namespace) -> Position | None:
         return Position(OFFSET, args.to_offset)
     if args.to_datetime is None:
         return None
-    moment = parse_time(args.to_datetime, int(time.time() * 1000))
+    moment = parse_time(args.to_datetime, wall_clock_ms())
     if moment is None:
         raise IllegalArgumentError(f"--to-datetime {args.to_datetime}: write 2013-06-01T12:00, -2h or @1370088000000")
     return Position(TIME, moment)

@@ -11,6 +11,7 @@ from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
 from barnabas.cli.positions import parse_time
 from barnabas.cli.signals import StopSignals
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -93,7 +94,7 @@ def _parser(args: Namespace) -> Parse:
 
     timestamp = None
     if args.timestamp is not None:
-        timestamp = parse_time(args.timestamp, int(time.time() * 1000))
+        timestamp = parse_time(args.timestamp, wall_clock_ms())
         if timestamp is None:
             raise IllegalArgumentError(f"--timestamp {args.timestamp}: write 2013-06-01T12:00, -5m or @1370088000000")
     headers = [_header(text) for text in args.header]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_rows, report_failures, time_text
 from barnabas.cli.positions import TIME, Position, Range, parse_position, resolve
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _offsets(args: Namespace) -> int:
 def _time(text: str) -> Position:
     from barnabas.errors import IllegalArgumentError
 
-    position = parse_position(text, int(time.time() * 1000))
+    position = parse_position(text, wall_clock_ms())
     if position.kind != TIME:
         raise IllegalArgumentError(f"--at {text}: a time is needed, such as -5m or 2013-06-01T12:00")
     return position
@@ -111,7 +111,7 @@ def _rows(admin: AdminClient, description: TopicDescription, at: Position | None
 
 
 def _trim(args: Namespace) -> int:
-    position = parse_position(args.before, int(time.time() * 1000))
+    position = parse_position(args.before, wall_clock_ms())
     with admin_client(args) as admin:
         description = admin.describe_topics([args.topic])[args.topic]
         chosen = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection, not_negative
@@ -11,6 +10,7 @@ from barnabas.cli.connection import admin_client
 from barnabas.cli.hanging_transactions import OpenTransaction, all_partitions, find_hanging, producer_rows
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures, time_text
 from barnabas.cli.positions import parse_duration
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _document(transactional_id: str, found: TransactionDescription) -> dict[str,
         "producerEpoch": found.producer_epoch,
         "timeoutMs": found.timeout_ms,
         "startTimeMs": started if started >= 0 else None,
-        "durationMs": max(0, time.time_ns() // 1_000_000 - started) if started >= 0 else None,
+        "durationMs": max(0, wall_clock_ms() - started) if started >= 0 else None,
         "partitions": [str(partition) for partition in sorted(found.topic_partitions)],
     }
 
@@ -177,7 +177,7 @@ def _producers(args: Namespace) -> int:
 
 def _find_hanging(args: Namespace) -> int:
     with admin_client(args) as admin:
-        oldest_ms = time.time_ns() // 1_000_000 - int(args.older_than * 1000)
+        oldest_ms = wall_clock_ms() - int(args.older_than * 1000)
         hanging = find_hanging(admin, all_partitions(admin, args.partitions), oldest_ms)
     rows = [_hanging_row(transaction) for transaction in hanging]
     print_rows(args.output, rows, ("topic", "partition", "producerId", "producerEpoch", "startOffset", "lastTime"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 
 # Kafka's consumers and admin clients set no bound of their own to the requests in flight to one broker.
 DEFAULT_MAX_IN_FLIGHT = 100
-
-
-def wall_clock_ms() -> int:
-    """Epoch milliseconds, as records are stamped with them."""
-    return int(time.time() * 1000)
 
 
 def create_selector(config: ClientConfig, client_id: str | None = None) -> Selector:

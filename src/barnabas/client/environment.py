@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from barnabas import clock
 from barnabas.client import client_utils
 from barnabas.client.core_thread import CoreThread
 
@@ -34,7 +35,7 @@ class Environment:
 
     def wall_clock_ms(self) -> int:
         """Read the wall clock, in epoch milliseconds, as records are stamped with them."""
-        return int(time.time() * 1000)
+        return clock.wall_clock_ms()
 
     def selector(self, config: ClientConfig, client_id: str) -> Selectable:
         """Make the way to the network of one core.

@@ -20,12 +20,12 @@ from barnabas.network.client_request import RequestBuilder
 from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSource
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.metadata")
 
-_NO_TOPIC_ID = bytes(16)
 _INVALID_TOPIC = 17
 _TOPIC_AUTHORIZATION_FAILED = 29
 # Before this version a response may carry leader epochs that are older than they seem (KAFKA-9212).
@@ -320,7 +320,7 @@ class Metadata:
         )
 
     def _topic_info(self, topic: Any, version: int) -> TopicInfo:
-        topic_id = topic.topic_id if topic.topic_id != _NO_TOPIC_ID else None
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
         known = self._cluster.topics.get(topic.name)
         is_recreated = topic_id is not None and known is not None and known.topic_id != topic_id
         found = {}

@@ -5,9 +5,6 @@ Source: KIP-516; the behaviour of Kafka's class `Uuid`.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
-
 from barnabas.errors import IllegalArgumentError
 
 TYPE_CHECKING = False
@@ -21,8 +18,8 @@ if TYPE_CHECKING:
             """A random integer of `k` bits."""
 
 
-ZERO = bytes(16)
-"""Stands for "no id"."""
+ZERO_UUID = bytes(16)
+"""Stands for "no id"; the default of every uuid in a message."""
 
 ONE = bytes(15) + b"\x01"
 """Reserved by Kafka for its metadata topic."""
@@ -30,6 +27,8 @@ ONE = bytes(15) + b"\x01"
 
 def to_text(uuid: bytes) -> str:
     """16 bytes as Kafka writes them; `IllegalArgumentError` for another number of bytes."""
+    from base64 import urlsafe_b64encode
+
     if len(uuid) != 16:
         raise IllegalArgumentError(f"A uuid has 16 bytes, not {len(uuid)}")
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
@@ -37,6 +36,9 @@ def to_text(uuid: bytes) -> str:
 
 def from_text(text: str) -> bytes:
     """The 16 bytes of a uuid as Kafka writes it; `IllegalArgumentError` for anything else."""
+    from base64 import urlsafe_b64decode
+    from binascii import Error as Base64Error
+
     try:
         uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (Base64Error, ValueError):

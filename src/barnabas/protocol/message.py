@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.protocol.codec import Decoder, Encoder
+from barnabas.protocol.kafka_uuid import ZERO_UUID as ZERO_UUID
 from barnabas.protocol.plan import plan_of
 
 TYPE_CHECKING = False
@@ -13,9 +14,6 @@ Buffer = bytes | bytearray | memoryview
 
 NEW: Any = ...
 """As an argument's default: a new list, or a new struct with its own defaults."""
-
-ZERO_UUID = bytes(16)
-"""The uuid that stands for none."""
 
 
 class Struct:

@@ -13,6 +13,7 @@ import sys
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.protocol.codec import KINDS, NEW, Field, Plan
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _plans: dict[tuple[type, int], Plan] = {}
 _ZEROS: dict[str, Any] = {
     "bool": False,
     "float64": 0.0,
-    "uuid": bytes(16),
+    "uuid": ZERO_UUID,
     "string": "",
     "bytes": b"",
     "records": None,

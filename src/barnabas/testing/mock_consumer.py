@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -25,6 +24,7 @@ from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCall
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.consumer.subscription_state import SubscriptionState
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import IllegalArgumentError, IllegalStateError, OffsetOutOfRangeError, WakeupError
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
@@ -358,7 +358,7 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
         waiting = self._records.get(name)
         offset = waiting[-1].offset + 1 if waiting else self._end.get(name, self._beginning.get(name, 0))
         for number, value in enumerate(values, offset):
-            self.add_record(ConsumerRecord(topic, partition, number, int(time.time() * 1000), 0, key, value))
+            self.add_record(ConsumerRecord(topic, partition, number, wall_clock_ms(), 0, key, value))
             self._end[name] = number + 1
 
     def rebalance(self, partitions: Iterable[PartitionLike]) -> None:

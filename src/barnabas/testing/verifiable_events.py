@@ -7,11 +7,11 @@ import json
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from barnabas.clock import wall_clock_ms
 from barnabas.config.properties_file import read_properties
 from barnabas.errors import ConfigError
 
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 def print_event(name: str, **fields: Any) -> None:
     """Print one event, whole lines whichever thread prints them."""
-    line = json.dumps({"timestamp": int(time.time() * 1000), "name": name, **fields}, separators=(",", ":"))
+    line = json.dumps({"timestamp": wall_clock_ms(), "name": name, **fields}, separators=(",", ":"))
     with _lock:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -15,8 +15,7 @@ from barnabas.broker.client_metrics.client_metrics_receiver import ClientMetrics
 from barnabas.broker.metrics import BrokerMetrics
 from barnabas.client.telemetry.kafka_metrics_collector import DataPoint
 from barnabas.client.telemetry.otlp import encode
-from barnabas.protocol.kafka_uuid import to_text
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID, to_text
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.incremental_alter_configs_request import (

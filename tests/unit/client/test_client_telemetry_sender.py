@@ -16,7 +16,7 @@ from barnabas.client.telemetry.client_telemetry_sender import (
     TelemetryPayload,
 )
 from barnabas.errors import InvalidRequestError, UnsupportedVersionError
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest

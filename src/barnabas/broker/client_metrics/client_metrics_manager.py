@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from barnabas import errors
 from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS
-from barnabas.protocol.kafka_uuid import random_uuid, to_text
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID, random_uuid, to_text
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, decompress
 

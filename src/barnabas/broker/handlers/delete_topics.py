@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicState
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -20,7 +21,6 @@ VERSIONS = (1, 6)
 OPERATION = AclOperation.DELETE
 RESOURCE = ResourceType.TOPIC
 
-_NO_ID = bytes(16)
 #: From here on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_QUOTA_FROM = 5
 
@@ -58,9 +58,9 @@ def _find(broker: BrokerState, context: RequestContext, state: DeleteTopicState)
     if not broker.config.get_bool("delete.topic.enable"):
         refusal = errors.TopicDeletionDisabledError if context.api_version >= 3 else errors.InvalidRequestError
         raise refusal("This broker runs with delete.topic.enable=false.")
-    if state.name is not None and state.topic_id != _NO_ID:
+    if state.name is not None and state.topic_id != ZERO_UUID:
         raise errors.InvalidRequestError("A topic was given by name and by id; give one of them.")
-    if state.name is None and state.topic_id == _NO_ID:
+    if state.name is None and state.topic_id == ZERO_UUID:
         raise errors.InvalidRequestError("A topic was given neither by name nor by id.")
     if state.name is not None:
         topic = broker.metadata.topic(state.name)

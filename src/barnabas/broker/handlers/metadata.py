@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
     MetadataResponse,
@@ -25,7 +26,6 @@ VERSIONS = (0, 13)
 OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
-_NO_ID = bytes(16)
 #: From here on a topic may be asked for by its id, and a response may leave out its name.
 _BY_ID_FROM = 12
 
@@ -76,7 +76,7 @@ def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int) -
 def _asked_for(
     broker: BrokerState, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic, operations: int
 ) -> MetadataResponseTopic:
-    if asked.name is None or asked.topic_id != _NO_ID:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
         return _by_id(broker, context, asked, operations)
     topic = broker.metadata.topic(asked.name)
     if topic is None:

@@ -13,6 +13,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.repeated_warnings import RepeatedWarnings
+from barnabas.clock import wall_clock_ms
 
 if TYPE_CHECKING:
     from barnabas.broker.config import Listener
@@ -30,14 +31,9 @@ DRAIN_SECONDS = 2.0
 _OTHER_DESCRIPTORS = 32
 
 
-def epoch_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
 def read_clocks() -> Instant:
     """Both clocks, now."""
-    return Instant(time.monotonic(), epoch_ms())
+    return Instant(time.monotonic(), wall_clock_ms())
 
 
 class Core(Protocol):

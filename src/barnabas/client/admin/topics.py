@@ -11,8 +11,7 @@ from barnabas.client.admin.new_topic import NewPartitions, NewTopic
 from barnabas.errors import ThrottlingQuotaExceededError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
-from barnabas.protocol.kafka_uuid import to_text
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID, to_text
 from barnabas.protocol.messages.create_partitions_request import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

@@ -11,7 +11,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.client_utils import wall_clock_ms
 from barnabas.client.producer import lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, RecordSending, TopicInfo
 from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
@@ -22,6 +21,7 @@ from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
 from barnabas.client.serializers import SerializerSetting, given_serializers
 from barnabas.client.telemetry.reports_telemetry import answered
+from barnabas.clock import wall_clock_ms
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,

@@ -24,6 +24,7 @@ from barnabas.errors import (
 from barnabas.network.client_request import ClientResponse, RequestBuilder
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -41,7 +42,6 @@ log = client_logger("barnabas.producer")
 
 # Below this version topics go by name, from it on by id (KIP-516).
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-NO_TOPIC_ID = bytes(16)
 # From the next version on a partition's leader adds it to the transaction by itself (KIP-890).
 LAST_VERSION_OF_TRANSACTIONS_V1 = 11
 
@@ -282,7 +282,7 @@ class Sender:
             data = PartitionProduceData(index=tp.partition, records=batch.records())
             by_topic.setdefault(tp.topic, []).append(data)
             by_partition[tp] = batch
-        ids = {topic: cluster.topic_id(topic) or NO_TOPIC_ID for topic in by_topic}
+        ids = {topic: cluster.topic_id(topic) or ZERO_UUID for topic in by_topic}
         transactions = self.transactions
         transactional_id = None if transactions is None else transactions.transactional_id
 
@@ -298,7 +298,7 @@ class Sender:
             )
 
         low, high = ProduceRequest.VALID_VERSIONS
-        if NO_TOPIC_ID in ids.values():
+        if ZERO_UUID in ids.values():
             high = min(high, FIRST_VERSION_WITH_TOPIC_IDS - 1)
         if self._transactional is not None and not self._transactional.is_v2:
             high = LAST_VERSION_OF_TRANSACTIONS_V1

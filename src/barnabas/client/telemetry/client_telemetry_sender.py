@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.errors import KafkaError, ProtocolError, for_code, name_of
 from barnabas.network.log_context import client_logger
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest

@@ -6,11 +6,11 @@ import base64
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
+from barnabas.clock import wall_clock_ms
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
 from barnabas.network.security.jaas_config import LoginModule, parse_jaas_config
@@ -173,9 +173,5 @@ def _oauth_bearer_factory(config: Config, module: LoginModule | None, client_id:
         config.get_int("sasl.login.refresh.buffer.seconds"),
     )
     source = token_source(config, {} if module is None else module.options)
-    login = OAuthBearerLogin(source, policy, _now_ms, SystemRandom(), client_id)
+    login = OAuthBearerLogin(source, policy, wall_clock_ms, SystemRandom(), client_id)
     return lambda: OAuthBearerSaslClient(login.token)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 
 
 class OffsetAndMetadata:

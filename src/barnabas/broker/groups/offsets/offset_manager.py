@@ -15,7 +15,7 @@ from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
-from barnabas.protocol.message import ZERO_UUID
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

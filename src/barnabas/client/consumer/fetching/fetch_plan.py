@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.fetching.fetch_session_handler import ZERO_UUID, FetchPartitionData
+from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData
 from barnabas.network.node import Node
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.errors import NONE, FetchSessionIdNotFoundError, name_of
 from barnabas.network.log_context import client_logger
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.consumer")
@@ -14,7 +15,6 @@ log = client_logger("barnabas.consumer")
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
-ZERO_UUID: Final = bytes(16)
 _LAST_EPOCH: Final = 2**31 - 1
 
 

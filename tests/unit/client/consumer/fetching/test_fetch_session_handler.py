@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from barnabas.client.consumer.fetching.fetch_config import FetchConfig
 from barnabas.client.consumer.fetching.fetch_request import fetch_request
-from barnabas.client.consumer.fetching.fetch_session_handler import ZERO_UUID, FetchPartitionData, FetchSessionHandler
+from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData, FetchSessionHandler
+from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.fetch_response import FetchResponse
 from barnabas.protocol.topic_partition import TopicPartition
 
