@@ -3,6 +3,7 @@
 cimport cython
 
 from barnabas.records.native cimport int32_address, int32_view_address, int64_view_address, number_size, view_address
+from barnabas.records.partitioner cimport murmur2_at
 
 
 @cython.final

@@ -18,13 +18,10 @@ from barnabas.errors import IllegalArgumentError
 
 if not cython.compiled:
     from barnabas.records.native import int32_address, int32_view_address, int64_view_address, number_size, view_address
+    from barnabas.records.partitioner import murmur2_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
-_MURMUR_SEED = cython.declare(cython.uint, 0x9747B28C)
-_MURMUR_FACTOR = cython.declare(cython.uint, 0x5BD1E995)
 
 
 class BinaryRows:
@@ -58,27 +55,7 @@ class BinaryRows:
 
     def murmur2(self, row: cython.Py_ssize_t) -> int:
         """Kafka's hash of a value that is not null, as an unsigned number."""
-        size: cython.Py_ssize_t = self.size(row)
-        at: cython.Py_ssize_t = self.start(row)
-        whole: cython.Py_ssize_t = at + (size & ~3)
-        left: cython.Py_ssize_t = size & 3
-        word: cython.uint
-        state: cython.uint = _MURMUR_SEED ^ (size & _MASK)
-        while at < whole:
-            word = self.data[at] | self.data[at + 1] << 8 | self.data[at + 2] << 16
-            word |= cython.cast(cython.uint, self.data[at + 3]) << 24
-            word = (word * _MURMUR_FACTOR) & _MASK
-            word = ((word ^ (word >> 24)) * _MURMUR_FACTOR) & _MASK
-            state = ((state * _MURMUR_FACTOR) & _MASK) ^ word
-            at += 4
-        if left == 3:
-            state ^= self.data[at + 2] << 16
-        if left >= 2:
-            state ^= self.data[at + 1] << 8
-        if left >= 1:
-            state = ((state ^ self.data[at]) * _MURMUR_FACTOR) & _MASK
-        state = ((state ^ (state >> 13)) * _MURMUR_FACTOR) & _MASK
-        return state ^ (state >> 15)
+        return murmur2_at(self.data, self.start(row), self.size(row))
 
 
 class ArrowRows:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from barnabas.client.cluster import PartitionInfo
-from barnabas.client.producer.append import FutureRecordMetadata, new_future, partition_for_key
+from barnabas.client.producer.append import FutureRecordMetadata, new_future
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.producer_transactions import Transaction
@@ -24,6 +24,7 @@ from barnabas.errors import (
 )
 from barnabas.network.metric_group import Measured, MetricGroup
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.partitioner import partition_for_key
 from barnabas.testing.mock_telemetry import MockTelemetry
 
 if TYPE_CHECKING:

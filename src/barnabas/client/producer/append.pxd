@@ -1,6 +1,7 @@
 # The C types that append.py takes from elsewhere, and its clock: `wall_clock_ms` there is what it does.
 
 from barnabas.records.builder cimport RecordBatchBuilder
+from barnabas.records.partitioner cimport murmur2_at
 
 
 cdef extern from "<time.h>" nogil:

@@ -25,6 +25,7 @@ except ImportError:
 
 if not cython.compiled:
     from barnabas.records.builder import RecordBatchBuilder
+    from barnabas.records.partitioner import murmur2_at
 
     def wall_clock_ms() -> int:
         """Epoch milliseconds."""
@@ -40,47 +41,6 @@ GIL_SUFFICES = cython.declare(cython.bint, cython.compiled and getattr(sys, "_is
 # C variables, so that they cost nothing per record.
 BATCH_OVERHEAD = cython.declare(cython.int, HEADER_SIZE)
 RECORD_OVERHEAD = cython.declare(cython.int, MAX_RECORD_OVERHEAD)
-MASK = cython.declare(cython.uint, 0xFFFFFFFF)
-MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
-SEED = cython.declare(cython.uint, 0x9747B28C)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _murmur2(data: bytes) -> cython.uint:
-    size: cython.Py_ssize_t = len(data)
-    at: cython.p_uchar = data  # type: ignore[assignment]  # the stub's p_uchar has no bytes, whose items are ints too
-    whole: cython.Py_ssize_t = size & ~3
-    i: cython.Py_ssize_t = 0
-    k: cython.uint = 0
-    h: cython.uint = (SEED ^ size) & MASK
-    while i < whole:
-        k = at[i] | at[i + 1] << 8 | at[i + 2] << 16 | cython.cast(cython.uint, at[i + 3]) << 24
-        k = (k * MULTIPLIER) & MASK
-        k ^= k >> 24
-        k = (k * MULTIPLIER) & MASK
-        h = ((h * MULTIPLIER) & MASK) ^ k
-        i += 4
-    if size - whole == 3:
-        h ^= at[whole + 2] << 16
-    if size - whole >= 2:
-        h ^= at[whole + 1] << 8
-    if size - whole >= 1:
-        h = ((h ^ at[whole]) * MULTIPLIER) & MASK
-    h ^= h >> 13
-    h = (h * MULTIPLIER) & MASK
-    return h ^ (h >> 15)
-
-
-def murmur2(data: bytes) -> int:
-    """Kafka's hash of a serialized key, as Java's signed 32-bit integer."""
-    unsigned: cython.longlong = _murmur2(data)
-    return unsigned - 0x100000000 if unsigned >= 0x80000000 else unsigned
-
-
-def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a serialized key: murmur2 with the sign bit cleared, modulo all partitions of the topic."""
-    return (_murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 @cython.cfunc
@@ -728,7 +688,8 @@ class SendPath:
         size: cython.Py_ssize_t = RECORD_OVERHEAD + _field_size(key_bytes) + _field_size(value_bytes)
         size += _headers_size(frozen) if frozen else 1
         if chosen < 0 and key_bytes is not None and not self._custom and not self._ignore_keys:
-            chosen = (_murmur2(key_bytes) & 0x7FFFFFFF) % info.partition_count
+            unsigned: cython.uint = murmur2_at(key_bytes, 0, len(key_bytes))  # type: ignore[arg-type]  # the stub has no bytes
+            chosen = (unsigned & 0x7FFFFFFF) % info.partition_count
         if size + BATCH_OVERHEAD > self._max_request_size or size + BATCH_OVERHEAD > self._buffer_memory:
             raise self._too_large(size + BATCH_OVERHEAD)
         timestamp: Any = timestamp_ms

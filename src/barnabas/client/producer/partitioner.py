@@ -7,8 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from barnabas.client.producer.append import StickyPartition, murmur2, partition_for_key
+from barnabas.client.producer.append import StickyPartition
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.records.partitioner import murmur2, partition_for_key
 
 __all__ = [
     "BuiltInPartitioner",
