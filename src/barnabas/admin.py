@@ -45,7 +45,6 @@ from barnabas.client.admin.topic_descriptions import TopicDescription, TopicPart
 from barnabas.client.admin.topics import CreatedTopic, TopicKey, TopicListing
 from barnabas.client.admin.transactions import (
     AbortTransactionSpec,
-    ProducerIdAndEpoch,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -66,6 +65,7 @@ from barnabas.protocol.kinds import (
     ResourceType,
     UpgradeType,
 )
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 
 __all__ = [
     "AbortTransactionSpec",

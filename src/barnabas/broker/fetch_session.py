@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 
     from barnabas.broker.partition import Partition
 
-#: The session epoch of a request that wants a new session, and of one that wants none.
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-NO_SESSION = 0
 #: A session this long unused makes room for another one.
 MIN_EVICTION_SECONDS = 120.0
 

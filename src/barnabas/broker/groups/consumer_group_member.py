@@ -18,11 +18,6 @@ UNRELEASED_PARTITIONS = 3
 #: Written by a newer coordinator: the member has to begin anew.
 UNKNOWN_STATE = 127
 
-#: The epochs of requests and records with a meaning of their own.
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
-
 
 class ClassicMemberMetadata(NamedTuple):
     """What is known of a member that speaks the classic protocol inside a consumer group.

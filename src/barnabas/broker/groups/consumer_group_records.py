@@ -11,7 +11,6 @@ from struct import pack
 
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.broker.groups.consumer_group_member import (
-    LEAVE_EPOCH,
     AssignedPartitions,
     ClassicMemberMetadata,
     ConsumerGroupMember,
@@ -19,6 +18,7 @@ from barnabas.broker.groups.consumer_group_member import (
 )
 from barnabas.broker.groups.coordinator_records import Record
 from barnabas.errors import ProtocolError
+from barnabas.protocol.epochs import LEAVE_EPOCH
 from barnabas.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )

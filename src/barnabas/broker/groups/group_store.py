@@ -14,8 +14,9 @@ from barnabas.broker.groups.partitioner import partition_for
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
     from barnabas.broker.groups.group import Group
-    from barnabas.broker.groups.storage import CoordinatorStorage, ProducerIdentity
+    from barnabas.broker.groups.storage import CoordinatorStorage
     from barnabas.broker.instant import Instant
+    from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 
 _E = errors
 #: What clients are told when an append failed: errors that they know how to handle from a coordinator.
@@ -65,7 +66,7 @@ class GroupStore:
         return self.storage.append(self.partition_of(group_id), records, at.now_ms)
 
     def write_in_transaction(
-        self, group_id: str, records: Sequence[Record], producer: ProducerIdentity, at: Instant
+        self, group_id: str, records: Sequence[Record], producer: ProducerIdAndEpoch, at: Instant
     ) -> int:
         """As `write`, in the open transaction of `producer`."""
         self.ensure_topic(at.now_ms)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
+from barnabas.protocol.kinds import ControlRecordType
+from barnabas.protocol.producer_identity import NO_PRODUCER_ID, NO_SEQUENCE, ProducerIdAndEpoch
 from barnabas.records import RecordBatchBuilder, read_batches
+from barnabas.records.compression import CODECS
+from barnabas.records.control_record import parse_control_type
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator_records import Record
@@ -15,11 +18,6 @@ if TYPE_CHECKING:
 
 #: What one batch may take; the topic's own limit is the same by default.
 MAX_BATCH_BYTES = 1 << 20
-#: By the values of offsets.topic.compression.codec.
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_NO_PRODUCER_ID = -1
-_NO_SEQUENCE = -1
-_CONTROL_COMMIT = 1
 
 
 class StoredRecord(NamedTuple):
@@ -31,15 +29,8 @@ class StoredRecord(NamedTuple):
     offset: int
     key: bytes
     value: bytes | None
-    producer_id: int = _NO_PRODUCER_ID
+    producer_id: int = NO_PRODUCER_ID
     ends_transaction: bool | None = None
-
-
-class ProducerIdentity(NamedTuple):
-    """A transactional producer's id and epoch."""
-
-    producer_id: int
-    epoch: int
 
 
 class CoordinatorStorage(Protocol):
@@ -53,7 +44,7 @@ class CoordinatorStorage(Protocol):
         """Create the topic if it does not exist."""
 
     def append(
-        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdentity | None = None
+        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdAndEpoch | None = None
     ) -> int:
         """Write all records or none, in the open transaction of `producer` if one is given; the first one's offset."""
 
@@ -71,7 +62,7 @@ class BatchStorage:
 
     def __init__(self, topic: InternalTopic, compression: int = 0):
         self._topic = topic
-        self._compression = _CODECS[compression]
+        self._compression = CODECS[compression]
 
     @property
     def partition_count(self) -> int:
@@ -87,7 +78,7 @@ class BatchStorage:
         return self._topic.end_offset(partition)
 
     def append(
-        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdentity | None = None
+        self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdAndEpoch | None = None
     ) -> int:
         """Write the records as one batch. Raises RecordTooLargeError when they do not fit into one."""
         builder = RecordBatchBuilder(MAX_BATCH_BYTES, compression=self._compression)
@@ -97,7 +88,7 @@ class BatchStorage:
                     f"{len(records)} records for __consumer_offsets-{partition} take more than {MAX_BATCH_BYTES} bytes"
                 )
         if producer is not None:
-            builder.set_producer_state(producer.producer_id, producer.epoch, _NO_SEQUENCE, transactional=True)
+            builder.set_producer_state(producer.producer_id, producer.epoch, NO_SEQUENCE, transactional=True)
         return self._topic.append_batch(partition, builder.close(), now_ms)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
@@ -106,16 +97,10 @@ class BatchStorage:
         next_offset = offset
         for batch in read_batches(self._topic.read_batches(partition, offset)):
             next_offset = batch.last_offset + 1
-            producer_id = batch.producer_id if batch.is_transactional else _NO_PRODUCER_ID
+            producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
             for record in batch:
                 if record.offset < offset or record.key is None:
                     continue
-                ends = _control_type(record.key) if batch.is_control else None
+                ends = parse_control_type(record.key) == ControlRecordType.COMMIT if batch.is_control else None
                 records.append(StoredRecord(record.offset, record.key, record.value, producer_id, ends))
         return records, next_offset
-
-
-def _control_type(key: bytes) -> bool:
-    # The key of a control record: version and type, int16 each.
-    _, control_type = unpack_from(">hh", key)
-    return bool(control_type == _CONTROL_COMMIT)

@@ -9,6 +9,7 @@ from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicState
 from barnabas.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -27,7 +28,7 @@ _STRICT_QUOTA_FROM = 5
 
 def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Delete what can be deleted, all of it in one commit; each topic has its own result."""
-    if context.api_version >= 6:
+    if context.api_version >= DELETE_TOPICS_BY_ID_FROM:
         asked = request.topics
     else:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, cast
 from barnabas import errors
 from barnabas.broker.client_quotas import FETCH
 from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, PartitionRead, read_targets
-from barnabas.broker.fetch_session import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    FetchKey,
-    FetchSession,
-    FetchTarget,
-)
+from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.protocol.codec import MAX_ELEMENTS
+from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
 from barnabas.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -25,6 +19,7 @@ from barnabas.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -39,7 +34,6 @@ RESOURCE = ResourceType.TOPIC
 _SESSIONS_FROM = 7
 #: About what a partition takes in a response beside its records, in bytes.
 _PARTITION_OVERHEAD = 50
-_TOPIC_IDS_FROM = 13
 #: Clients that do not take what they fetched may make the broker hold about so much. Beyond that a fetch still brings
 #: so much, a partition's usual share, so that the others do not suffer.
 _MOST_UNSENT = 64 << 20
@@ -100,7 +94,7 @@ def _take_up(
     broker: BrokerState, context: RequestContext, request: FetchRequest
 ) -> tuple[FetchSession | None, OrderedDict[FetchKey, FetchTarget]]:
     """The session of the request, if it has or gets one, and what is to be read."""
-    by_id = context.api_version >= _TOPIC_IDS_FROM
+    by_id = context.api_version >= FETCH_TOPIC_IDS_FROM
     if context.api_version < _SESSIONS_FROM:
         return None, _merge(OrderedDict(), request, by_id)
     cache = broker.fetch_sessions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -20,12 +21,11 @@ RESOURCE = ResourceType.GROUP
 
 
 #: From this version on a request asks for several keys at once.
-_BATCHED_FROM = 4
 
 
 def handle(broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """This broker, for every key of a kind that it looks after."""
-    if context.api_version >= _BATCHED_FROM:
+    if context.api_version >= FIND_COORDINATOR_KEYS_FROM:
         found = [_coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
     one = _coordinator(broker, context, request.key_type, request.key)

@@ -8,6 +8,7 @@ from barnabas import errors
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.leave_group_request import MemberIdentity
 from barnabas.protocol.messages.leave_group_response import LeaveGroupResponse
+from barnabas.protocol.thresholds import LEAVE_GROUP_MEMBERS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -20,12 +21,11 @@ OPERATION = AclOperation.READ
 RESOURCE = ResourceType.GROUP
 
 #: From this version on a request names several members.
-_BATCHED_FROM = 3
 
 
 def handle(broker: BrokerState, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Each member has its own result; before version 3 there is one of both."""
-    batched = context.api_version >= _BATCHED_FROM
+    batched = context.api_version >= LEAVE_GROUP_MEMBERS_FROM
     members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
     try:
         results = broker.group_coordinator.leave_group(context, request.group_id, members)

@@ -8,6 +8,7 @@ from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS, GROUPS
 from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
 from barnabas.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+from barnabas.protocol.thresholds import LIST_CONFIG_RESOURCES_TYPES_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -32,7 +33,11 @@ def handle(
     broker: BrokerState, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """Version 0 (ListClientMetricsResources) knows client metrics only; an empty list asks for every type."""
-    asked = [ConfigResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types or list(_ALL)
+    asked = (
+        [ConfigResourceType.CLIENT_METRICS]
+        if context.api_version < LIST_CONFIG_RESOURCES_TYPES_FROM
+        else request.resource_types or list(_ALL)
+    )
     if not set(asked) <= set(_ALL):
         return ListConfigResourcesResponse(error_code=errors.UnsupportedVersionError.code)
     found = [

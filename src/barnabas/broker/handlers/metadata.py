@@ -14,6 +14,7 @@ from barnabas.protocol.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from barnabas.protocol.thresholds import METADATA_BY_ID_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -27,7 +28,6 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
 #: From here on a topic may be asked for by its id, and a response may leave out its name.
-_BY_ID_FROM = 12
 
 
 def handle(broker: BrokerState, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -90,7 +90,7 @@ def _asked_for(
 def _by_id(
     broker: BrokerState, context: RequestContext, asked: MetadataRequestTopic, operations: int
 ) -> MetadataResponseTopic:
-    if context.api_version < _BY_ID_FROM:
+    if context.api_version < METADATA_BY_ID_FROM:
         # KAFKA-14208: ids stand in versions 10 and 11, but clients that send them there are wrong.
         return MetadataResponseTopic(error_code=errors.InvalidRequestError.code, name=asked.name or "")
     topic = broker.metadata.topic_by_id(asked.topic_id)

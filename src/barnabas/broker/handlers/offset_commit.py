@@ -13,6 +13,7 @@ from barnabas.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from barnabas.protocol.thresholds import OFFSET_COMMIT_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -26,14 +27,13 @@ OPERATION = AclOperation.READ
 RESOURCE = ResourceType.GROUP
 
 #: From this version on topics go by their ids (KIP-848).
-_TOPIC_IDS_FROM = 10
 _UNKNOWN_PARTITION = errors.UnknownTopicOrPartitionError.code
 _UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code
 
 
 def handle(broker: BrokerState, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Acknowledged when it is in the log; partitions that do not exist are refused one by one."""
-    by_id = context.api_version >= _TOPIC_IDS_FROM
+    by_id = context.api_version >= OFFSET_COMMIT_TOPIC_IDS_FROM
     asked = request.topics
     accepted: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []

@@ -15,6 +15,7 @@ from barnabas.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from barnabas.protocol.thresholds import OFFSET_FETCH_GROUPS_FROM, OFFSET_FETCH_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -27,17 +28,15 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.GROUP
 
 _GROUP_ERROR_FROM = 2
-_GROUPS_FROM = 8
-_TOPIC_IDS_FROM = 10
 _UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code
 
 
 def handle(broker: BrokerState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """Committed offsets; -1 where there is none."""
     version = context.api_version
-    if version < _GROUPS_FROM:
+    if version < OFFSET_FETCH_GROUPS_FROM:
         return _one_group(broker, request, version)
-    fetch = _fetch_by_id if version >= _TOPIC_IDS_FROM else _fetch
+    fetch = _fetch_by_id if version >= OFFSET_FETCH_TOPIC_IDS_FROM else _fetch
     return OffsetFetchResponse(groups=[fetch(broker, group, request.require_stable) for group in request.groups])
 
 

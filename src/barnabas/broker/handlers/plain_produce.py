@@ -12,6 +12,7 @@ from struct import error as StructError  # noqa: N812 - struct's only exception,
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.protocol.thresholds import PRODUCE_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 #: The versions that are known here: the flexible ones (KIP-482).
 VERSIONS = (9, 13)
-_TOPIC_IDS_FROM = 13
 
 # API key, version, correlation id, size of the client id.
 _HEADER = Struct(">hhih")
@@ -54,7 +54,7 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
         if tags or transactional_id or topics != _ONE_ELEMENT or acks not in _ACKS or client_id_size < -1:
             return None
         start = at + _BODY.size
-        end = start + (_ID_SIZE if version >= _TOPIC_IDS_FROM else frame[start])
+        end = start + (_ID_SIZE if version >= PRODUCE_TOPIC_IDS_FROM else frame[start])
         topic = bytes(frame[start:end])
         partitions, index, low, high = _PARTITION.unpack_from(frame, end)
         partition = _partition(broker, topic, version, index)
@@ -83,7 +83,7 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
 
 def _partition(broker: BrokerState, topic: bytes, version: int, index: int) -> Partition | None:
     """The partition, if it was used before and everybody may write to it; the topic as it lies in the request."""
-    if version >= _TOPIC_IDS_FROM:
+    if version >= PRODUCE_TOPIC_IDS_FROM:
         found = broker.metadata.topic_by_id(topic)
         name = "" if found is None else found.name
     else:

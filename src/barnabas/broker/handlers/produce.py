@@ -15,6 +15,7 @@ from barnabas.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas.protocol.thresholds import PRODUCE_TOPIC_IDS_FROM
 from barnabas.records.batch_header import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -40,7 +41,6 @@ VERSIONS = (3, 13)
 OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TOPIC
 
-_TOPIC_IDS_FROM = 13
 #: From these versions on a client knows TRANSACTION_ABORTABLE, and leaves adding partitions to us (KIP-890).
 _ABORTABLE_FROM, _ADDS_PARTITIONS_FROM = 11, 12
 _ZSTD_FROM = 7
@@ -118,7 +118,7 @@ def _append(
 
 
 def _partition(broker: BrokerState, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
-    if context.api_version >= _TOPIC_IDS_FROM:
+    if context.api_version >= PRODUCE_TOPIC_IDS_FROM:
         return broker.replica_manager.partition_by_id(topic.topic_id, index)
     return broker.replica_manager.partition(topic.name, index)
 

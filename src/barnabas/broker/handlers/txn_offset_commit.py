@@ -15,6 +15,7 @@ from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from barnabas.protocol.producer_identity import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -26,7 +27,6 @@ VERSIONS = (0, 5)
 OPERATION = AclOperation.READ
 RESOURCE = ResourceType.GROUP
 
-_NO_SEQUENCE = -1
 _LOADING_FROM = 2
 _ABORTABLE_FROM, _ADDS_PARTITION_FROM = 4, 5
 _UNKNOWN = errors.UnknownTopicOrPartitionError.code
@@ -73,7 +73,7 @@ def _verify(broker: BrokerState, context: RequestContext, request: TxnOffsetComm
     groups = broker.group_coordinator
     groups.ensure_topic(context.now_ms)
     partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
-    batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, _NO_SEQUENCE)
+    batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
     mode = ADD if version >= _ADDS_PARTITION_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
     refused = broker.transaction_verification.check(
         request.transactional_id, [batch], mode, context.now, context.now_ms

@@ -8,6 +8,7 @@ from barnabas import errors
 from barnabas.broker.features import FeatureUpdate, finalized, updated
 from barnabas.protocol.kinds import AclOperation, ResourceType, UpgradeType
 from barnabas.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from barnabas.protocol.thresholds import UPDATE_FEATURES_UPGRADE_TYPE_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -20,7 +21,6 @@ OPERATION = AclOperation.ALTER
 RESOURCE = ResourceType.CLUSTER
 
 _NO_RESULTS_FROM = 2
-_UPGRADE_TYPE_FROM = 1
 
 
 def handle(broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
@@ -28,7 +28,7 @@ def handle(broker: BrokerState, context: RequestContext, request: UpdateFeatures
     updates = []
     for asked in request.feature_updates:
         kind = asked.upgrade_type
-        if context.api_version < _UPGRADE_TYPE_FROM:
+        if context.api_version < UPDATE_FEATURES_UPGRADE_TYPE_FROM:
             kind = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
         updates.append(FeatureUpdate(asked.feature, asked.max_version_level, kind))
     current = finalized(broker.metadata)

@@ -12,7 +12,6 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.groups.storage import ProducerIdentity
 from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
 from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
 from barnabas.broker.transactions.settings import TransactionSettings
@@ -26,7 +25,7 @@ from barnabas.broker.transactions.transaction_metadata import (
 from barnabas.broker.transactions.transaction_state import ONGOING, PREPARED
 from barnabas.broker.transactions.transaction_store import TransactionStore
 from barnabas.broker.transactions.transactional_id_expiration import TransactionalIdExpiration
-from barnabas.protocol.producer_identity import NO_PRODUCER_ID
+from barnabas.protocol.producer_identity import NO_PRODUCER_ID, ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from barnabas.broker.transactions.transactions_topic import TransactionStorage
@@ -41,8 +40,8 @@ _MARKERS_PER_TICK = 100
 class InitializedProducer(NamedTuple):
     """What InitProducerId gives: the producer's identity, and that of the open transaction which it has taken over."""
 
-    identity: ProducerIdentity
-    ongoing: ProducerIdentity | None
+    identity: ProducerIdAndEpoch
+    ongoing: ProducerIdAndEpoch | None
 
 
 def _say_nothing(warning: str) -> None:
@@ -166,15 +165,15 @@ class TransactionCoordinator:
         if metadata.state == ONGOING:
             identity = self._next_epoch(metadata.client_producer_id, metadata.client_producer_epoch)
             self._store.write(metadata.recovered(*identity, timeout_ms, now_ms), now_ms)
-            return InitializedProducer(identity, ProducerIdentity(metadata.producer_id, metadata.producer_epoch))
+            return InitializedProducer(identity, ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch))
         following = next_identity(metadata, expected, timeout_ms, self._next_producer_id, now_ms)
         self._store.write(following, now_ms)
-        return InitializedProducer(ProducerIdentity(following.producer_id, following.producer_epoch), None)
+        return InitializedProducer(ProducerIdAndEpoch(following.producer_id, following.producer_epoch), None)
 
-    def _next_epoch(self, producer_id: int, epoch: int) -> ProducerIdentity:
+    def _next_epoch(self, producer_id: int, epoch: int) -> ProducerIdAndEpoch:
         if is_epoch_exhausted(epoch):
-            return ProducerIdentity(self._next_producer_id(), 0)
-        return ProducerIdentity(producer_id, epoch + 1)
+            return ProducerIdAndEpoch(self._next_producer_id(), 0)
+        return ProducerIdAndEpoch(producer_id, epoch + 1)
 
     def add_partitions(
         self,
@@ -217,7 +216,7 @@ class TransactionCoordinator:
         now_ms: int,
         *,
         version: int,
-    ) -> ProducerIdentity:
+    ) -> ProducerIdAndEpoch:
         """Decide the open transaction, and what the producer goes on with.
 
         The decision is in the log when this returns; the markers follow. Raises as `may_end`, and as `_find`.
@@ -226,9 +225,9 @@ class TransactionCoordinator:
         bumps = version >= TV_2
         check = may_end_and_bump if bumps else may_end
         if check(metadata, producer_id, epoch, commit) == DONE:
-            return ProducerIdentity(metadata.client_producer_id, metadata.client_producer_epoch)
+            return ProducerIdAndEpoch(metadata.client_producer_id, metadata.client_producer_epoch)
         if metadata.is_recovered:
-            following = self._next_epoch(producer_id, epoch) if bumps else ProducerIdentity(producer_id, epoch)
+            following = self._next_epoch(producer_id, epoch) if bumps else ProducerIdAndEpoch(producer_id, epoch)
             prepared = metadata.prepared(commit, version, following.producer_id, now_ms, following.epoch)
         else:
             exhausted = bumps and is_epoch_exhausted(epoch)
@@ -236,7 +235,7 @@ class TransactionCoordinator:
             prepared = metadata.prepared(commit, version, new_id, now_ms)
         self._decide(prepared, now, now_ms)
         completed = prepared.completed(now_ms)
-        return ProducerIdentity(completed.producer_id, completed.producer_epoch)
+        return ProducerIdAndEpoch(completed.producer_id, completed.producer_epoch)
 
     def all(self) -> list[TransactionMetadata]:
         """Every id's metadata. Raises CoordinatorLoadInProgressError until all are known."""

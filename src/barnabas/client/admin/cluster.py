@@ -19,10 +19,10 @@ from barnabas.protocol.messages.describe_cluster_request import DescribeClusterR
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from barnabas.protocol.thresholds import UPDATE_FEATURES_UPGRADE_TYPE_FROM
 
 _FIRST_WITH_FENCED_BROKERS = 2
 _METADATA_WITH_OPERATIONS = 8, 10
-_FIRST_FEATURES_WITH_UPGRADE_TYPE = 1
 _FIRST_API_VERSIONS_WITH_FEATURES = 3
 
 
@@ -164,7 +164,7 @@ def update_features(updates: Mapping[str, FeatureUpdate], *, validate_only: bool
 
 
 def _update(name: str, update: FeatureUpdate, version: int) -> FeatureUpdateKey:
-    if version < _FIRST_FEATURES_WITH_UPGRADE_TYPE:
+    if version < UPDATE_FEATURES_UPGRADE_TYPE_FROM:
         downgrades = update.upgrade_type != UpgradeType.UPGRADE
         return FeatureUpdateKey(feature=name, max_version_level=update.max_version_level, allow_downgrade=downgrades)
     return FeatureUpdateKey(feature=name, max_version_level=update.max_version_level, upgrade_type=update.upgrade_type)

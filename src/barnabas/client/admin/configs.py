@@ -18,6 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from barnabas.protocol.thresholds import LIST_CONFIG_RESOURCES_TYPES_FROM
 
 
 class ConfigResource(NamedTuple):
@@ -212,21 +213,18 @@ class IncrementalAlterConfigsHandler:
                 outcome.complete(key, None)
 
 
-_FIRST_LIST_WITH_TYPES = 1
-
-
 def list_config_resources(types: Collection[ConfigResourceType]) -> KeyedRequest[str, list[ConfigResource]]:
     """ListConfigResources, at any broker (KIP-1142); version 0 knows only client metrics."""
     message = ListConfigResourcesRequest(resource_types=list(types))
     bare = ListConfigResourcesRequest()
     low, high = stable_versions(ApiKey.LIST_CONFIG_RESOURCES)
     if set(types) != {ConfigResourceType.CLIENT_METRICS}:
-        low = _FIRST_LIST_WITH_TYPES
+        low = LIST_CONFIG_RESOURCES_TYPES_FROM
 
     def build(timeout_ms: int) -> RequestBuilder:
         return RequestBuilder(
             ApiKey.LIST_CONFIG_RESOURCES,
-            lambda version: message if version >= _FIRST_LIST_WITH_TYPES else bare,
+            lambda version: message if version >= LIST_CONFIG_RESOURCES_TYPES_FROM else bare,
             low,
             high,
         )

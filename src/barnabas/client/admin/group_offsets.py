@@ -29,9 +29,9 @@ from barnabas.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from barnabas.protocol.thresholds import OFFSET_FETCH_GROUPS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
-_FIRST_FETCH_OF_GROUPS = 8
 # From version 10 on partitions go by topic id, which a caller who names topics does not know.
 _LAST_WITH_TOPIC_NAMES = 9
 # UNSTABLE_OFFSET_COMMIT: a transaction that is to be waited for has offsets of the partition in it.
@@ -55,7 +55,7 @@ class OffsetFetchHandler:
         """See `AdminApiHandler`."""
 
         def build(version: int) -> OffsetFetchRequest:
-            self._is_of_groups = version >= _FIRST_FETCH_OF_GROUPS
+            self._is_of_groups = version >= OFFSET_FETCH_GROUPS_FROM
             if self._is_of_groups:
                 groups = [OffsetFetchRequestGroup(group_id=key, topics=self._topics_of(key)) for key in keys]
                 return OffsetFetchRequest(groups=groups, require_stable=self._require_stable)

@@ -20,13 +20,13 @@ from barnabas.protocol.messages.describe_groups_request import DescribeGroupsReq
 from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
 from barnabas.protocol.protocol_enum import NamedEnum
+from barnabas.protocol.thresholds import LEAVE_GROUP_MEMBERS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 _CONSUMER = "consumer"
 _FIRST_LIST_WITH_STATES = 4
 _FIRST_LIST_WITH_TYPES = 5
 _FIRST_DESCRIBE_WITH_OPERATIONS = 3
-_FIRST_LEAVE_OF_MEMBERS = 3
 _LONGEST_REASON = 255
 _REMOVED = "member was removed by an admin"
 
@@ -232,7 +232,7 @@ def remove_members(members: Collection[MemberToRemove], reason: str | None) -> R
         ]
         message = LeaveGroupRequest(group_id=group_id, members=leaving)
         high = stable_versions(ApiKey.LEAVE_GROUP)[1]
-        return RequestBuilder(ApiKey.LEAVE_GROUP, lambda _: message, _FIRST_LEAVE_OF_MEMBERS, high)
+        return RequestBuilder(ApiKey.LEAVE_GROUP, lambda _: message, LEAVE_GROUP_MEMBERS_FROM, high)
 
     def parts(response: Any) -> Iterable[tuple[MemberToRemove, int, str | None]]:
         for asked, member in zip(members, response.members, strict=False):

@@ -17,12 +17,11 @@ from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 # A broker may not have heard of a new topic yet.
 _UNKNOWN_TOPIC_OR_PARTITION = (3,)
-
-_FIRST_BATCHED_FIND_COORDINATOR = 4
 
 
 class PartitionLeaderStrategy:
@@ -72,7 +71,7 @@ class CoordinatorStrategy:
         """See `Lookup`; a broker before 3.0 takes one key a request, which the driver then does (KIP-699)."""
 
         def build(version: int) -> FindCoordinatorRequest:
-            if version >= _FIRST_BATCHED_FIND_COORDINATOR:
+            if version >= FIND_COORDINATOR_KEYS_FROM:
                 return FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=keys)
             if len(keys) > 1:
                 raise UnsupportedVersionError("this broker looks up one coordinator at a time")

@@ -21,10 +21,10 @@ from barnabas.protocol.messages.describe_topic_partitions_request import (
     TopicRequest,
 )
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.thresholds import METADATA_BY_ID_FROM
 
 _TOPIC_AUTHORIZATION_FAILED = 29
 _FIRST_METADATA_WITH_OPERATIONS = 8
-_FIRST_METADATA_WITH_IDS = 12
 
 
 class TopicPartitionInfo(NamedTuple):
@@ -77,7 +77,7 @@ class DescribeTopicsHandler:
         if self._include_authorized_operations:
             low = max(low, _FIRST_METADATA_WITH_OPERATIONS)
         if any(not isinstance(key, str) for key in keys):
-            low = max(low, _FIRST_METADATA_WITH_IDS)
+            low = max(low, METADATA_BY_ID_FROM)
         return RequestBuilder(ApiKey.METADATA, lambda _: message, low, high)
 
     def handle_response(

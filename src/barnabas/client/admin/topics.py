@@ -25,9 +25,9 @@ from barnabas.protocol.messages.create_topics_request import (
 )
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
 
 _THROTTLING_QUOTA_EXCEEDED = 89
-_FIRST_DELETE_WITH_IDS = 6
 
 TopicKey = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -146,7 +146,7 @@ class DeleteTopicsHandler:
         """See `AdminApiHandler`."""
 
         def build(version: int) -> DeleteTopicsRequest:
-            if version < _FIRST_DELETE_WITH_IDS:
+            if version < DELETE_TOPICS_BY_ID_FROM:
                 return DeleteTopicsRequest(
                     topic_names=[key for key in keys if isinstance(key, str)], timeout_ms=timeout_ms
                 )
@@ -157,7 +157,7 @@ class DeleteTopicsHandler:
 
         low, high = stable_versions(ApiKey.DELETE_TOPICS)
         has_ids = any(not isinstance(key, str) for key in keys)
-        return RequestBuilder(ApiKey.DELETE_TOPICS, build, _FIRST_DELETE_WITH_IDS if has_ids else low, high)
+        return RequestBuilder(ApiKey.DELETE_TOPICS, build, DELETE_TOPICS_BY_ID_FROM if has_ids else low, high)
 
     def handle_response(self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, None]) -> None:
         """See `AdminApiHandler`."""

@@ -10,7 +10,6 @@ from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.admin.transactions import (
     AbortTransactionSpec,
     DescribeTransactionsHandler,
-    ProducerIdAndEpoch,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -20,6 +19,7 @@ from barnabas.client.admin.transactions import (
     list_transactions,
 )
 from barnabas.client.steps import Steps
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 
 

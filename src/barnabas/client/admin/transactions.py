@@ -21,6 +21,7 @@ from barnabas.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -82,13 +83,6 @@ class AbortTransactionSpec(NamedTuple):
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-
-
-class ProducerIdAndEpoch(NamedTuple):
-    """What a transactional id was given last; producers with an earlier epoch are fenced."""
-
-    producer_id: int
-    epoch: int
 
 
 def describe_producers(broker_id: int | None) -> KeyedRequest[TopicPartition, list[ProducerState]]:

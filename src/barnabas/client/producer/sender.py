@@ -26,6 +26,7 @@ from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.thresholds import PRODUCE_TOPIC_IDS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 log = client_logger("barnabas.producer")
 
 # Below this version topics go by name, from it on by id (KIP-516).
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 # From the next version on a partition's leader adds it to the transaction by itself (KIP-890).
 LAST_VERSION_OF_TRANSACTIONS_V1 = 11
 
@@ -299,7 +299,7 @@ class Sender:
 
         low, high = ProduceRequest.VALID_VERSIONS
         if ZERO_UUID in ids.values():
-            high = min(high, FIRST_VERSION_WITH_TOPIC_IDS - 1)
+            high = min(high, PRODUCE_TOPIC_IDS_FROM - 1)
         if self._transactional is not None and not self._transactional.is_v2:
             high = LAST_VERSION_OF_TRANSACTIONS_V1
         request = self._client.new_client_request(

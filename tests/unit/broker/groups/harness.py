@@ -8,7 +8,7 @@ from typing import Any
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.groups.group_coordinator import GroupCoordinator
-from barnabas.broker.groups.storage import ProducerIdentity, StoredRecord
+from barnabas.broker.groups.storage import StoredRecord
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
@@ -25,6 +25,7 @@ from barnabas.protocol.messages.offset_commit_request import (
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from barnabas.protocol.messages.request_header import RequestHeader
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from tests.unit.broker.coordinator_harness import CoordinatorHarness
 
 GROUP = "g"
@@ -54,7 +55,7 @@ class MemoryStorage:
         partition: int,
         records: list[tuple[bytes, bytes | None]],
         now_ms: int,
-        producer: ProducerIdentity | None = None,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> int:
         assert self.exists
         assert 0 <= partition < self.partition_count

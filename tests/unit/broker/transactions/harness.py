@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.groups.storage import ProducerIdentity
 from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 from barnabas.broker.transactions.transaction_log import decode_key, decode_value
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import NAMES
 from barnabas.broker.transactions.transactions_topic import StoredRecord
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from tests.unit.broker.coordinator_harness import CoordinatorHarness
 
 ID = "id"
@@ -105,13 +105,13 @@ class Harness(CoordinatorHarness):
 
     def init(
         self, expected: tuple[int, int] | None = None, *, id: str = ID, timeout_ms: int = 60_000, **how: bool
-    ) -> ProducerIdentity:
+    ) -> ProducerIdAndEpoch:
         return self.coordinator.init_producer_id(id, timeout_ms, expected, self.now, self.now_ms, **how).identity
 
     def add(self, producer: tuple[int, int], *partitions: tuple[str, int], id: str = ID, version: int = TV_2) -> None:
         self.coordinator.add_partitions(id, *producer, frozenset(partitions), self.now, self.now_ms, version=version)
 
-    def end(self, producer: tuple[int, int], *, commit: bool, id: str = ID, version: int = TV_2) -> ProducerIdentity:
+    def end(self, producer: tuple[int, int], *, commit: bool, id: str = ID, version: int = TV_2) -> ProducerIdAndEpoch:
         return self.coordinator.end_transaction(id, *producer, commit, self.now, self.now_ms, version=version)
 
     def metadata(self, id: str = ID) -> TransactionMetadata:

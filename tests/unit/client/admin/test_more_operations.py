@@ -9,7 +9,7 @@ import pytest
 from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.groups import MemberToRemove
 from barnabas.client.admin.log_dirs import TopicPartitionReplica
-from barnabas.client.admin.transactions import AbortTransactionSpec, ProducerIdAndEpoch
+from barnabas.client.admin.transactions import AbortTransactionSpec
 from barnabas.errors import (
     FeatureUpdateFailedError,
     InvalidProducerEpochError,
@@ -43,6 +43,7 @@ from barnabas.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.network_fakes import all_api_versions
 

@@ -19,6 +19,7 @@ from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.leave_group_response import MemberResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
+from barnabas.protocol.thresholds import JOIN_GROUP_MEMBER_ID_REQUIRED_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
 
-#: From this version of JoinGroup on a dynamic member is told its id before it is let in (KIP-394).
-_KNOWN_MEMBER_ID_REQUIRED_FROM = 4
 #: From this version on a returning static leader is told not to assign again (KIP-814).
 _SKIP_ASSIGNMENT_FROM = 9
 #: From this version on the protocol's name may be null.
@@ -150,7 +149,7 @@ class Membership:
 
     def _join_dynamic(self, group: ClassicGroup, joining: Joining, at: Instant) -> None:
         member_id = f"{joining.client_id}-{self._uuid()}"
-        if joining.version < _KNOWN_MEMBER_ID_REQUIRED_FROM:
+        if joining.version < JOIN_GROUP_MEMBER_ID_REQUIRED_FROM:
             self._add(group, joining, member_id, at)
             return
         group.pending_members.add(member_id)

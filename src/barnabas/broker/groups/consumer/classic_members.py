@@ -15,7 +15,6 @@ from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership, static
 from barnabas.broker.groups.consumer.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import (
-    JOIN_EPOCH,
     STABLE,
     UNRELEASED_PARTITIONS,
     UNREVOKED_PARTITIONS,
@@ -28,19 +27,18 @@ from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
+from barnabas.protocol.epochs import JOIN_EPOCH
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.leave_group_response import MemberResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
+from barnabas.protocol.thresholds import JOIN_GROUP_MEMBER_ID_REQUIRED_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.classic.membership import Joining
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest
-
-#: From this version of JoinGroup on a dynamic member is told its id before it is let in (KIP-394).
-_KNOWN_MEMBER_ID_REQUIRED_FROM = 4
 
 
 class ClassicMembers:
@@ -76,7 +74,7 @@ class ClassicMembers:
         if not group.supports_classic_protocols(joining.protocol_type, set(joining.protocols)):
             raise errors.InconsistentGroupProtocolError(f"Group {group.group_id} does not know the member's protocols.")
         dynamic = joining.group_instance_id is None
-        if dynamic and not joining.member_id and joining.version >= _KNOWN_MEMBER_ID_REQUIRED_FROM:
+        if dynamic and not joining.member_id and joining.version >= JOIN_GROUP_MEMBER_ID_REQUIRED_FROM:
             joining.refuse(errors.MemberIdRequiredError, member_id)
             return
         static = group.static_member(joining.group_instance_id)

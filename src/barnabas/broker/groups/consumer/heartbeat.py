@@ -16,9 +16,6 @@ from barnabas.broker.groups.consumer.reconciliation import reconcile
 from barnabas.broker.groups.consumer.target_assignment import can_compute, update_target
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.broker.groups.consumer_group_member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
     UNREVOKED_PARTITIONS,
     ConsumerGroupMember,
     Partitions,
@@ -32,6 +29,7 @@ from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant
+from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 from barnabas.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,

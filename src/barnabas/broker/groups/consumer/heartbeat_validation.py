@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.groups.consumer_group_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from barnabas.errors import InvalidRequestError, UnsupportedAssignorError
+from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.settings import GroupSettings

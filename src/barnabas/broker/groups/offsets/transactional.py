@@ -9,7 +9,6 @@ from barnabas.broker.groups.coordinator_records import offset_commit_record
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.storage import ProducerIdentity
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from barnabas.protocol.messages.txn_offset_commit_response import (
@@ -17,6 +16,7 @@ from barnabas.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 
 _METADATA_TOO_LARGE = errors.OffsetMetadataTooLargeError.code
 
@@ -50,7 +50,7 @@ def commit_transactional_offsets(
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     if commits:
         records = [offset_commit_record(group_id, topic, partition, offset) for topic, partition, offset in commits]
-        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         record_offset = store.write_in_transaction(group_id, records, producer, at)
         store.ensure_group(group_id, at.now_ms)
         for topic_name, index, offset in commits:

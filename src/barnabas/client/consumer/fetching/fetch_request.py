@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.fetching.fetch_config import FetchConfig
     from barnabas.client.consumer.fetching.fetch_session_handler import FetchPartitionData, FetchRequestData
     from barnabas.protocol.topic_partition import TopicPartition
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-
 
 def fetch_request(data: FetchRequestData, config: FetchConfig) -> RequestBuilder:
     """A fetch of everything that `data` asks for; by topic name where an id is missing or too new for the broker."""
 
     def build(version: int) -> FetchRequest:
-        by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        by_id = version >= FETCH_TOPIC_IDS_FROM
         return FetchRequest(
             max_wait_ms=config.max_wait_ms,
             min_bytes=config.min_bytes,
@@ -35,7 +34,7 @@ def fetch_request(data: FetchRequestData, config: FetchConfig) -> RequestBuilder
 
     low, high = FetchRequest.VALID_VERSIONS
     return RequestBuilder(
-        FetchRequest.API_KEY, build, low, high if data.can_use_topic_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+        FetchRequest.API_KEY, build, low, high if data.can_use_topic_ids else FETCH_TOPIC_IDS_FROM - 1
     )
 
 

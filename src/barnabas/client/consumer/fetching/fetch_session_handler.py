@@ -7,14 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.errors import NONE, FetchSessionIdNotFoundError, name_of
 from barnabas.network.log_context import client_logger
+from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.consumer")
 
-NO_SESSION: Final = 0
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
 
 

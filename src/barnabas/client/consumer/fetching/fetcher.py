@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
 from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
 from barnabas.client.consumer.fetching.fetch_plan import Asked, FetchPlan
-from barnabas.client.consumer.fetching.fetch_request import FIRST_VERSION_WITH_TOPIC_IDS, fetch_request
+from barnabas.client.consumer.fetching.fetch_request import fetch_request
 from barnabas.client.consumer.fetching.fetch_session_handler import FetchRequestData, FetchSessionHandler
 from barnabas.errors import NONE, KafkaError
 from barnabas.network.log_context import client_logger
 from barnabas.network.node import Node
 from barnabas.protocol.kinds import IsolationLevel
+from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Fetcher:
         message = response.message
         if not session.handle_response(message):
             return
-        names = session.topic_names() if response.api_version >= FIRST_VERSION_WITH_TOPIC_IDS else None
+        names = session.topic_names() if response.api_version >= FETCH_TOPIC_IDS_FROM else None
         self._count(response, names)
         aggregator = FetchMetricsAggregator(self.metrics)
         if message.node_endpoints:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.network.client_request import RequestBuilder
+from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.messages import TopicIdPartitions
 
-_JOIN_EPOCH: Final = 0
-_LEAVE_EPOCH: Final = -1
-_LEAVE_STATIC_EPOCH: Final = -2
 _FIRST_VERSION_WITH_REGEX: Final = 1
 
 
@@ -59,7 +57,7 @@ class HeartbeatState:
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group.group_id,
             member_id=self._member_id,
-            member_epoch=_JOIN_EPOCH if is_joining else member_epoch,
+            member_epoch=JOIN_EPOCH if is_joining else member_epoch,
             instance_id=self._group.group_instance_id,
             **{name: _encoded(name, value) for name, value in changed.items()},
         )
@@ -69,7 +67,7 @@ class HeartbeatState:
 
     def leave(self, *, for_good: bool) -> RequestBuilder:
         """The last heartbeat; a static member that is not going for good keeps its assignment for its return."""
-        epoch = _LEAVE_EPOCH if for_good else _LEAVE_STATIC_EPOCH
+        epoch = LEAVE_EPOCH if for_good else LEAVE_STATIC_EPOCH
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group.group_id,
             member_id=self._member_id,

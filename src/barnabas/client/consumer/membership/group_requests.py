@@ -8,6 +8,7 @@ from typing import Any, Final
 from barnabas.client.consumer.membership.messages import NO_GENERATION, Generation, GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.network.client_request import RequestBuilder
+from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
 from barnabas.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -24,13 +25,18 @@ from barnabas.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from barnabas.protocol.thresholds import (
+    FIND_COORDINATOR_KEYS_FROM,
+    LEAVE_GROUP_MEMBERS_FROM,
+    OFFSET_COMMIT_TOPIC_IDS_FROM,
+    OFFSET_FETCH_GROUPS_FROM,
+    OFFSET_FETCH_TOPIC_IDS_FROM,
+)
 from barnabas.protocol.topic_partition import TopicPartition
 
 PROTOCOL_TYPE: Final = "consumer"
-_GROUP_KEY_TYPE: Final = 0
 _LONGEST_REASON: Final = 255
 # Versions from 10 on name topics by id, which a commit of offsets has to do without: it may outlive the topic.
-_LAST_VERSION_WITH_TOPIC_NAMES: Final = 9
 
 
 class GroupIdentity:
@@ -62,9 +68,9 @@ def find_coordinator(group_id: str) -> RequestBuilder:
     """Which broker coordinates the group? From version 4 on the question is a list of groups."""
 
     def build(version: int) -> FindCoordinatorRequest:
-        if version < 4:
-            return FindCoordinatorRequest(key=group_id, key_type=_GROUP_KEY_TYPE)
-        return FindCoordinatorRequest(key_type=_GROUP_KEY_TYPE, coordinator_keys=[group_id])
+        if version < FIND_COORDINATOR_KEYS_FROM:
+            return FindCoordinatorRequest(key=group_id, key_type=CoordinatorType.GROUP)
+        return FindCoordinatorRequest(key_type=CoordinatorType.GROUP, coordinator_keys=[group_id])
 
     return _builder(FindCoordinatorRequest, build)
 
@@ -115,7 +121,7 @@ def leave_group(group: GroupIdentity, member_id: str, reason: str) -> RequestBui
     """I am going; from version 3 on the request is a list of members, and names static ones by instance id."""
 
     def build(version: int) -> LeaveGroupRequest:
-        if version < 3:
+        if version < LEAVE_GROUP_MEMBERS_FROM:
             return LeaveGroupRequest(group_id=group.group_id, member_id=member_id)
         member = MemberIdentity(
             member_id=member_id, group_instance_id=group.group_instance_id, reason=reason[:_LONGEST_REASON]
@@ -149,7 +155,7 @@ def offset_commit(
         group_instance_id=None if generation is None else group.group_instance_id,
         topics=list(topics.values()),
     )
-    return _builder(OffsetCommitRequest, lambda version: request, _LAST_VERSION_WITH_TOPIC_NAMES)
+    return _builder(OffsetCommitRequest, lambda version: request, OFFSET_COMMIT_TOPIC_IDS_FROM - 1)
 
 
 def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> RequestBuilder:
@@ -159,7 +165,7 @@ def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> 
         topics.setdefault(topic, []).append(partition)
 
     def build(version: int) -> OffsetFetchRequest:
-        if version < 8:
+        if version < OFFSET_FETCH_GROUPS_FROM:
             old = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in topics.items()]
             return OffsetFetchRequest(group_id=group.group_id, topics=old, require_stable=version >= 7)
         new = [OffsetFetchRequestTopics(name=name, partition_indexes=found) for name, found in topics.items()]
@@ -167,7 +173,7 @@ def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> 
             groups=[OffsetFetchRequestGroup(group_id=group.group_id, topics=new)], require_stable=True
         )
 
-    return _builder(OffsetFetchRequest, build, _LAST_VERSION_WITH_TOPIC_NAMES)
+    return _builder(OffsetFetchRequest, build, OFFSET_FETCH_TOPIC_IDS_FROM - 1)
 
 
 def _builder(message: Any, build: Callable[[int], Any], highest: int = 32767) -> RequestBuilder:

@@ -40,6 +40,7 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
+from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ LAST_END_TXN_V1 = 4
 LAST_TXN_OFFSET_COMMIT_V1 = 4
 LAST_ADD_PARTITIONS_OF_CLIENTS = 3
 LAST_INIT_PRODUCER_ID_WITHOUT_2PC = 5
-FIRST_FIND_COORDINATOR_OF_SEVERAL = 4
 
 
 _COMMON: dict[type[KafkaError], Action] = {
@@ -176,7 +176,7 @@ class FindCoordinator(TransactionalRequest):
 
     def build(self) -> RequestBuilder:
         def build(version: int) -> FindCoordinatorRequest:
-            if version < FIRST_FIND_COORDINATOR_OF_SEVERAL:
+            if version < FIND_COORDINATOR_KEYS_FROM:
                 return FindCoordinatorRequest(key=self.key, key_type=self.key_type)
             return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=[self.key])
 
