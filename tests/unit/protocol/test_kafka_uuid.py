@@ -7,11 +7,11 @@ import random
 import pytest
 
 from barnabas.errors import IllegalArgumentError
-from barnabas.protocol.kafka_uuid import ONE, ZERO, from_text, random_uuid, to_text
+from barnabas.protocol.kafka_uuid import ONE, ZERO_UUID, from_text, random_uuid, to_text
 
 
 def test_text_is_base64url_without_padding() -> None:
-    assert to_text(ZERO) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert to_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert to_text(ONE) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert to_text(bytes.fromhex("fbff" + "00" * 14)).startswith("-_8")
 

@@ -82,8 +82,8 @@ def test_uniform_sticky_spreads_its_batches_evenly() -> None:
     assert all(900 < count < 1100 for count in used.values())
 
 
-@pytest.mark.shows("S3.45", breaks="barnabas.client.producer.partitioner:partition_for_key")
-@pytest.mark.shows("S4.17", breaks="barnabas.client.producer.partitioner:partition_for_key")
+@pytest.mark.shows("S3.45", breaks="barnabas.records.partitioner:partition_for_key")
+@pytest.mark.shows("S4.17", breaks="barnabas.records.partitioner:partition_for_key")
 def test_a_key_always_goes_to_the_partition_of_its_hash_modulo_all_partitions() -> None:
     assert partition_for_key(b"", 50) == 31
     assert {partition_for_key(b"key-%d" % n, 6) for n in range(100)} == set(range(6))
