@@ -14,17 +14,24 @@ PAGES = [
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
 
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n]*)\n(?P<code>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^(?:<!-- (?P<note>[^\n]*) -->\n)?(?P<indent> *)```(?P<info>[^\n]*)\n(?P<code>.*?)^ *```$",
+    re.MULTILINE | re.DOTALL,
+)
 _LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 
 
 class Block(NamedTuple):
-    """A fenced block of code: its page, the line where its code begins, its language and its text."""
+    """A fenced block of code: its page, the line where its code begins, its language and its text.
+
+    `note` is what an HTML comment in the line before says, such as `not run: it needs two machines`.
+    """
 
     page: Path
     line: int
     language: str
     code: str
+    note: str
 
     @property
     def name(self) -> str:
@@ -37,7 +44,7 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for match in _FENCE.finditer(text):
         line = text.count("\n", 0, match.start("code")) + 1
-        yield Block(page, line, match["info"].strip(), match["code"])
+        yield Block(page, line, match["info"].strip(), match["code"], match["note"] or "")
 
 
 def prose(page: Path) -> str:
