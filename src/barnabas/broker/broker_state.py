@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.fetch_session import FetchSessionCache
-from barnabas.broker.purgatory import Purgatory
+from barnabas.broker.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
     import random
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.loggers import Loggers
-    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
     from barnabas.broker.transactions.verification import TransactionVerification
+    from barnabas.errors import KafkaError
+    from barnabas.protocol.message import Message
+
+
+Response = TypeVar("Response", bound="Message")
 
 
 class BrokerState:
@@ -127,6 +132,23 @@ class BrokerState:
                 self.transaction_coordinator, enabled=self.config["transaction.partition.verification.enable"]
             )
         return self._transaction_verification
+
+    def commit(
+        self, change: Callable[[Done], None], answer: Callable[[KafkaError | None], Response]
+    ) -> Response | DelayedOperation:
+        """Answer a request when the change of the metadata that it asks for is durable, or has failed.
+
+        `change(done)` begins the change, see `ClusterMetadata`; `answer(problem)` makes the response then.
+        """
+        operation = DelayedOperation()
+        responses: list[Response] = []
+
+        def finish(problem: KafkaError | None) -> None:
+            responses.append(answer(problem))
+            operation.complete(responses[0])
+
+        change(finish)
+        return responses[0] if responses else operation
 
     @property
     def cluster_id(self) -> str:

@@ -153,14 +153,16 @@ class DelayedFetch(DelayedOperation):
         read: Callable[[], Fetched],
         finish: Callable[[Fetched, float], FetchResponse],
     ):
-        seen = {target.partition: target.partition.appended for target in targets if target.partition is not None}
+        seen = {
+            target.partition: (target.partition.appended, target) for target in targets if target.partition is not None
+        }
         super().__init__(deadline, tuple(seen))
         self._read = read
         self._targets = targets
         self._limits = limits
         self._available = available
         self._finish = finish
-        self._seen: dict[Partition, int] = seen
+        self._seen: dict[Partition, tuple[int, FetchTarget]] = seen
         self._woken: list[Partition] = []
 
     def woken_by(self, key: Hashable) -> None:
@@ -169,14 +171,15 @@ class DelayedFetch(DelayedOperation):
         self._woken.append(key)
 
     def try_complete(self, now: float) -> FetchResponse | None:
-        """The answer, once enough was appended or a partition is gone."""
-        gone = False
+        """The answer, once enough was appended, a partition is gone, or records that it waits at were deleted."""
+        changed = False
         for partition in self._woken:
-            self._available += partition.appended - self._seen[partition]
-            self._seen[partition] = partition.appended
-            gone |= partition.deleted
+            seen, target = self._seen[partition]
+            self._available += partition.appended - seen
+            self._seen[partition] = partition.appended, target
+            changed |= partition.deleted or partition.log.is_offline or target.offset < partition.log.log_start_offset
         self._woken.clear()
-        if not gone and (self._available < self._limits.min_bytes or self._waits_for_transactions()):
+        if not changed and (self._available < self._limits.min_bytes or self._waits_for_transactions()):
             return None
         return self.on_expiration(now)
 

@@ -123,17 +123,18 @@ class BrokerMetrics(Collector):
 
     def _cluster(self) -> Iterator[Metric]:
         topics = list(self._core.state.metadata.topics())
+        offline = self._core.state.replica_manager.offline_count
         partitions = sum(topic.partitions for topic in topics)
         for name, what, value in (
             ("server_replicamanager_partitioncount", "Partitions on this broker", partitions),
             ("server_replicamanager_leadercount", "Partitions that this broker leads", partitions),
             ("server_replicamanager_underreplicatedpartitions", "Partitions with replicas that lag behind", 0),
-            ("server_replicamanager_offlinereplicacount", "Replicas that are offline", self._offline()),
+            ("server_replicamanager_offlinereplicacount", "Replicas that are offline", offline),
             ("controller_kafkacontroller_activecontrollercount", "Whether this node is the controller", 1),
             ("controller_kafkacontroller_activebrokercount", "Brokers of the cluster", 1),
             ("controller_kafkacontroller_globaltopiccount", "Topics of the cluster", len(topics)),
             ("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster", partitions),
-            ("controller_kafkacontroller_offlinepartitionscount", "Partitions without a leader", 0),
+            ("controller_kafkacontroller_offlinepartitionscount", "Partitions without a leader", offline),
             (
                 "server_delayedoperationpurgatory_purgatorysize",
                 "Requests that wait for something",
@@ -141,9 +142,6 @@ class BrokerMetrics(Collector):
             ),
         ):
             yield GaugeMetricFamily(f"kafka_{name}", what, value)
-
-    def _offline(self) -> int:
-        return sum(log.is_offline for log in self._logs.logs.values())
 
     def _partitions(self) -> Iterator[Metric]:
         names = ("topic", "partition")

@@ -55,6 +55,10 @@ class BrokerNode:
     ):
         self.config = config
         self.metadata = ClusterMetadata(store)
+        self.metadata.on_write_failed = lambda problem: warn(
+            f"{problem}; topics, settings and quotas stay as they are until it can be written again"
+        )
+        self.metadata.on_written_again = lambda: warn("the metadata can be written again")
         self.state = BrokerState(config, random)
         self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
         # Before anybody reads the settings.

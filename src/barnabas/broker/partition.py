@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The leader epoch of a partition whose leader never changed.
 INITIAL_LEADER_EPOCH = 0
+#: In place of a leader's id: the only replica is offline.
+NO_LEADER = -1
 
 
 class Partition:

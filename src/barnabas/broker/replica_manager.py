@@ -121,10 +121,19 @@ class ReplicaManager:
         if wanted < 0:
             raise errors.OffsetOutOfRangeError(f"{log.topic_partition} cannot start at offset {offset}.")
         if log.increment_log_start_offset(wanted, "DeleteRecords was asked for"):
-            # A fetch that waits before the new start has to be told.
+            # A fetch that waits before the new start is answered.
             self._purgatory.mark(partition)
             self._logs.checkpoint_soon()
         return log.log_start_offset
+
+    def offline_partitions(self, topic: str) -> Collection[int]:
+        """The partitions of a topic that cannot be served because of the disk; mostly none."""
+        return self._logs.offline.get(topic, ())
+
+    @property
+    def offline_count(self) -> int:
+        """How many partitions cannot be served because of the disk."""
+        return sum(len(partitions) for partitions in self._logs.offline.values())
 
     @property
     def log_directory(self) -> str:
@@ -162,10 +171,27 @@ class ReplicaManager:
         """
         topics = {topic.name: topic for topic in self._metadata.topics()}
         deleted = self._metadata.deleted_topic_ids()
-        self._logs.on_opened = lambda log: self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
-        self._logs.on_all_opened = self._metadata.forget_deleted_topics
+
+        def opened(log: UnifiedLog) -> None:
+            partition = self._partitions.get(log.topic_partition)
+            if partition is not None:
+                # It was offline, and is back.
+                partition.log = log
+                self._purgatory.mark(partition)
+            else:
+                self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
+
+        self._logs.on_opened = opened
+        self._logs.on_all_opened = self._forget_deleted_topics
         if not self._logs.unopened:
+            self._forget_deleted_topics()
+
+    def _forget_deleted_topics(self) -> None:
+        try:
             self._metadata.forget_deleted_topics()
+        except errors.KafkaStorageError:
+            # The store has said so. It is done at the next start.
+            return
 
     def _adopt(
         self, log: UnifiedLog, topic: TopicMetadata | None, deleted: Collection[bytes], warn: Callable[[str], None]

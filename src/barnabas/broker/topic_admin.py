@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.metadata.cluster_metadata import Done
 
 MAX_NAME_LENGTH = 249
 #: As many partitions one request may create (Kafka's MAX_PARTITIONS_PER_BATCH).
@@ -56,9 +57,9 @@ class TopicAdmin:
         checked = check_topic_configs(configs, self._config.topic_defaults)
         return TopicMetadata(name, random_uuid(self._random), partitions, checked, now_ms)
 
-    def create(self, topics: Iterable[TopicMetadata]) -> None:
-        """Store planned topics, all or none."""
-        self._metadata.put_topics(topics)
+    def create(self, topics: Iterable[TopicMetadata], done: Done | None = None) -> None:
+        """Store planned topics, all or none; `done` as for `ClusterMetadata`."""
+        self._metadata.put_topics(topics, done)
 
     def auto_create(self, name: str, now_ms: int) -> TopicMetadata:
         """Create a topic because a client asked for its metadata. Raises KafkaError."""

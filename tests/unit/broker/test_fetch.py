@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -307,3 +312,14 @@ class TestListOffsets:
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[asked, asked])])
         found = client.request(request, 10).topics[0].partitions
         assert {partition.error_code for partition in found} == {errors.InvalidRequestError.code}
+
+
+def test_a_fetch_that_waits_at_records_which_are_deleted_is_answered(client: CoreClient) -> None:
+    append(client, b"a")
+    waiting = client.broker.connect()
+    assert waiting.request(fetch("t", 0, max_wait_ms=60_000, min_bytes=10_000), 12) is None
+
+    partition = DeleteRecordsPartition(partition_index=0, offset=1)
+    client.request(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[partition])]), 2)
+
+    assert only(waiting.responses[-1]).error_code == errors.OffsetOutOfRangeError.code

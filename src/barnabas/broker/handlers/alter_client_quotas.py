@@ -16,6 +16,7 @@ from barnabas.protocol.messages.alter_client_quotas_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.metadata.cluster_metadata import QuotaEntity
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, OpData
     from barnabas.protocol.messages.alter_client_quotas_request import EntryData as AskedEntry
@@ -30,7 +31,7 @@ _LARGEST = {"int": 2**31 - 1, "long": 2**63 - 1}
 
 def handle(
     broker: BrokerState, context: RequestContext, request: AlterClientQuotasRequest
-) -> AlterClientQuotasResponse:
+) -> AlterClientQuotasResponse | DelayedOperation:
     """Each entity is changed as a whole or not at all; what can be changed is changed in one commit."""
     planned: dict[QuotaEntity, dict[str, float]] = {}
     entries = []
@@ -49,9 +50,16 @@ def handle(
         except errors.KafkaError as problem:
             entry.error_code, entry.error_message = problem.code, str(problem)
         entries.append(entry)
-    if planned and not request.validate_only:
-        broker.metadata.put_client_quotas(planned)
-    return AlterClientQuotasResponse(entries=entries)
+
+    def answer(problem: errors.KafkaError | None) -> AlterClientQuotasResponse:
+        for entry in entries:
+            if problem is not None and entry.error_code == errors.NONE:
+                entry.error_code, entry.error_message = problem.code, str(problem)
+        return AlterClientQuotasResponse(entries=entries)
+
+    if not planned or request.validate_only:
+        return answer(None)
+    return broker.commit(lambda done: broker.metadata.put_client_quotas(planned, done), answer)
 
 
 def _entity(asked: AskedEntry) -> QuotaEntity:

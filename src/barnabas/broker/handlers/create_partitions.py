@@ -15,6 +15,7 @@ from barnabas.protocol.messages.create_partitions_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest
 
@@ -28,11 +29,13 @@ RESOURCE = ResourceType.TOPIC
 _STRICT_QUOTA_FROM = 3
 
 
-def handle(broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def handle(
+    broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse | DelayedOperation:
     """Enlarge what can be enlarged, all of it in one commit; each topic has its own result."""
     names = Counter(topic.name for topic in request.topics)
     planned: list[TopicMetadata] = []
-    results = []
+    results: list[CreatePartitionsTopicResult] = []
     for topic in request.topics:
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
@@ -47,6 +50,13 @@ def handle(broker: BrokerState, context: RequestContext, request: CreatePartitio
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
         results.append(result)
-    if planned and not request.validate_only:
-        broker.topic_admin.create(planned)
-    return CreatePartitionsResponse(results=results)
+
+    def answer(problem: errors.KafkaError | None) -> CreatePartitionsResponse:
+        for result in results:
+            if problem is not None and result.error_code == errors.NONE:
+                result.error_code, result.error_message = problem.code, str(problem)
+        return CreatePartitionsResponse(results=results)
+
+    if not planned or request.validate_only:
+        return answer(None)
+    return broker.commit(lambda done: broker.topic_admin.create(planned, done), answer)

@@ -17,6 +17,7 @@ from barnabas.protocol.messages.create_topics_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 
@@ -30,7 +31,9 @@ RESOURCE = ResourceType.CLUSTER
 _STRICT_QUOTA_FROM = 6
 
 
-def handle(broker: BrokerState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+def handle(
+    broker: BrokerState, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | DelayedOperation:
     """Create what can be created, all of it in one commit; each topic has its own result."""
     names = Counter(topic.name for topic in request.topics)
     planned: dict[str, TopicMetadata] = {}
@@ -49,9 +52,18 @@ def handle(broker: BrokerState, context: RequestContext, request: CreateTopicsRe
             results[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=problem.code, error_message=str(problem)
             )
-    if planned and not request.validate_only:
-        broker.topic_admin.create(planned.values())
-    return CreateTopicsResponse(topics=list(results.values()))
+
+    def answer(problem: errors.KafkaError | None) -> CreateTopicsResponse:
+        if problem is not None:
+            for topic in planned.values():
+                results[topic.name] = CreatableTopicResult(
+                    name=topic.name, error_code=problem.code, error_message=str(problem)
+                )
+        return CreateTopicsResponse(topics=list(results.values()))
+
+    if not planned or request.validate_only:
+        return answer(None)
+    return broker.commit(lambda done: broker.topic_admin.create(planned.values(), done), answer)
 
 
 def _plan(broker: BrokerState, context: RequestContext, topic: CreatableTopic) -> TopicMetadata:

@@ -14,6 +14,7 @@ from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 
@@ -26,14 +27,16 @@ RESOURCE = ResourceType.TOPIC
 _STRICT_QUOTA_FROM = 5
 
 
-def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(
+    broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | DelayedOperation:
     """Delete what can be deleted, all of it in one commit; each topic has its own result."""
     if context.api_version >= DELETE_TOPICS_BY_ID_FROM:
         asked = request.topics
     else:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     doomed: dict[str, TopicMetadata] = {}
-    results = []
+    results: list[DeletableTopicResult] = []
     for state in asked:
         try:
             topic = _find(broker, context, state)
@@ -48,11 +51,16 @@ def handle(broker: BrokerState, context: RequestContext, request: DeleteTopicsRe
                     name=state.name, topic_id=state.topic_id, error_code=problem.code, error_message=str(problem)
                 )
             )
-    if doomed:
-        broker.metadata.delete_topics(doomed)
-        for name in doomed:
-            broker.group_coordinator.on_topic_deleted(name, context.now, context.now_ms)
-    return DeleteTopicsResponse(responses=results)
+
+    def answer(problem: errors.KafkaError | None) -> DeleteTopicsResponse:
+        for result in results:
+            if result.error_code == errors.NONE and problem is not None:
+                result.error_code, result.error_message = problem.code, str(problem)
+            elif result.error_code == errors.NONE and result.name is not None:
+                broker.group_coordinator.on_topic_deleted(result.name, context.now, context.now_ms)
+        return DeleteTopicsResponse(responses=results)
+
+    return broker.commit(lambda done: broker.metadata.delete_topics(doomed, done), answer) if doomed else answer(None)
 
 
 def _find(broker: BrokerState, context: RequestContext, state: DeleteTopicState) -> TopicMetadata:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from barnabas import errors
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
@@ -25,7 +26,10 @@ RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """All partitions, or those asked for as far as there are any."""
+    """All partitions, or those asked for as far as there are any.
+
+    The directory has KAFKA_STORAGE_ERROR while any of its partitions cannot be served because of the disk.
+    """
     asked: Iterable[tuple[str, Iterable[int]]]
     if request.topics is None:
         asked = [(topic.name, range(topic.partitions)) for topic in broker.metadata.topics()]
@@ -34,6 +38,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeLogDir
     topics = [_describe(broker, name, partitions) for name, partitions in asked]
     total, usable = broker.replica_manager.disk_space()
     result = DescribeLogDirsResult(
+        error_code=errors.KafkaStorageError.code if broker.replica_manager.offline_count else errors.NONE,
         log_dir=broker.replica_manager.log_directory,
         topics=[topic for topic in topics if topic.partitions],
         total_bytes=total,

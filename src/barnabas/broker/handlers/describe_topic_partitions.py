@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.describe_topic_partitions_response import (
@@ -72,13 +73,16 @@ def _describe(
         return result, 0
     result.topic_id, result.is_internal = topic.id, topic.internal
     me = broker.node_id
+    offline = broker.replica_manager.offline_partitions(name)
     result.partitions = [
         DescribeTopicPartitionsResponsePartition(
+            error_code=errors.LeaderNotAvailableError.code if index in offline else errors.NONE,
             partition_index=index,
-            leader_id=me,
-            leader_epoch=0,
+            leader_id=NO_LEADER if index in offline else me,
+            leader_epoch=INITIAL_LEADER_EPOCH,
             replica_nodes=[me],
             isr_nodes=[me],
+            offline_replicas=[me] if index in offline else [],
             eligible_leader_replicas=[],
             last_known_elr=[],
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
@@ -59,13 +60,28 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
 def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int) -> MetadataResponseTopic:
     """A topic as Metadata responses show it."""
     leader = broker.node_id
+    offline = broker.replica_manager.offline_partitions(topic.name)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
-                partition_index=index, leader_id=leader, leader_epoch=0, replica_nodes=[leader], isr_nodes=[leader]
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=INITIAL_LEADER_EPOCH,
+                replica_nodes=[leader],
+                isr_nodes=[leader],
+            )
+            if index not in offline
+            else MetadataResponsePartition(
+                error_code=errors.LeaderNotAvailableError.code,
+                partition_index=index,
+                leader_id=NO_LEADER,
+                leader_epoch=INITIAL_LEADER_EPOCH,
+                replica_nodes=[leader],
+                isr_nodes=[leader],
+                offline_replicas=[leader],
             )
             for index in range(topic.partitions)
         ],

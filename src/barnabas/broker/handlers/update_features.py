@@ -12,6 +12,7 @@ from barnabas.protocol.thresholds import UPDATE_FEATURES_UPGRADE_TYPE_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.update_features_request import UpdateFeaturesRequest
 
@@ -23,7 +24,9 @@ RESOURCE = ResourceType.CLUSTER
 _NO_RESULTS_FROM = 2
 
 
-def handle(broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+def handle(
+    broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse | DelayedOperation:
     """All updates or none."""
     updates = []
     for asked in request.feature_updates:
@@ -39,9 +42,15 @@ def handle(broker: BrokerState, context: RequestContext, request: UpdateFeatures
             error_code=problem.code,
             error_message=f"The update failed for all features since the following feature had an error: {problem}",
         )
-    if levels != current and not request.validate_only:
-        broker.metadata.put_features(levels)
-    results = []
-    if context.api_version < _NO_RESULTS_FROM:
-        results = [UpdatableFeatureResult(feature=update.name, error_message=None) for update in updates]
-    return UpdateFeaturesResponse(error_message=None, results=results)
+
+    def answer(problem: errors.KafkaError | None) -> UpdateFeaturesResponse:
+        if problem is not None:
+            return UpdateFeaturesResponse(error_code=problem.code, error_message=str(problem))
+        results = []
+        if context.api_version < _NO_RESULTS_FROM:
+            results = [UpdatableFeatureResult(feature=update.name, error_message=None) for update in updates]
+        return UpdateFeaturesResponse(error_message=None, results=results)
+
+    if levels == current or request.validate_only:
+        return answer(None)
+    return broker.commit(lambda done: broker.metadata.put_features(levels, done), answer)

@@ -34,10 +34,24 @@ INTERVALS = {
 FLUSH_CHECK_INTERVAL_MS = 1_000
 
 
+#: When a deletion that the disk has refused is tried again, in milliseconds.
+_DELETE_AGAIN_MS = 60_000
+
+
 class BackgroundWork:
     """The queue of work for all logs of one directory. A failure of the disk is logged and costs one log, not all."""
 
-    __slots__ = ("_deletions", "_due", "_filesystem", "_intervals", "_logs", "_rolled", "_task", "_write_checkpoints")
+    __slots__ = (
+        "_deletions",
+        "_due",
+        "_filesystem",
+        "_intervals",
+        "_logs",
+        "_rolled",
+        "_task",
+        "_undeleted",
+        "_write_checkpoints",
+    )
 
     def __init__(
         self,
@@ -52,6 +66,7 @@ class BackgroundWork:
         self._intervals = {name: int(str(settings.get(name, default))) for name, default in INTERVALS.items()}
         self._rolled: dict[UnifiedLog, None] = {}
         self._deletions: list[tuple[int, str]] = []
+        self._undeleted: set[str] = set()
         self._due: dict[str, int] = {}
         self._task: Task | None = None
 
@@ -87,7 +102,7 @@ class BackgroundWork:
             del self._rolled[log]
             return self._flush(log, log.local_log.segments.active.base_offset, now_ms)
         if self._deletions and self._deletions[0][0] <= now_ms:
-            return self._delete(heappop(self._deletions)[1])
+            return self._delete(heappop(self._deletions)[1], now_ms)
         return self._periodic_task(now_ms)
 
     def _periodic_task(self, now_ms: int) -> Task | None:
@@ -147,7 +162,7 @@ class BackgroundWork:
                 getLogger(__name__).error("%s: retention stops at a damaged segment: %s", log.directory, error)
             yield WORKED
 
-    def _delete(self, path: str) -> Task:
+    def _delete(self, path: str, now_ms: int) -> Task:
         try:
             if self._filesystem.is_directory(path):
                 for entry in self._filesystem.list_directory(path):
@@ -156,8 +171,12 @@ class BackgroundWork:
                 self._filesystem.remove_directory(path)
             else:
                 self._filesystem.remove(path)
+            self._undeleted.discard(path)
         except OSError as error:
-            from logging import getLogger
+            self.delete_later(path, now_ms + _DELETE_AGAIN_MS)
+            if path not in self._undeleted:
+                from logging import getLogger
 
-            getLogger(__name__).error("%s was not deleted: %s", path, error)
+                self._undeleted.add(path)
+                getLogger(__name__).error("%s cannot be deleted; it is tried again: %s", path, error)
         yield WORKED

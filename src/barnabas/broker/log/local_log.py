@@ -155,12 +155,10 @@ class LocalLog:
         self.filesystem.sync_directory(self.directory)
         return paths
 
-    def abandon(self, directory: str) -> None:
-        """Rename the log's directory and write nothing more."""
+    def close_files(self) -> None:
+        """Give all handles back and write nothing more."""
         for segment in self.segments:
             segment.abandon()
-        self.filesystem.rename(self.directory, directory)
-        self.directory = directory
 
     def close(self) -> None:
         """Complete the files and give all handles back."""

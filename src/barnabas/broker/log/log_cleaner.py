@@ -151,8 +151,8 @@ class LogCleaner:
         cleaner = self._cleaner
         self._delete_replaced(log, now_ms)
         self._end(log)
-        # That a log was deleted or went offline has been said, and its files are not ours any more.
-        if not log.is_offline:
+        # That a log was deleted has been said, and its files are not ours any more.
+        if not log.is_offline or log.can_be_reopened:
             self.manager.failed(log, error, now_ms)
         if cleaner is not None:
             try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log.checkpoints import CorruptCheckpointError, OffsetCheckpointFile
 from barnabas.broker.log.log_to_clean import LogToClean, log_to_clean
+from barnabas.errors import KafkaStorageError
 
 if TYPE_CHECKING:
     import logging
@@ -27,6 +28,11 @@ def _logger() -> logging.Logger:
     return logging.getLogger(__name__)
 
 
+def _key(log: UnifiedLog) -> tuple[TopicPartition, bytes | None]:
+    """What a log has in common with the one that it becomes when it is opened anew."""
+    return log.topic_partition, log.topic_id
+
+
 class LogCleanerManager:
     """The state of compaction for the logs of one directory: up to where each is clean, in `cleaner-offset-checkpoint`.
 
@@ -40,7 +46,7 @@ class LogCleanerManager:
         self._checkpoint = OffsetCheckpointFile(filesystem, f"{directory}/{CLEANER_OFFSET_CHECKPOINT}")
         self._clean_offsets: dict[TopicPartition, int] | None = None
         self._logs = logs
-        self._resting: dict[UnifiedLog, int] = {}
+        self._resting: dict[tuple[TopicPartition, bytes | None], int] = {}
 
     @property
     def clean_offsets(self) -> dict[TopicPartition, int]:
@@ -57,9 +63,9 @@ class LogCleanerManager:
         """The log with the largest part of dirty bytes among those that are due; None when no log is. `OSError`."""
         found = None
         for log in self._logs():
-            if not log.config.compact or log.is_offline or now_ms < self._resting.get(log, 0):
+            if not log.config.compact or log.is_offline or now_ms < self._resting.get(_key(log), 0):
                 continue
-            self._resting.pop(log, None)
+            self._resting.pop(_key(log), None)
             try:
                 target = log_to_clean(log, self.first_dirty_offset(log), now_ms)
             except Exception as error:  # noqa: BLE001 - one log must not keep the others from being cleaned
@@ -93,14 +99,14 @@ class LogCleanerManager:
 
     def failed(self, log: UnifiedLog, error: Exception, now_ms: int) -> None:
         """Leave a log alone, and say why."""
-        if isinstance(error, OSError):
-            self._resting[log] = now_ms + RETRY_AFTER_MS
+        if isinstance(error, (OSError, KafkaStorageError)):
+            self._resting[_key(log)] = now_ms + RETRY_AFTER_MS
             _logger().error("%s: cleaning failed, the next try is in ten minutes: %s", log.directory, error)
         else:
-            self._resting[log] = _NEVER
+            self._resting[_key(log)] = _NEVER
             _logger().error("%s cannot be cleaned and grows until the broker is restarted: %s", log.directory, error)
 
     @property
     def uncleanable(self) -> list[TopicPartition]:
         """The partitions that are not cleaned any more."""
-        return [log.topic_partition for log, until in self._resting.items() if until == _NEVER and not log.is_offline]
+        return [name for (name, _), until in self._resting.items() if until == _NEVER]

@@ -276,7 +276,11 @@ class LogLoader:
             problem = error
         if problem is not None:
             self._cut(segment, position, next_offset, problem)
-        segment.complete_indexes()
+        try:
+            segment.complete_indexes()
+        except OSError as error:
+            # They are in memory, and reach their files with the next flush.
+            _logger().warning("%s: the indexes of %r are not written: %s", self._directory, segment, error)
         return problem is not None
 
     def _check_offsets(self, segment: LogSegment, header: BatchHeader, position: int, next_offset: int) -> None:
@@ -361,7 +365,11 @@ class LogLoader:
             producers.map_end_offset = end
         else:
             yield from self._restore_producers(start, end, now_ms)
-        producers.take_snapshot(sync=False)
+        try:
+            producers.take_snapshot(sync=False)
+        except OSError as error:
+            # It only shortens the next recovery: what is there can be read, and a full disk is no reason not to.
+            _logger().warning("%s: no snapshot of the producers is written: %s", self._directory, error)
 
     def _restore_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
         """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it."""

@@ -60,6 +60,11 @@ def _logger() -> logging.Logger:
 #: How much is read to open logs before other work gets its turn, in bytes: a few milliseconds; and how many logs.
 OPEN_BYTES = 4 << 20
 OPEN_LOGS = 16
+#: How often what the disk has refused is tried again, in milliseconds: opening logs, renaming those of deleted topics.
+MEND_INTERVAL_MS = 5_000
+#: With less room than this on the disk, deleted files go at once; their delay is a comfort for readers, which need none
+#: here.
+LITTLE_ROOM = 16 << 20
 
 
 class LogManager:
@@ -83,6 +88,8 @@ class LogManager:
         self.had_clean_shutdown = False
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         """The logs that are open."""
+        self.offline: dict[str, set[int]] = {}
+        """Topic → its partitions that cannot be served, for their log is offline or could not be opened."""
         self.unopened = UnopenedLogs(
             self.filesystem,
             lambda topic: self._log_config(self._topic_settings(topic)),
@@ -108,6 +115,11 @@ class LogManager:
         )
         self._checkpointed: object = None
         self._deleted_directories: list[str] = []
+        self._undeleted: dict[TopicPartition, str] = {}
+        self._unmade: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
+        self._mend_at_ms = 0
+        self._checkpoints_fail = False
         self._recovery_points = self._checkpoint(RECOVERY_POINT_CHECKPOINT)
         self._log_start_offsets = self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
 
@@ -208,13 +220,32 @@ class LogManager:
             try:
                 budget -= self._advance(name, budget)
             except (OSError, KafkaError) as error:
-                _logger().error("%s cannot be opened and is not served: %s", name, error)
+                self._report_unopened(name, error)
         return len(self.unopened) > 0
+
+    def _report_unopened(self, name: TopicPartition, error: Exception) -> None:
+        """Note that a log is not served, and say so once."""
+        self.offline.setdefault(name.topic, set()).add(name.partition)
+        if name not in self._reported:
+            self._reported.add(name)
+            remedy = "that is tried again" if isinstance(error, OSError) else "repair it, and restart the broker"
+            _logger().error("%s cannot be opened and is not served: %s; %s", name, error, remedy)
+
+    def _note_online(self, name: TopicPartition) -> None:
+        partitions = self.offline.get(name.topic)
+        if partitions is not None:
+            partitions.discard(name.partition)
+            if not partitions:
+                del self.offline[name.topic]
+        if name in self._reported:
+            self._reported.discard(name)
+            _logger().warning("%s is served again", name)
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
         log, read = self.unopened.advance(name, budget, self._now_ms)
         if log is not None:
             self._add(log)
+            self._note_online(name)
             self.on_opened(log)
             if not self.unopened and not self.unopened.failures:
                 self.on_all_opened()
@@ -262,7 +293,7 @@ class LogManager:
             try:
                 self._advance(topic_partition, OPEN_BYTES)
             except OSError as error:
-                _logger().error("%s cannot be opened and is not served: %s", topic_partition, error)
+                self._report_unopened(topic_partition, error)
             if topic_partition in self.unopened:
                 raise NotLeaderOrFollowerError(
                     f"{topic_partition} is being recovered from a crash of the broker; try again in a moment"
@@ -288,6 +319,8 @@ class LogManager:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
+        if topic_partition in self._undeleted:
+            self._delete_directory(topic_partition, self._undeleted[topic_partition])
         log_config = self._log_config(config or {})
         directory = self._path(log_directory_name(topic_partition))
         try:
@@ -303,7 +336,12 @@ class LogManager:
                 producer_id_expiration_ms=self._producer_expiration_ms,
             ).load()
         except OSError as error:
-            raise KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}") from error
+            problem = KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}")
+            if topic_partition not in self._unmade:
+                self._unmade.add(topic_partition)
+                _logger().error("%s; that is tried again with the next request for it", problem)
+            raise problem from error
+        self._unmade.discard(topic_partition)
         if log.log_end_offset:
             _logger().warning(
                 "%s takes over the offsets %d to %d that lay there",
@@ -314,8 +352,14 @@ class LogManager:
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
+        log.on_offline = self._went_offline
         log.producer_state.expiration_ms = self._producer_expiration_ms
         self.logs[log.topic_partition] = log
+
+    def _went_offline(self, log: UnifiedLog) -> None:
+        name = log.topic_partition
+        self._reported.add(name)
+        self.offline.setdefault(name.topic, set()).add(name.partition)
 
     def update_topic_config(self, topic: str, settings: Settings) -> None:
         """Use other settings for a topic from now on. Raises `ConfigError` for a value that is not allowed."""
@@ -361,19 +405,36 @@ class LogManager:
             return -1, -1
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take a log out of use, open or not, and rename its directory; its files go later, step by step."""
-        path = self._path(marked_directory_name(topic_partition, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX))
+        """Take a log out of use, open or not, and rename its directory; its files go later, step by step.
+
+        Where the disk refuses that it is tried again: no log of this name is made before it is done.
+        """
         log = self.logs.pop(topic_partition, None)
+        directory = log.directory if log is not None else self.unopened.remove(topic_partition)
+        self._reported.discard(topic_partition)
+        self._note_online(topic_partition)
         if log is not None:
-            log.mark_deleted(path)
-        else:
-            directory = self.unopened.remove(topic_partition)
-            if directory is None:
-                return
-            try:
-                self.filesystem.rename(directory, path)
-            except OSError as error:
-                raise KafkaStorageError(f"{directory} cannot be renamed to be deleted: {error}") from error
+            log.mark_deleted()
+        if directory is None:
+            return
+        try:
+            self._delete_directory(topic_partition, directory)
+        except KafkaStorageError as error:
+            _logger().error("%s; that is tried again", error)
+
+    def _delete_directory(self, name: TopicPartition, directory: str) -> None:
+        """Give the directory of a deleted log a name that says so. Raises `KafkaStorageError`."""
+        path = self._path(marked_directory_name(name, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX))
+        try:
+            self.filesystem.rename(directory, path)
+        except FileNotFoundError:
+            # Its creation had failed.
+            self._undeleted.pop(name, None)
+            return
+        except OSError as error:
+            self._undeleted[name] = directory
+            raise KafkaStorageError(f"{directory} of a deleted topic cannot be renamed: {error}") from error
+        self._undeleted.pop(name, None)
         self._deleted_directories.append(path)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
@@ -385,9 +446,13 @@ class LogManager:
     def mark_stray(self, topic_partition: TopicPartition) -> str:
         """Take a log out of use and rename its directory to one that stays; the new path. `KafkaStorageError`."""
         log = self.logs.pop(topic_partition)
-        name = marked_directory_name(topic_partition, self._random_bytes(16).hex(), STRAY_DIR_SUFFIX)
-        log.mark_deleted(self._path(name))
-        return self._path(name)
+        path = self._path(marked_directory_name(topic_partition, self._random_bytes(16).hex(), STRAY_DIR_SUFFIX))
+        log.mark_deleted()
+        try:
+            self.filesystem.rename(log.directory, path)
+        except OSError as error:
+            raise KafkaStorageError(f"{log.directory} cannot be renamed: {error}") from error
+        return path
 
     def checkpoint_soon(self) -> None:
         """Bring what only the checkpoints tell, such as where a log starts, into the files with the next step."""
@@ -402,14 +467,36 @@ class LogManager:
         Call it about once a second, and again while it returns True. Logs that are not open yet go first.
         """
         self._now_ms = now_ms
+        self._mend(now_ms)
         if self.unopened:
             self.open_step(now_ms)
             return True
-        for path in self._deleted_directories:
-            self._background.delete_later(path, now_ms + self._log_config({}).file_delete_delay_ms)
-        self._deleted_directories.clear()
+        if self._deleted_directories:
+            delay = 0 if 0 <= self.disk_space()[1] < LITTLE_ROOM else self._log_config({}).file_delete_delay_ms
+            for path in self._deleted_directories:
+                self._background.delete_later(path, now_ms + delay)
+            self._deleted_directories.clear()
         more = self._background.step(budget, now_ms)
         return self.cleaner.step(now_ms) or more
+
+    def _mend(self, now_ms: int) -> None:
+        """Try again, now and then, what the disk has refused."""
+        if now_ms < self._mend_at_ms:
+            return
+        self._mend_at_ms = now_ms + MEND_INTERVAL_MS
+        if self.offline:
+            for name, log in list(self.logs.items()):
+                if log.can_be_reopened:
+                    del self.logs[name]
+                    log.local_log.close_files()
+                    found = UnopenedLog(log.directory, False, log.recovery_point, log.log_start_offset)
+                    self.unopened.add({name: found})
+            self.unopened.retry()
+        for name, directory in list(self._undeleted.items()):
+            try:
+                self._delete_directory(name, directory)
+            except KafkaStorageError:
+                continue
 
     def close(self) -> None:
         """Flush and close every log, and say so on the disk, so that the next start need not recover.
@@ -458,7 +545,13 @@ class LogManager:
         try:
             self._write_checkpoints(sync=False)
         except OSError as error:
-            _logger().error("the checkpoints of %s were not written: %s", self.directory, error)
+            if not self._checkpoints_fail:
+                self._checkpoints_fail = True
+                _logger().error(
+                    "the checkpoints of %s cannot be written; that is tried again: %s", self.directory, error
+                )
+        else:
+            self._checkpoints_fail = False
 
     def _unlock(self) -> None:
         if self._lock is not None:

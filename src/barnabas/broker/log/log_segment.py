@@ -429,14 +429,22 @@ class LogSegment:
         self.txn_index.path = self.path(TXN_INDEX_FILE_SUFFIX)
 
     def change_suffix(self, suffix: str) -> None:
-        """Rename all files of the segment: from `.deleted`, `.cleaned` or `.swap`, or none, to another of these."""
-        before = [self.path(kind) for kind in SEGMENT_SUFFIXES]
+        """Rename all files of the segment: from `.deleted`, `.cleaned` or `.swap`, or none, to another of these.
+
+        Where the first of them cannot be renamed the segment is as it was.
+        """
+        before, old_suffix = [self.path(kind) for kind in SEGMENT_SUFFIXES], self.suffix
         self.move_to(self.directory, suffix)
-        for kind, old in zip(SEGMENT_SUFFIXES, before, strict=True):
+        for at, (kind, old) in enumerate(zip(SEGMENT_SUFFIXES, before, strict=True)):
             try:
                 self._filesystem.rename(old, self.path(kind))
             except FileNotFoundError:
                 continue
+            except OSError:
+                if at == 0:
+                    # The log's file comes first: nothing has happened.
+                    self.move_to(self.directory, old_suffix)
+                raise
 
     def delete(self) -> None:
         """Remove all files of the segment, the log last: without it the others are strays that loading removes."""

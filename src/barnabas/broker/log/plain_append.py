@@ -39,7 +39,7 @@ def append_plain(log: UnifiedLog, data: memoryview, now_ms: int, leader_epoch: i
     """
     size = len(data)
     config = log.config
-    if size < HEADER_SIZE or data.readonly or log.is_offline or not config.takes_as_sent or size > config.largest_batch:
+    if size < HEADER_SIZE or data.readonly or log.troubles or not config.takes_as_sent or size > config.largest_batch:
         return _NOT_PLAIN
     (
         base_offset, length, sent_epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp,

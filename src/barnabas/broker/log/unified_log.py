@@ -8,6 +8,7 @@ from barnabas.broker.log.append_origin import CLIENT
 from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.log_append_info import LogAppendInfo
+from barnabas.broker.log.log_file_utils import CLEANED_FILE_SUFFIX
 from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
 from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
 from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     from barnabas.records.batch_header import BatchHeader
 
 
+WRITING, FLUSHING, CLEANING, READING, OFFLINE = "writing", "flushing", "cleaning", "reading", "being offline"
+_CONSEQUENCES = {
+    WRITING: "records are refused until the disk takes them again, reading goes on",
+    FLUSHING: "a loss of power may take what was written since the last flush; it is tried again",
+    CLEANING: "it is tried again",
+    READING: "fetches of it are refused until the disk can be read again",
+}
+
+
 class UnifiedLog:
     """An append-only sequence of records with offsets; the file behind one partition.
 
@@ -34,23 +44,28 @@ class UnifiedLog:
     `flush` has returned is on the disk. One thread at a time uses a log.
 
     When the disk fails in a way that leaves the state of the files unknown, the log goes offline: every later call
-    raises `KafkaStorageError` until the broker is started again and recovers it.
+    raises `KafkaStorageError`. `LogManager` opens it anew, and recovers it, unless a flush has failed
+    (`can_be_reopened`): then the system may hold pages that it does not bring to the disk any more. Any other failure
+    costs the call that met it; `troubles` says what fails at present, reading or writing, and each is logged once.
     """
 
     __slots__ = (
         "_offline",
         "_validator",
         "being_cleaned",
+        "can_be_reopened",
         "config",
         "high_watermark",
         "last_flushed_ms",
         "leader_epochs",
         "local_log",
         "log_start_offset",
+        "on_offline",
         "on_roll",
         "producer_state",
         "topic_id",
         "topic_partition",
+        "troubles",
     )
 
     def __init__(
@@ -73,7 +88,10 @@ class UnifiedLog:
         self.topic_id = topic_id
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
+        self.on_offline: Callable[[UnifiedLog], None] | None = None
         self.being_cleaned = False
+        self.can_be_reopened = False
+        self.troubles: dict[str, str] = {}
         self._validator = LogValidator(str(topic_partition), local_log.config)
         self._offline: str | None = None
         producer_state.on_high_watermark_updated(self.high_watermark)
@@ -144,16 +162,40 @@ class UnifiedLog:
     def check_online(self) -> None:
         """Raise `KafkaStorageError` if the disk has failed under this log."""
         if self._offline is not None:
-            raise KafkaStorageError(f"{self.directory} is offline since {self._offline}; restart the broker to recover")
+            raise KafkaStorageError(f"{self.directory} is offline since {self._offline}; {self._remedy}")
 
-    def storage_failure(self, action: str, error: OSError, *, offline: bool = True) -> KafkaStorageError:
-        """The error for a failure of the disk; takes the log offline unless its files are known to be right."""
-        if offline:
+    @property
+    def _remedy(self) -> str:
+        if self.can_be_reopened:
+            return "it is recovered as soon as the disk allows it"
+        return "restart the broker to recover"
+
+    def storage_failure(self, action: str, error: OSError, *, kind: str = WRITING) -> KafkaStorageError:
+        """Log the first failure of its kind that has left the files as they must be; the error to raise."""
+        if kind not in self.troubles:
             from logging import getLogger
 
-            self._offline = f"{action} failed: {error}"
-            getLogger(__name__).error("%s goes offline: %s", self.directory, self._offline)
+            self.troubles[kind] = f"{action} failed: {error}"
+            getLogger(__name__).error("%s: %s; %s", self.directory, self.troubles[kind], _CONSEQUENCES[kind])
         return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
+
+    def fail(self, action: str, error: OSError, *, reopen: bool = True) -> KafkaStorageError:
+        """Take the log offline, for a failure has left its files in an unknown state; the error to raise."""
+        if self._offline is None:
+            from logging import getLogger
+
+            self._offline = self.troubles[OFFLINE] = f"{action} failed: {error}"
+            self.can_be_reopened = reopen
+            getLogger(__name__).error("%s goes offline: %s; %s", self.directory, self._offline, self._remedy)
+            if self.on_offline is not None:
+                self.on_offline(self)
+        return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
+
+    def _succeeded(self, kind: str) -> None:
+        if self.troubles.pop(kind, None) is not None:
+            from logging import getLogger
+
+            getLogger(__name__).warning("%s: %s works again", self.directory, kind)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -176,6 +218,8 @@ class UnifiedLog:
         if duplicate is not None:
             return self._duplicate_info(duplicate)
         self._write(records, leader_epoch, now_ms)
+        if self.troubles:
+            self._succeeded(WRITING)
         self._update_producers(producers, completed)
         if local.unflushed_messages >= self.config.flush_messages:
             self.flush()
@@ -219,7 +263,7 @@ class UnifiedLog:
             try:
                 entry.remember(earlier_batches(self.local_log.segments, entry))
             except OSError as error:
-                raise self.storage_failure("looking for a repeated batch", error, offline=False) from error
+                raise self.storage_failure("looking for a repeated batch", error, kind=READING) from error
             found = entry.find_duplicate(*numbers)
         return found
 
@@ -236,7 +280,7 @@ class UnifiedLog:
             if leader_epoch != self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(leader_epoch, records.first_offset)
         except OSError as error:
-            raise self.storage_failure("preparing an append", error, offline=False) from error
+            raise self.storage_failure("preparing an append", error) from error
         segment = local.segments.active
         try:
             local.append(records.buffer, records.first_offset, records.batches)
@@ -251,8 +295,8 @@ class UnifiedLog:
         try:
             segment.records.trim()
         except OSError as second:
-            return self.storage_failure("an append, and then taking it back,", second)
-        return self.storage_failure("an append", error, offline=False)
+            return self.fail("an append, and then taking it back,", second)
+        return self.storage_failure("an append", error)
 
     def _maybe_roll(self, records: ValidatedRecords, now_ms: int) -> None:
         active = self.local_log.segments.active
@@ -270,7 +314,7 @@ class UnifiedLog:
                 try:
                     self.local_log.segments.active.txn_index.append(aborted)
                 except OSError as error:
-                    raise self.storage_failure("writing the transaction index", error) from error
+                    raise self.fail("writing the transaction index", error) from error
         state.map_end_offset = self.log_end_offset
 
     def roll(self) -> LogSegment:
@@ -311,7 +355,7 @@ class UnifiedLog:
         if max_offset is not None:
             bound = min(bound, max_offset)
         try:
-            return self.local_log.read(
+            found = self.local_log.read(
                 offset,
                 max_bytes,
                 bound,
@@ -320,7 +364,10 @@ class UnifiedLog:
                 to_send=to_send,
             )
         except OSError as error:
-            raise self.storage_failure(f"reading from offset {offset}", error, offline=False) from error
+            raise self.storage_failure(f"reading from offset {offset}", error, kind=READING) from error
+        if self.troubles:
+            self._succeeded(READING)
+        return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record whose timestamp is not below the one given (epoch ms); None when there is none."""
@@ -332,7 +379,7 @@ class UnifiedLog:
                     if found is not None:
                         return found
         except OSError as error:
-            raise self.storage_failure(f"searching timestamp {timestamp}", error, offline=False) from error
+            raise self.storage_failure(f"searching timestamp {timestamp}", error, kind=READING) from error
         return None
 
     def earliest_offset(self) -> TimestampAndOffset:
@@ -365,9 +412,11 @@ class UnifiedLog:
             for file in self.begin_flush(end):
                 file.sync()
             self.local_log.end_flush(end)
+            if self.troubles:
+                self._succeeded(FLUSHING)
         except OSError as error:
             # The system may have dropped the pages that it could not write: trying again would hide that.
-            raise self.storage_failure("flushing", error) from error
+            raise self.fail("flushing", error, reopen=False) from error
 
     def begin_flush(self, up_to: int) -> list[File]:
         """Write what is only in memory; the files to sync before `end_flush`. Raises `KafkaStorageError`."""
@@ -376,7 +425,7 @@ class UnifiedLog:
             self.leader_epochs.flush()
             return self.local_log.begin_flush(up_to)
         except OSError as error:
-            raise self.storage_failure("flushing", error) from error
+            raise self.storage_failure("preparing a flush", error, kind=FLUSHING) from error
 
     def end_flush(self, up_to: int, error: OSError | None, now_ms: int) -> None:
         """Take note that every record below `up_to` is on the disk, or of the error that says otherwise."""
@@ -386,8 +435,10 @@ class UnifiedLog:
             if error is not None:
                 raise error
             self.local_log.end_flush(up_to)
+            if self.troubles:
+                self._succeeded(FLUSHING)
         except OSError as failure:
-            self.storage_failure("flushing", failure)
+            self.fail("flushing", failure, reopen=False)
         self.last_flushed_ms = now_ms
 
     def flush_is_due(self, now_ms: int) -> bool:
@@ -412,7 +463,7 @@ class UnifiedLog:
         try:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
-            raise self.storage_failure("moving the start of the log", error, offline=False) from error
+            raise self.storage_failure("moving the start of the log", error) from error
         self.log_start_offset = offset
         self.local_log.recovery_point = max(self.recovery_point, offset)
         self.producer_state.on_log_start_offset_incremented(offset)
@@ -436,10 +487,12 @@ class UnifiedLog:
             while True:
                 segments, reason = deletable_segments(self, now_ms)
                 if not segments:
+                    self._succeeded(CLEANING)
                     return paths
                 paths += self._delete_segments(segments, reason)
         except OSError as error:
-            raise self.storage_failure("deleting segments", error) from error
+            # The segments lie before the start of the log by now: what is left of them harms nobody.
+            raise self.storage_failure("deleting segments", error, kind=CLEANING) from error
 
     def _delete_segments(self, segments: list[LogSegment], reason: str) -> list[str]:
         local = self.local_log
@@ -464,15 +517,18 @@ class UnifiedLog:
             paths = self.local_log.replace_segments(cleaned, replaced)
             return paths + self._mark_snapshots([old for old in replaced if old.base_offset != cleaned.base_offset])
         except OSError as error:
-            raise self.storage_failure("replacing segments by cleaned ones", error) from error
+            action = "replacing segments by cleaned ones"
+            if cleaned.suffix == CLEANED_FILE_SUFFIX:
+                # Not even begun.
+                raise self.storage_failure(action, error, kind=CLEANING) from error
+            raise self.fail(action, error) from error
 
-    def mark_deleted(self, directory: str) -> None:
-        """Rename the directory to that of a deleted log; the log is of no use then. Raises `KafkaStorageError`."""
-        try:
-            self.local_log.abandon(directory)
-        except OSError as error:
-            raise self.storage_failure("deleting", error) from error
+    def mark_deleted(self) -> None:
+        """Give all handles back and write nothing more, for the log's directory gets another owner."""
+        self.local_log.close_files()
         self._offline = "it was deleted"
+        self.troubles[OFFLINE] = self._offline
+        self.can_be_reopened = False
 
     def close(self) -> None:
         """Write a snapshot of the producers, complete the files and give all handles back."""
@@ -481,4 +537,4 @@ class UnifiedLog:
             self.producer_state.take_snapshot()
             self.local_log.close()
         except OSError as error:
-            raise self.storage_failure("closing", error) from error
+            raise self.fail("closing", error, reopen=False) from error

@@ -53,7 +53,7 @@ class UnopenedLogs:
     ) -> None:
         self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
         self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
-        """What could not be opened, and why; it stays so until the broker is started again."""
+        """What could not be opened, and why. `retry` lines up what the disk has kept from it."""
         self._filesystem = filesystem
         self._config_of = config_of
         self._expiration_ms = expiration_ms
@@ -108,6 +108,13 @@ class UnopenedLogs:
             del self._waiting[name]
             raise
         return None, read
+
+    def retry(self) -> None:
+        """Line up again what a failure of the disk has kept from being opened."""
+        for name, (log, error) in list(self.failures.items()):
+            if isinstance(error, OSError):
+                del self.failures[name]
+                self._waiting[name] = log
 
     def remove(self, name: TopicPartition) -> str | None:
         """Give a log up; its directory, no file of which is open any more. None if there is none of that name."""

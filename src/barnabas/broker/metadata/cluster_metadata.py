@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
+from barnabas.errors import KafkaStorageError
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _FEATURES = "features"
 
 #: Kinds of resources whose settings are stored here; those of topics stand in the topics' own records.
 BROKERS, GROUPS, CLIENT_METRICS = "brokers", "groups", "client-metrics"
+
+#: Called with the outcome of a change: None, or why the store could not write it.
+Done = Callable[[KafkaStorageError | None], None]
 
 #: Entity type → name, None for the default of that type: `{"user": "alice", "client-id": None}`.
 QuotaEntity = frozenset[tuple[str, str | None]]
@@ -74,10 +78,17 @@ class ClusterMetadata:
     `on_topics_changed(deleted)` is called after topics appeared, changed or went, with those that went (or whose name
     now belongs to another id), `on_topic_configured(topic)` after the settings of a topic changed,
     `on_configs_changed(kind, name)` after those of another resource, `on_quotas_changed()` after any client quota.
+    A change that the store cannot write raises KafkaStorageError, and nothing has changed then. Where a change takes
+    `done`, that is called instead, once: with None when the change is durable and in the image, else with the error.
+    `on_write_failed(problem)` is called for the first change that fails, `on_written_again()` for the next that does
+    not.
     """
 
     def __init__(self, store: MetadataStore):
         self._store = store
+        self.on_write_failed: Callable[[KafkaStorageError], None] = lambda problem: None
+        self.on_written_again: Callable[[], None] = lambda: None
+        self._is_failing = False
         self._topics: dict[str, TopicMetadata] = {}
         self._topics_by_id: dict[bytes, TopicMetadata] = {}
         self._folded_names: dict[str, str] = {}
@@ -142,33 +153,34 @@ class ClusterMetadata:
         """The quotas of every entity that has any; not to be changed."""
         return self._client_quotas
 
-    def put_client_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def put_client_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]], done: Done | None = None) -> None:
         """Store all quotas of some entities, in one commit; an entity without any loses its record."""
         operations = []
         for entity, values in quotas.items():
             named = sorted(entity)
             value = {"entity": named, "quotas": dict(values)} if values else None
             operations.append(Operation(_CLIENT_QUOTAS + json.dumps(named), value))
-        self._store.apply(operations)
+        self._commit(operations, done=done)
 
     @property
     def features(self) -> dict[str, int]:
         """The finalized level of every feature that was ever set; the others are at their default."""
         return dict(self._values.get(_FEATURES, {}))
 
-    def put_features(self, levels: dict[str, int]) -> None:
+    def put_features(self, levels: dict[str, int], done: Done | None = None) -> None:
         """Store the finalized levels."""
-        self._put(_FEATURES, levels)
+        self._put(_FEATURES, levels, done)
 
-    def put_topics(self, topics: Iterable[TopicMetadata]) -> None:
+    def put_topics(self, topics: Iterable[TopicMetadata], done: Done | None = None) -> None:
         """Store topics, new or changed. Raises VersionConflictError if another writer was faster."""
         topics = list(topics)
-        self._store.apply(
+        self._commit(
             [Operation(_TOPICS + topic.name, topic.to_value()) for topic in topics],
             {_TOPICS + topic.name: self._versions.get(_TOPICS + topic.name, 0) for topic in topics},
+            done=done,
         )
 
-    def delete_topics(self, names: Iterable[str]) -> None:
+    def delete_topics(self, names: Iterable[str], done: Done | None = None) -> None:
         """Delete topics from the metadata, and note whose logs have to go, should the broker stop before they have.
 
         Raises VersionConflictError if another writer was faster.
@@ -179,7 +191,7 @@ class ClusterMetadata:
             expected[_TOPICS + name] = self._versions[_TOPICS + name]
             operations.append(Operation(_TOPICS + name, None))
             operations.append(Operation(_DELETED_TOPICS + self._topics[name].id.hex(), {"name": name}))
-        self._store.apply(operations, expected)
+        self._commit(operations, expected, makes_room=True, done=done)
 
     def deleted_topic_ids(self) -> set[bytes]:
         """The ids of topics whose logs may still be there."""
@@ -189,7 +201,7 @@ class ClusterMetadata:
         """The logs of all deleted topics are gone."""
         keys = [key for key in self._values if key.startswith(_DELETED_TOPICS)]
         if keys:
-            self._store.apply([Operation(key, None) for key in keys])
+            self._commit([Operation(key, None) for key in keys])
 
     def allocate_producer_ids(self) -> range:
         """The next block of producer ids; never given again, whatever happens."""
@@ -201,8 +213,34 @@ class ClusterMetadata:
         """Stop following the store; the store stays open."""
         self._unsubscribe()
 
-    def _put(self, key: str, value: Value | None) -> None:
-        self._store.apply([Operation(key, value)], {key: self._versions.get(key, 0)})
+    def _put(self, key: str, value: Value | None, done: Done | None = None) -> None:
+        self._commit([Operation(key, value)], {key: self._versions.get(key, 0)}, done=done)
+
+    def _commit(
+        self,
+        operations: list[Operation],
+        expected: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+        done: Done | None = None,
+    ) -> None:
+        problem: KafkaStorageError | None = None
+        try:
+            self._store.apply(operations, expected, makes_room=makes_room)
+        except KafkaStorageError as failure:
+            problem = failure
+        self._note_outcome(problem)
+        if done is not None:
+            done(problem)
+        elif problem is not None:
+            raise problem
+
+    def _note_outcome(self, problem: KafkaStorageError | None) -> None:
+        was_failing, self._is_failing = self._is_failing, problem is not None
+        if problem is not None and not was_failing:
+            self.on_write_failed(problem)
+        elif problem is None and was_failing:
+            self.on_written_again()
 
     def _take(self, changes: Changes) -> None:
         gone: list[TopicMetadata] = []

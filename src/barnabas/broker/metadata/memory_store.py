@@ -14,12 +14,17 @@ from barnabas.broker.metadata.metadata_store import (
     Subscribers,
     VersionConflictError,
 )
+from barnabas.errors import KafkaStorageError
 
 
 class MemoryStore(MetadataStore):
-    """A store that lives as long as the object."""
+    """A store that lives as long as the object.
+
+    `fail(makes_room)` is asked before each change and may return the error that it is to fail with.
+    """
 
     def __init__(self) -> None:
+        self.fail: Callable[[bool], KafkaStorageError | None] | None = None
         self._version = 0
         self._records: dict[str, Change] = {}
         self._subscribers = Subscribers()
@@ -31,8 +36,17 @@ class MemoryStore(MetadataStore):
         found.sort(key=lambda change: (change.version, change.key))
         return Changes(self._version, full, copy.deepcopy(found))
 
-    def apply(self, operations: Iterable[Operation], expected_versions: Mapping[str, int] | None = None) -> int:
+    def apply(
+        self,
+        operations: Iterable[Operation],
+        expected_versions: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+    ) -> int:
         """See MetadataStore."""
+        problem = self.fail(makes_room) if self.fail is not None else None
+        if problem is not None:
+            raise problem
         for key, expected in (expected_versions or {}).items():
             record = self._records.get(key)
             found = record.version if record is not None and record.value is not None else 0

@@ -55,11 +55,18 @@ class MetadataStore:
         """What changed after `version`; everything (`full`) for 0 or when that version is too long ago."""
         raise NotImplementedError
 
-    def apply(self, operations: Iterable[Operation], expected_versions: Mapping[str, int] | None = None) -> int:
-        """Apply all operations or none, durably, and tell the subscribers; gives the new version.
+    def apply(
+        self,
+        operations: Iterable[Operation],
+        expected_versions: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+    ) -> int:
+        """Apply all operations or none, durably, and notify the subscribers; gives the new version.
 
         `expected_versions` names for some keys the version their record must have, 0 for no record; a different one
-        raises VersionConflictError. What the home cannot write raises KafkaStorageError.
+        raises VersionConflictError. What the home cannot write raises KafkaStorageError. With `makes_room` a home on a
+        full disk uses what it has put by for this: what is deleted now frees more.
         """
         raise NotImplementedError
 

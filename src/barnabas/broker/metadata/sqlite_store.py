@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -27,8 +28,42 @@ CREATE TABLE store (version INTEGER NOT NULL, oldest_readable INTEGER NOT NULL);
 INSERT INTO store VALUES (0, 0);
 COMMIT;
 """
+#: The file beside the database whose room is kept for deleting topics on a full disk, and its size in bytes.
+RESERVE_SUFFIX = "-reserve"
+_RESERVED = 256 * 1024
 #: So many deletions are remembered, for readers that want only what changed.
 _TOMBSTONES = 10_000
+
+
+class _Reserve:
+    """Room on the disk that is put by, so that topics can be deleted when there is no other."""
+
+    def __init__(self, path: str):
+        self._path = path
+        self._is_there = os.path.exists(path) and os.path.getsize(path) == _RESERVED
+
+    def make(self) -> None:
+        """Put the room by, unless that is done already or there is none."""
+        if self._is_there:
+            return
+        try:
+            with open(self._path, "wb") as file:
+                file.write(bytes(_RESERVED))
+            self._is_there = True
+        except OSError:
+            self.release()
+
+    def release(self) -> bool:
+        """Give the room back to the disk; whether there was any."""
+        there, self._is_there = self._is_there, False
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        return there
+
+
+def _is_full(problem: sqlite3.Error) -> bool:
+    # A full disk shows in some places as a write that fails.
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class SqliteStore(MetadataStore):
@@ -40,6 +75,7 @@ class SqliteStore(MetadataStore):
 
     def __init__(self, path: str):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        self._path = path
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._subscribers = Subscribers()
         execute = self._database.execute
@@ -49,6 +85,8 @@ class SqliteStore(MetadataStore):
         self._version: int
         self._oldest_readable: int
         self._version, self._oldest_readable = execute("SELECT version, oldest_readable FROM store").fetchone()
+        self._reserve = _Reserve(path + RESERVE_SUFFIX)
+        self._reserve.make()
 
     def read(self, version: int = 0) -> Changes:
         """See MetadataStore."""
@@ -60,14 +98,36 @@ class SqliteStore(MetadataStore):
         )
         return Changes(self._version, full, [Change(k, None if v is None else json.loads(v), n) for k, v, n in rows])
 
-    def apply(self, operations: Iterable[Operation], expected_versions: Mapping[str, int] | None = None) -> int:
+    def apply(
+        self,
+        operations: Iterable[Operation],
+        expected_versions: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+    ) -> int:
         """See MetadataStore. Raises KafkaStorageError when the disk refuses; then nothing was applied."""
         version = self._version + 1
         changes = [Change(key, value, version) for key, value in operations]
+        try:
+            try:
+                oldest = self._write(changes, expected_versions or {}, version)
+            except sqlite3.Error as problem:
+                if not (makes_room and _is_full(problem)) or not self._reserve.release():
+                    raise
+                oldest = self._write(changes, expected_versions or {}, version)
+        except sqlite3.Error as problem:
+            raise KafkaStorageError(f"the metadata in {self._path} cannot be written: {problem}") from problem
+        self._version, self._oldest_readable = version, oldest
+        self._reserve.make()
+        self._subscribers.tell(Changes(version, False, changes))
+        return version
+
+    def _write(self, changes: list[Change], expected_versions: Mapping[str, int], version: int) -> int:
+        """Commit the changes or nothing; the oldest version that can be read from then on."""
         execute = self._database.execute
         try:
             execute("BEGIN IMMEDIATE")
-            self._check(expected_versions or {})
+            self._check(expected_versions)
             self._database.executemany(
                 "INSERT OR REPLACE INTO record VALUES (?, ?, ?)",
                 [(c.key, None if c.value is None else json.dumps(c.value, sort_keys=True), version) for c in changes],
@@ -75,15 +135,12 @@ class SqliteStore(MetadataStore):
             execute("UPDATE store SET version = ?", (version,))
             oldest = self._prune(version) if version % 1000 == 0 else self._oldest_readable
             execute("COMMIT")
-        except (sqlite3.Error, VersionConflictError) as problem:
-            if self._database.in_transaction:
+        except BaseException:
+            # After some failures SQLite has rolled back by itself.
+            with contextlib.suppress(sqlite3.Error):
                 execute("ROLLBACK")
-            if isinstance(problem, sqlite3.Error):
-                raise KafkaStorageError(f"the metadata cannot be written: {problem}") from problem
             raise
-        self._version, self._oldest_readable = version, oldest
-        self._subscribers.tell(Changes(version, False, changes))
-        return version
+        return oldest
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """See MetadataStore."""
