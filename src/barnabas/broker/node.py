@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from barnabas.broker.broker_state import BrokerState
 from barnabas.broker.client_quotas import ClientQuotas
+from barnabas.broker.coordinator.internal_topic import InternalTopic
+from barnabas.broker.coordinator.lazy_coordinator import LazyCoordinator
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
-from barnabas.broker.internal_topic import InternalTopic
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
@@ -106,8 +107,8 @@ class BrokerNode:
         return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else inf
 
     def _make_groups(self) -> GroupCoordinator:
+        from barnabas.broker.coordinator.partition_storage import BatchStorage
         from barnabas.broker.groups.group_coordinator import GroupCoordinator
-        from barnabas.broker.groups.storage import BatchStorage
 
         state, config = self.state, self.config
         existing = state.metadata.topic(GROUP_METADATA_TOPIC)
@@ -117,29 +118,30 @@ class BrokerNode:
         coordinator = GroupCoordinator(
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
-        coordinator.startup(*self.core.instant)
+        coordinator.startup(self.core.instant)
         return coordinator
 
     def _make_transactions(self) -> TransactionCoordinator:
+        from barnabas.broker.coordinator.partition_storage import BatchStorage
         from barnabas.broker.transactions.partition_markers import PartitionMarkers
         from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
-        from barnabas.broker.transactions.transactions_topic import TransactionsTopic
 
         state, config = self.state, self.config
         existing = state.metadata.topic(TRANSACTION_STATE_TOPIC)
         partitions = existing.partitions if existing else config.get_int("transaction.state.log.num.partitions")
-        topic = TransactionsTopic(state.replica_manager, state.topic_admin, partitions)
+        topic = InternalTopic(TRANSACTION_STATE_TOPIC, state.replica_manager, state.topic_admin, partitions)
+        storage = BatchStorage(topic)
         markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
-        coordinator = TransactionCoordinator(config, topic, markers, state.next_producer_id, self._warn)
-        coordinator.startup(*self.core.instant)
+        coordinator = TransactionCoordinator(config, storage, markers, state.next_producer_id, self._warn)
+        coordinator.startup(self.core.instant)
         return coordinator
 
     def close(self, now_ms: int) -> None:
         """Answer who waits, flush and close the logs, mark the shutdown as a clean one, close the store."""
         if self._transactions is not None:
-            self._transactions.close(now_ms)
+            self._transactions.close()
         if self._groups is not None:
-            self._groups.close(now_ms)
+            self._groups.close()
         self.logs.close()
         self.metadata.close()
         self._store.close()
@@ -166,62 +168,6 @@ class BrokerNode:
     def _topic_settings(self, topic: str) -> dict[str, object]:
         found = self.metadata.topic(topic)
         return dict(found.configs) if found is not None else {}
-
-
-class Coordinator(Protocol):
-    """A service of the core that ends with the broker."""
-
-    def tick(self, now: float, now_ms: int) -> None:
-        """Do what is due."""
-
-    def next_deadline(self) -> float:
-        """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
-
-    def close(self, now_ms: int) -> None:
-        """Answer who waits."""
-
-
-AnyCoordinator = TypeVar("AnyCoordinator", bound=Coordinator)
-
-
-class LazyCoordinator(Generic[AnyCoordinator]):
-    """A coordinator as a service of the core, made when a request first needs it.
-
-    Loading its code takes as long as starting the rest of the broker, and many brokers never see a group or a
-    transaction. Where there are some from before, it is made a moment after the start, so that they are loaded before
-    anybody asks.
-    """
-
-    __slots__ = ("_coordinator", "_factory", "_start_at")
-
-    def __init__(self, factory: Callable[[], AnyCoordinator], start_at: float):
-        self._factory = factory
-        self._start_at = start_at
-        self._coordinator: AnyCoordinator | None = None
-
-    def make(self) -> AnyCoordinator:
-        """The coordinator."""
-        if self._coordinator is None:
-            self._coordinator = self._factory()
-        return self._coordinator
-
-    @property
-    def made(self) -> AnyCoordinator | None:
-        """The coordinator if it was needed already."""
-        return self._coordinator
-
-    def next_deadline(self) -> float:
-        """When the coordinator has something to do, or is to be made."""
-        return self._start_at if self._coordinator is None else self._coordinator.next_deadline()
-
-    def tick(self, instant: Instant) -> None:
-        """Let the coordinator do what is due."""
-        self.make().tick(*instant)
-
-    def close(self, now_ms: int) -> None:
-        """Let the coordinator answer who waits."""
-        if self._coordinator is not None:
-            self._coordinator.close(now_ms)
 
 
 class LogMaintenance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -86,6 +87,14 @@ class ClassicGroup(Group):
         return (
             f"<ClassicGroup {self.group_id} {self.state} generation={self.generation_id} members={len(self.members)}>"
         )
+
+    def copy(self) -> ClassicGroup:
+        """A group that can change on its own; the members are the same objects."""
+        twin = ClassicGroup.__new__(ClassicGroup)
+        for name in ("group_id", *self.__slots__):
+            value = getattr(self, name)
+            setattr(twin, name, value.copy() if isinstance(value, dict | set) else value)
+        return twin
 
     # --- state
 
@@ -192,9 +201,9 @@ class ClassicGroup(Group):
         return True
 
     def replace_static_member(self, group_instance_id: str, new_member_id: str) -> ClassicGroupMember:
-        """Give the static member `group_instance_id` a new member id; it keeps its assignment and its leadership."""
+        """Put a copy with a new member id in the place of a static member; assignment and leadership stay."""
         old_member_id = self._static_members[group_instance_id]
-        member = self.members.pop(old_member_id)
+        member = copy(self.members.pop(old_member_id))
         member.member_id = new_member_id
         member.is_new = False
         self.members[new_member_id] = member

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import pack
 
+from barnabas.broker.coordinator.partition_storage import Record
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
 from barnabas.broker.groups.consumer_group_member import (
     AssignedPartitions,
@@ -16,7 +17,6 @@ from barnabas.broker.groups.consumer_group_member import (
     ConsumerGroupMember,
     Partitions,
 )
-from barnabas.broker.groups.coordinator_records import Record
 from barnabas.errors import ProtocolError
 from barnabas.protocol.epochs import LEAVE_EPOCH
 from barnabas.protocol.messages.consumer_group_current_member_assignment_key import (

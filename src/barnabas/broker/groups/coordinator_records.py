@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from struct import pack, unpack_from
 
+from barnabas.broker.coordinator.partition_storage import Record
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
@@ -16,9 +17,6 @@ from barnabas.protocol.messages.group_metadata_key import GroupMetadataKey
 from barnabas.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from barnabas.protocol.messages.offset_commit_key import OffsetCommitKey
 from barnabas.protocol.messages.offset_commit_value import OffsetCommitValue
-
-#: A record of the topic: key, and value or None.
-Record = tuple[bytes, bytes | None]
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from barnabas import errors
+from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import DEAD, STABLE, ClassicGroup
-from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.coordinator_records import Record, group_metadata_tombstone, offset_commit_tombstone
-from barnabas.broker.groups.group import Group
+from barnabas.broker.groups.coordinator_records import offset_commit_tombstone
 from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.offsets.store import OffsetStore
+from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.protocol.messages.list_groups_response import ListedGroup
@@ -22,10 +24,11 @@ _NOT_FOUND_IS_AN_ERROR_FROM = 6
 class GroupAdmin:
     """What administrators ask about groups."""
 
-    __slots__ = ("_rebalance", "_store")
+    __slots__ = ("_offsets", "_rebalance", "_store")
 
-    def __init__(self, store: GroupStore, rebalance: Rebalance):
+    def __init__(self, store: GroupStore, offsets: OffsetStore, rebalance: Rebalance):
         self._store = store
+        self._offsets = offsets
         self._rebalance = rebalance
 
     def list(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
@@ -61,23 +64,19 @@ class GroupAdmin:
         group = self._store.group(group_id)
         if not group.is_empty:
             raise errors.GroupNotEmptyError()
-        partitions = self._store.offsets.all_partitions(group_id)
-        tombstones: list[Record] = [offset_commit_tombstone(group_id, *partition) for partition in partitions]
-        self._store.write(group_id, tombstones + tombstones_of(group), at)
+        draft = Draft()
+        for topic, partition in self._offsets.all_partitions(group_id):
+            draft.put(
+                offset_commit_tombstone(group_id, topic, partition),
+                partial(self._offsets.remove_written, group_id, topic, partition),
+            )
+        for record in tombstones_of(group):
+            draft.put(record)
+        draft.afterwards(partial(self._store.remove, group_id))
         if isinstance(group, ClassicGroup):
             for member_id in list(group.pending_members):
-                self._rebalance.remove_pending_member(group, member_id)
-        self._store.remove(group_id)
-        self._store.offsets.remove_group(group_id)
-
-
-def tombstones_of(group: Group) -> list[Record]:
-    """What ends a group without members in the log, its offsets apart."""
-    if isinstance(group, ConsumerGroup):
-        from barnabas.broker.groups.consumer_group_records import group_tombstones
-
-        return group_tombstones(group)
-    return [group_metadata_tombstone(group.group_id)]
+                draft.afterwards(partial(self._rebalance.remove_pending_member, group, member_id))
+        self._store.commit(group_id, draft, at)
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:

@@ -8,22 +8,28 @@ is at once while there is background work: loading, expiry of offsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.classic.membership import Joining, Membership, refusal
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
+from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
+from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
+from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.groups.classic.joining import JoinGroup, Joining, refusal
+from barnabas.broker.groups.classic.membership import Membership
 from barnabas.broker.groups.classic.rebalance import Rebalance
-from barnabas.broker.groups.classic_group import DEAD, ClassicGroup
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group import CONSUMER
 from barnabas.broker.groups.group_admin import GroupAdmin
-from barnabas.broker.groups.group_store import GroupStore, coordinator_error_code
-from barnabas.broker.groups.loader import Loader
+from barnabas.broker.groups.group_replay import GroupReplay
+from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.expiration import OffsetExpiration
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
+from barnabas.broker.groups.offsets.store import OffsetStore
 from barnabas.broker.groups.settings import GroupSettings, no_group_configs
-from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -31,10 +37,10 @@ from barnabas.protocol.messages.join_group_response import JoinGroupResponse
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
+    from barnabas.broker.coordinator.partition_storage import PartitionStorage
     from barnabas.broker.groups.consumer.classic_members import ClassicMembers
     from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
     from barnabas.broker.groups.group import Group
-    from barnabas.broker.groups.storage import CoordinatorStorage
     from barnabas.broker.groups.topic_image import TopicImage
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
@@ -58,7 +64,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
     from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 
-_EXPIRATION = "offsets-expiration"
 _AT_ONCE = float("-inf")
 #: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
 _WORK_PER_TICK = 2000
@@ -82,9 +87,12 @@ class GroupCoordinator:
         "_deleted_topics",
         "_expiration",
         "_image",
+        "_joins",
         "_loader",
+        "_log",
         "_membership",
         "_offset_manager",
+        "_offsets",
         "_random",
         "_rebalance",
         "_settings",
@@ -96,25 +104,31 @@ class GroupCoordinator:
     def __init__(
         self,
         config: Config,
-        storage: CoordinatorStorage,
+        storage: PartitionStorage,
         image: TopicImage,
         random: Random,
         warn: Callable[[str], None] = _say_nothing,
         group_configs: Callable[[str], Mapping[str, str]] = no_group_configs,
     ):
         self._settings = GroupSettings(config, group_configs)
-        self._store = GroupStore(storage)
+        self._log = CoordinatorLog(storage)
+        self._store = GroupStore(self._log)
+        self._offsets = OffsetStore()
         self._timers = TimerQueue()
         self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)
-        self._membership = Membership(self._settings, self._store, self._rebalance, random)
+        self._joins = JoinGroup(self._settings, self._store, self._rebalance, random)
+        self._membership = Membership(self._store, self._rebalance)
         self._image = image
         self._random = random
         self._consumer_membership: ConsumerMembership | None = None
         self._classic_members: ClassicMembers | None = None
-        self._offset_manager = OffsetManager(self._settings, self._store, self._rebalance, image)
-        self._admin = GroupAdmin(self._store, self._rebalance)
-        self._expiration = OffsetExpiration(self._settings, self._store, self._offset_manager, warn)
-        self._loader = Loader(self._store, warn)
+        self._offset_manager = OffsetManager(
+            self._settings, self._store, self._offsets, self._rebalance.sessions, image
+        )
+        self._admin = GroupAdmin(self._store, self._offsets, self._rebalance)
+        self._expiration = OffsetExpiration(self._settings, self._store, self._offsets, self._offset_manager, warn)
+        replay = GroupReplay(self._store, self._offsets, warn)
+        self._loader = Loader(storage, replay.replay, self._unload, warn)
         self._warn = warn
         self._closed = False
         #: Deleted while some groups were still being loaded.
@@ -127,48 +141,69 @@ class GroupCoordinator:
 
     # --- driven by the broker
 
-    def startup(self, now: float, now_ms: int) -> None:
-        """Line up what is to be loaded. Until a partition is, its groups answer COORDINATOR_LOAD_IN_PROGRESS."""
-        self._loader.start()
-        self._schedule_expiration(Instant(now, now_ms))
+    def startup(self, at: Instant) -> None:
+        """Serve every partition; until one is loaded, its groups answer COORDINATOR_LOAD_IN_PROGRESS."""
+        self._loader.elect_all(FIRST_EPOCH)
+        self._expiration.sweep.schedule(at)
 
     def next_deadline(self) -> float:
         """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
-        if self._loader.loading or self._expiration.sweeping:
+        if self._closed:
+            return inf
+        if self._loader.loading:
             return _AT_ONCE
-        return self._timers.next_deadline()
+        return min(self._timers.next_deadline(), self._expiration.sweep.next_deadline())
 
-    def tick(self, now: float, now_ms: int) -> None:
+    def tick(self, at: Instant) -> None:
         """Do what is due: sessions that ended, waits that are over, and a piece of the background work."""
-        at = Instant(now, now_ms)
         self._run_timers(at)
         if self._loader.loading:
             self._load(at)
-        elif self._expiration.sweeping:
-            self._expiration.step(_WORK_PER_TICK, at)
+        else:
+            self._expiration.sweep.step(_WORK_PER_TICK, at)
 
     def _run_timers(self, at: Instant) -> None:
         while (action := self._timers.pop_due(at.now)) is not None:
             action(at)
 
-    def close(self, now_ms: int) -> None:
-        """Tell everybody who waits to look for the coordinator again; after that no group answers any more."""
+    def close(self) -> None:
+        """Answer all parked requests with NOT_COORDINATOR; after that no group answers any more."""
         self._closed = True
-        self._unload(now_ms)
+        self._loader.resign_all()
 
-    def _unload(self, now_ms: int) -> None:
-        not_coordinator = errors.NotCoordinatorError.code
-        for group in self._store.groups.values():
+    # --- elections
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition of `__consumer_offsets` from `leader_epoch` on: load its groups."""
+        self._loader.elect(partition, leader_epoch)
+
+    def on_resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        """Another broker leads the partition from `leader_epoch` on: answer what is parked, forget its groups.
+
+        None: the partition is deleted.
+        """
+        self._loader.resign(partition, leader_epoch)
+
+    def _unload(self, partition: int) -> None:
+        for group_id in self._store.group_ids_in(partition):
+            group = self._store.groups[group_id]
             if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    group.answer_join(member, JoinGroupResponse(error_code=not_coordinator, member_id=member.member_id))
-                    member.answer_sync(SyncGroupResponse(error_code=not_coordinator))
-                group.transition_to(DEAD, now_ms)
-        self._store.clear()
-        self._timers.clear()
+                self._rebalance.unload(group)
+            elif isinstance(group, ConsumerGroup):
+                self._consumers().unload(group)
+            self._store.remove(group_id)
+            self._offsets.forget_group(group_id)
+        # Offsets may outlive their group for a moment: while a log is read, after the group's tombstone.
+        for group_id in self._offsets.group_ids():
+            if group_id not in self._store.groups and self._store.partition_of(group_id) == partition:
+                self._offsets.forget_group(group_id)
 
     def _load(self, at: Instant) -> None:
-        loaded = self._loader.step(_WORK_PER_TICK)
+        loaded = [
+            group_id
+            for partition in self._loader.step(_WORK_PER_TICK)
+            for group_id in self._store.group_ids_in(partition)
+        ]
         for group_id in loaded:
             self._loaded(self._store.groups[group_id], at)
         if self._deleted_topics:
@@ -182,18 +217,10 @@ class GroupCoordinator:
         if not isinstance(group, ClassicGroup):
             return
         for member in group.members.values():
-            self._rebalance.renew_session(group, member, at)
+            self._rebalance.sessions.renew(group, member, at)
         if len(group.members) > self._settings.max_size:
             # The limit was lowered: let the members commit, then turn the last ones away.
             self._rebalance.prepare(group, at)
-
-    def _schedule_expiration(self, at: Instant) -> None:
-        interval = self._settings.offsets_retention_check_interval_ms / 1000
-        self._timers.schedule(_EXPIRATION, at.now + interval, self._begin_expiration)
-
-    def _begin_expiration(self, at: Instant) -> None:
-        self._expiration.begin()
-        self._schedule_expiration(at)
 
     # --- where groups are
 
@@ -211,8 +238,8 @@ class GroupCoordinator:
         return self._loader.loading
 
     def statistics(self) -> dict[str, int]:
-        """How many groups there are, in all and by state, and how many timers run."""
-        counts = {"groups": len(self._store.groups), "timers": len(self._timers)}
+        """Count the groups, in all and by state, and the timers that run, with that of the next expiry of offsets."""
+        counts = {"groups": len(self._store.groups), "timers": len(self._timers) + 1}
         for group in self._store.groups.values():
             counts[group.state_name] = counts.get(group.state_name, 0) + 1
         return counts
@@ -228,16 +255,16 @@ class GroupCoordinator:
 
     def join_group(self, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | DelayedOperation:
         """Join a group; the answer comes when everybody has joined, or with an error."""
-        at = Instant(context.now, context.now_ms)
+        at = context.instant
         joining = Joining(context, request)
         try:
             self._check(request.group_id)
-            self._membership.check_session_timeout(joining)
-            classics = self._classics(request.group_id)
-            if classics is not None:
-                classics[0].join(classics[1], joining, at)
+            self._joins.check_session_timeout(joining)
+            group = self._living_consumer_group(request.group_id)
+            if group is not None:
+                self._classics().join(group, joining, at)
             else:
-                self._membership.join(request.group_id, joining, at)
+                self._joins.join(request.group_id, joining, at)
         except errors.KafkaError as error:
             joining.operation.complete(refusal(coordinator_error_code(error), request.member_id, context.api_version))
         # group.initial.rebalance.delay.ms=0 means now, not at the next turn of the loop.
@@ -247,12 +274,12 @@ class GroupCoordinator:
 
     def sync_group(self, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | DelayedOperation:
         """Send (as the leader) and get the assignment; the answer comes when the leader has sent it."""
-        at = Instant(context.now, context.now_ms)
+        at = context.instant
         try:
             self._check(request.group_id)
-            classics = self._classics(request.group_id)
-            if classics is not None:
-                return classics[0].sync(classics[1], request, at)
+            group = self._living_consumer_group(request.group_id)
+            if group is not None:
+                return self._classics().sync(group, request, at)
             return self._membership.sync(request, at)
         except errors.KafkaError as error:
             return SyncGroupResponse(error_code=coordinator_error_code(error))
@@ -261,10 +288,10 @@ class GroupCoordinator:
         """Keep a member in its group. A group that is being loaded is taken to be as the member says."""
         try:
             self._check(request.group_id)
-            at = Instant(context.now, context.now_ms)
-            classics = self._classics(request.group_id)
-            if classics is not None:
-                return classics[0].heartbeat(classics[1], request, at)
+            at = context.instant
+            group = self._living_consumer_group(request.group_id)
+            if group is not None:
+                return self._classics().heartbeat(group, request, at)
             return self._membership.heartbeat(request, at)
         except errors.CoordinatorLoadInProgressError:
             return HeartbeatResponse()
@@ -276,10 +303,10 @@ class GroupCoordinator:
     ) -> list[MemberResponse]:
         """Put members out of a group. Raises KafkaError."""
         self._check(group_id)
-        at = Instant(context.now, context.now_ms)
-        classics = self._classics(group_id)
-        if classics is not None:
-            return classics[0].leave(classics[1], members, at)
+        at = context.instant
+        group = self._living_consumer_group(group_id)
+        if group is not None:
+            return self._classics().leave(group, members, at)
         return self._membership.leave(group_id, members, at)
 
     # --- the consumer protocol
@@ -294,18 +321,19 @@ class GroupCoordinator:
             )
         return self._consumer_membership
 
-    def _classics(self, group_id: str) -> tuple[ClassicMembers, ConsumerGroup] | None:
-        # For a consumer group with members; None for any other, which members of the classic protocol may have.
-        group = self._store.consumer(group_id)
-        if group is None or group.is_empty:
-            return None
+    def _classics(self) -> ClassicMembers:
         if self._classic_members is None:
             from barnabas.broker.groups.consumer.classic_members import ClassicMembers
 
             self._classic_members = ClassicMembers(
                 self._settings, self._store, self._timers, self._image, self._consumers()
             )
-        return self._classic_members, group
+        return self._classic_members
+
+    def _living_consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        # Members of the classic protocol may have an empty consumer group for themselves, but live in one with members.
+        group = self._store.consumer(group_id)
+        return None if group is None or group.is_empty else group
 
     def _check_protocol(self) -> None:
         if CONSUMER not in self._settings.rebalance_protocols:
@@ -322,7 +350,7 @@ class GroupCoordinator:
         self._check_protocol()
         check_heartbeat(request, context.api_version, self._settings)
         self._check(request.group_id)
-        return self._consumers().heartbeat(context, request, Instant(context.now, context.now_ms))
+        return self._consumers().heartbeat(context, request, context.instant)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         """One consumer group, as ConsumerGroupDescribe shows it. Raises KafkaError."""
@@ -340,7 +368,7 @@ class GroupCoordinator:
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
         """Commit offsets of partitions that exist, by topic name. Raises KafkaError when none could be."""
         self._check(request.group_id, may_be_empty=True)
-        return self._offset_manager.commit(request, context.api_version, Instant(context.now, context.now_ms))
+        return self._offset_manager.commit(request, context.api_version, context.instant)
 
     def commit_transactional_offsets(
         self, context: RequestContext, request: TxnOffsetCommitRequest
@@ -352,8 +380,8 @@ class GroupCoordinator:
         from barnabas.broker.groups.offsets.transactional import commit_transactional_offsets
 
         self._check(request.group_id)
-        at = Instant(context.now, context.now_ms)
-        return commit_transactional_offsets(self._store, self._settings, request, at)
+        at = context.instant
+        return commit_transactional_offsets(self._store, self._offsets, self._settings, request, at)
 
     def check_partition(self, partition: int) -> None:
         """Raises CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
@@ -363,7 +391,7 @@ class GroupCoordinator:
 
     def complete_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
         """Take over a transaction's marker that is in this partition of `__consumer_offsets`."""
-        self._store.offsets.end_transaction(producer_id, committed, self._store.groups_in(partition))
+        self._offsets.end_transaction(producer_id, committed, self._store.hashes_to(partition))
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
         """Committed offsets of one group, by topic name."""
@@ -378,24 +406,24 @@ class GroupCoordinator:
     def delete_offsets(self, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """Delete committed offsets. Raises KafkaError when none could be."""
         self._check(request.group_id)
-        return self._offset_manager.delete(request, Instant(context.now, context.now_ms))
+        return self._offset_manager.delete(request, context.instant)
 
-    def on_topic_deleted(self, topic: str, now: float, now_ms: int) -> None:
+    def on_topic_deleted(self, topic: str, at: Instant) -> None:
         """Delete what groups committed for a topic that is gone; of groups that are being loaded, once they are.
 
         Without `__consumer_offsets` there are no groups.
         """
         if topic == GROUP_METADATA_TOPIC:
-            self._unload(now_ms)
-            self._schedule_expiration(Instant(now, now_ms))
+            self._loader.resign_all()
+            self._loader.elect_all(FIRST_EPOCH)
             return
         if self._loader.loading:
             self._deleted_topics.add(topic)
-        self._forget_topics((topic,), self._store.offsets.groups_with(topic), Instant(now, now_ms))
+        self._forget_topics((topic,), self._offsets.groups_with(topic), at)
 
     def _forget_topics(self, topics: Container[str], group_ids: Iterable[str], at: Instant) -> None:
         for group_id in group_ids:
-            gone = [partition for partition in self._store.offsets.all_partitions(group_id) if partition[0] in topics]
+            gone = [partition for partition in self._offsets.all_partitions(group_id) if partition[0] in topics]
             try:
                 self._offset_manager.remove(group_id, gone, at)
             except errors.KafkaError as error:
@@ -415,7 +443,7 @@ class GroupCoordinator:
         self._check(group_id, may_be_empty=True)
         return self._admin.describe(group_id, version)
 
-    def delete_group(self, group_id: str, now: float, now_ms: int) -> None:
+    def delete_group(self, group_id: str, at: Instant) -> None:
         """Delete a group and its offsets. Raises KafkaError."""
         self._check(group_id, may_be_empty=True)
-        self._admin.delete(group_id, Instant(now, now_ms))
+        self._admin.delete(group_id, at)

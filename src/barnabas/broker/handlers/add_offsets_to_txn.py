@@ -33,8 +33,7 @@ def handle(broker: BrokerState, context: RequestContext, request: AddOffsetsToTx
             request.producer_id,
             request.producer_epoch,
             frozenset([(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))]),
-            context.now,
-            context.now_ms,
+            context.instant,
             version=_FIRST_PROTOCOL,
         )
     except errors.ProducerFencedError:

@@ -69,7 +69,7 @@ def _one(broker: BrokerState, context: RequestContext, transaction: AddPartition
             missing = coordinator.verify_partitions(*producer, frozenset(wanted))
             return {name: errors.TransactionAbortableError.code if name in missing else 0 for name in wanted}
         version = _FIRST_PROTOCOL if from_client else _SECOND_PROTOCOL
-        coordinator.add_partitions(*producer, frozenset(wanted), context.now, context.now_ms, version=version)
+        coordinator.add_partitions(*producer, frozenset(wanted), context.instant, version=version)
     except errors.ProducerFencedError:
         fenced = context.api_version >= _PRODUCER_FENCED_FROM
         refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError

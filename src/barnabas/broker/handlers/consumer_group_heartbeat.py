@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.features import GROUP_VERSION, finalized
-from barnabas.broker.groups.group_store import coordinator_error_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
@@ -29,7 +29,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DeleteGroupsRe
 def _delete(broker: BrokerState, context: RequestContext, group_id: str) -> DeletableGroupResult:
     error_code = 0
     try:
-        broker.group_coordinator.delete_group(group_id, context.now, context.now_ms)
+        broker.group_coordinator.delete_group(group_id, context.instant)
     except errors.KafkaError as error:
         error_code = coordinator_error_code(error)
     return DeletableGroupResult(group_id=group_id, error_code=error_code)

@@ -57,7 +57,7 @@ def handle(
             if result.error_code == errors.NONE and problem is not None:
                 result.error_code, result.error_message = problem.code, str(problem)
             elif result.error_code == errors.NONE and result.name is not None:
-                broker.group_coordinator.on_topic_deleted(result.name, context.now, context.now_ms)
+                broker.group_coordinator.on_topic_deleted(result.name, context.instant)
         return DeleteTopicsResponse(responses=results)
 
     return broker.commit(lambda done: broker.metadata.delete_topics(doomed, done), answer) if doomed else answer(None)

@@ -32,8 +32,7 @@ def handle(broker: BrokerState, context: RequestContext, request: EndTxnRequest)
             request.producer_id,
             request.producer_epoch,
             request.committed,
-            context.now,
-            context.now_ms,
+            context.instant,
             version=_SECOND_PROTOCOL if bumps else _FIRST_PROTOCOL,
         )
     except errors.ProducerFencedError:

@@ -33,8 +33,7 @@ def handle(broker: BrokerState, context: RequestContext, request: InitProducerId
             request.transactional_id,
             request.transaction_timeout_ms,
             None if producer_id == -1 else (producer_id, epoch),
-            context.now,
-            context.now_ms,
+            context.instant,
             two_phase=request.enable2_pc,
             keep_prepared=request.keep_prepared_txn,
         )

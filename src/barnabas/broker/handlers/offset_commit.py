@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from barnabas.protocol.messages.offset_commit_response import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_delete_request import OffsetDeleteRequestTopic
 from barnabas.protocol.messages.offset_delete_response import (

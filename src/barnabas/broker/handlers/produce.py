@@ -147,7 +147,7 @@ def _verify_transaction(
         return {}
     mode = ADD if version >= _ADDS_PARTITIONS_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
     verification = broker.transaction_verification
-    return verification.check(request.transactional_id, batches, mode, context.now, context.now_ms)
+    return verification.check(request.transactional_id, batches, mode, context.instant)
 
 
 def _one_batch(data: PartitionProduceData, version: int) -> memoryview:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.group_store import coordinator_error_code
+from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
 from barnabas.protocol.kinds import AclOperation, ResourceType
@@ -75,9 +75,7 @@ def _verify(broker: BrokerState, context: RequestContext, request: TxnOffsetComm
     partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
     batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
     mode = ADD if version >= _ADDS_PARTITION_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
-    refused = broker.transaction_verification.check(
-        request.transactional_id, [batch], mode, context.now, context.now_ms
-    )
+    refused = broker.transaction_verification.check(request.transactional_id, [batch], mode, context.instant)
     if partition in refused:
         raise refused[partition]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.transactions.marker import Marker
 from barnabas.broker.transactions.partition_markers import PartitionMarkers
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.write_txn_markers_response import (
@@ -33,26 +34,36 @@ def handle(broker: BrokerState, context: RequestContext, request: WriteTxnMarker
     return WriteTxnMarkersResponse(markers=[_one(markers, marker, context.now_ms) for marker in request.markers])
 
 
-def _one(markers: PartitionMarkers, marker: WritableTxnMarker, now_ms: int) -> WritableTxnMarkerResult:
+def _one(markers: PartitionMarkers, asked: WritableTxnMarker, now_ms: int) -> WritableTxnMarkerResult:
     topics = [
         WritableTxnMarkerTopicResult(
             name=topic.name,
             partitions=[
-                WritableTxnMarkerPartitionResult(index, _write(markers, marker, (topic.name, index), now_ms))
+                WritableTxnMarkerPartitionResult(index, _append(markers, _marker(asked, topic.name, index), now_ms))
                 for index in topic.partition_indexes
             ],
         )
-        for topic in marker.topics
+        for topic in asked.topics
     ]
-    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+    return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
 
 
-def _write(markers: PartitionMarkers, marker: WritableTxnMarker, partition: tuple[str, int], now_ms: int) -> int:
-    producer_id, epoch = marker.producer_id, marker.producer_epoch
+def _marker(asked: WritableTxnMarker, topic: str, index: int) -> Marker:
+    return Marker(
+        (topic, index),
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
+
+
+def _append(markers: PartitionMarkers, marker: Marker, now_ms: int) -> int:
     try:
         if marker.transaction_version >= _SECOND_PROTOCOL:
-            markers.check_marker_epoch(partition, producer_id, epoch)
-        markers.write_as(marker.coordinator_epoch, partition, producer_id, epoch, marker.transaction_result, now_ms)
+            markers.check_marker_epoch(marker.partition, marker.producer_id, marker.producer_epoch)
+        markers.append(marker, now_ms)
     except (errors.CoordinatorLoadInProgressError, errors.NotCoordinatorError):
         return errors.NotLeaderOrFollowerError.code
     except errors.KafkaError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.instant import Instant
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.transaction_metadata import TopicIndex
@@ -15,13 +16,11 @@ from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.replica_manager import ReplicaManager
-
-#: This broker leads every partition of `__transaction_state` and has never lost one: the epoch does not grow.
-COORDINATOR_EPOCH = 0
+    from barnabas.broker.transactions.marker import Marker, MarkerAnswer
 
 
 class PartitionMarkers:
-    """MarkerWriter on the broker's partitions; also what WriteTxnMarkers goes through."""
+    """MarkerWriter on the broker's partitions, which answers at once; also what WriteTxnMarkers goes through."""
 
     __slots__ = ("_group_coordinator", "_replica_manager")
 
@@ -29,36 +28,44 @@ class PartitionMarkers:
         self._replica_manager = replica_manager
         self._group_coordinator = group_coordinator
 
-    def write(self, partition: TopicIndex, producer_id: int, epoch: int, commit: bool, now_ms: int) -> None:
-        """Raises UnknownTopicOrPartitionError, InvalidProducerEpochError, KafkaStorageError.
+    def write(self, marker: Marker, at: Instant, answer: MarkerAnswer) -> None:
+        """Write the marker; answers None, or the error of `append`."""
+        try:
+            log = self._replica_manager.partition(*marker.partition).log
+            entry = log.producer_state.producers.get(marker.producer_id)
+            # An administrator may have ended a hanging transaction there in the name of a later coordinator.
+            if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
+                marker = marker._replace(coordinator_epoch=entry.coordinator_epoch)
+            self.append(marker, at.now_ms)
+        except errors.KafkaError as error:
+            answer(error)
+        else:
+            answer(None)
 
-        And CoordinatorLoadInProgressError as long as the offsets of the partition are being loaded.
+    def append(self, marker: Marker, now_ms: int) -> None:
+        """Append the marker to its partition's log.
+
+        Raises `UnknownTopicOrPartitionError`, `InvalidProducerEpochError`, `KafkaStorageError`,
+        `TransactionCoordinatorFencedError` for a coordinator epoch older than one seen there, and
+        `CoordinatorLoadInProgressError` as long as the offsets of the partition are being loaded.
         """
-        log = self._replica_manager.partition(*partition).log
-        entry = log.producer_state.producers.get(producer_id)
-        # Somebody may have ended a hanging transaction there in the name of a later coordinator.
-        coordinator_epoch = COORDINATOR_EPOCH if entry is None else max(COORDINATOR_EPOCH, entry.coordinator_epoch)
-        self.write_as(coordinator_epoch, partition, producer_id, epoch, commit, now_ms)
-
-    def write_as(
-        self, coordinator_epoch: int, partition: TopicIndex, producer_id: int, epoch: int, commit: bool, now_ms: int
-    ) -> None:
-        """As `write`; raises TransactionCoordinatorFencedError for an epoch older than one seen there."""
-        topic, index = partition
+        topic, index = marker.partition
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().check_partition(index)
-        marker = build_end_txn_marker(
-            EndTxnMarker(ControlRecordType.COMMIT if commit else ControlRecordType.ABORT, coordinator_epoch),
-            producer_id=producer_id,
-            producer_epoch=epoch,
+        control_record = build_end_txn_marker(
+            EndTxnMarker(
+                ControlRecordType.COMMIT if marker.commit else ControlRecordType.ABORT, marker.coordinator_epoch
+            ),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
             timestamp_ms=now_ms,
         )
-        self._replica_manager.append(self._replica_manager.partition(topic, index), marker, now_ms, COORDINATOR)
+        self._replica_manager.append(self._replica_manager.partition(topic, index), control_record, now_ms, COORDINATOR)
         if topic == GROUP_METADATA_TOPIC:
-            self._group_coordinator().complete_transaction(index, producer_id, commit)
+            self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)
 
     def check_marker_epoch(self, partition: TopicIndex, producer_id: int, epoch: int) -> None:
-        """Raises InvalidProducerEpochError unless the epoch ends a transaction of the second protocol.
+        """Raises `InvalidProducerEpochError` unless the epoch ends a transaction of the second protocol.
 
         There a marker has a later epoch than the records (KIP-890); an equal one is the repetition of a marker.
         """

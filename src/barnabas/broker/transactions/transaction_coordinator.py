@@ -12,10 +12,13 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
+from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
+from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.end_transaction import DONE, may_end, may_end_and_bump
 from barnabas.broker.transactions.init_producer_id import Identity, check_identity, next_identity
 from barnabas.broker.transactions.settings import TransactionSettings
-from barnabas.broker.transactions.transaction_marker_sender import MarkerWriter, TransactionMarkerSender
+from barnabas.broker.transactions.transaction_marker_sender import TransactionMarkerSender
 from barnabas.broker.transactions.transaction_metadata import (
     TV_2,
     TopicIndex,
@@ -28,7 +31,8 @@ from barnabas.broker.transactions.transactional_id_expiration import Transaction
 from barnabas.protocol.producer_identity import NO_PRODUCER_ID, ProducerIdAndEpoch
 
 if TYPE_CHECKING:
-    from barnabas.broker.transactions.transactions_topic import TransactionStorage
+    from barnabas.broker.coordinator.partition_storage import PartitionStorage
+    from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.config.config import Config
 
 _AT_ONCE = -inf
@@ -58,8 +62,9 @@ class TransactionCoordinator:
     __slots__ = (
         "_abort_at",
         "_closed",
-        "_completion",
         "_expiration",
+        "_loader",
+        "_marker_sender",
         "_next_producer_id",
         "_settings",
         "_store",
@@ -69,14 +74,15 @@ class TransactionCoordinator:
     def __init__(
         self,
         config: Config,
-        storage: TransactionStorage,
+        storage: PartitionStorage,
         markers: MarkerWriter,
         next_producer_id: Callable[[], int],
         warn: Callable[[str], None] = _say_nothing,
     ):
         self._settings = TransactionSettings(config)
-        self._store = TransactionStore(storage, warn)
-        self._completion = TransactionMarkerSender(self._store, markers, warn)
+        self._store = TransactionStore(CoordinatorLog(storage), warn)
+        self._loader = Loader(storage, self._store.replay, self._unload, warn)
+        self._marker_sender = TransactionMarkerSender(self._store, markers, warn)
         self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)
         self._next_producer_id = next_producer_id
         self._warn = warn
@@ -85,42 +91,68 @@ class TransactionCoordinator:
 
     # --- driven by the broker
 
-    def startup(self, now: float, now_ms: int) -> None:
-        """Line up what is to be loaded. Until a partition is, its ids answer COORDINATOR_LOAD_IN_PROGRESS."""
-        self._store.start_loading()
-        self._expiration.schedule(now)
+    def startup(self, at: Instant) -> None:
+        """Serve every partition; until one is loaded, its ids answer COORDINATOR_LOAD_IN_PROGRESS."""
+        self._loader.elect_all(FIRST_EPOCH)
+        self._expiration.sweep.schedule(at)
 
     def next_deadline(self) -> float:
         """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
         if self._closed:
             return inf
-        if self._store.loading or self._expiration.sweeping:
+        if self._loader.loading:
             return _AT_ONCE
-        return min(self._abort_at, self._completion.next_deadline(), self._expiration.next_deadline())
+        return min(self._abort_at, self._marker_sender.next_deadline(), self._expiration.sweep.next_deadline())
 
-    def tick(self, now: float, now_ms: int) -> None:
-        """Do what is due: load, write markers, abort what has timed out, forget ids that have expired."""
-        if self._store.loading:
-            for metadata in self._store.load(_RECORDS_PER_TICK):
-                if metadata.state in PREPARED:
-                    self._completion.add(metadata.transactional_id)
-            self._watch_timeouts(now)
-            return
-        self._completion.step(_MARKERS_PER_TICK, now, now_ms)
-        if self._abort_at <= now:
+    def tick(self, at: Instant) -> None:
+        """Do what is due: load, send markers, abort what has timed out, forget ids that have expired."""
+        if self._loader.loading:
+            for partition in self._loader.step(_RECORDS_PER_TICK):
+                self._send_markers_of(partition)
+            self._watch_timeouts(at)
+        self._marker_sender.step(_MARKERS_PER_TICK, at)
+        if self._abort_at <= at.now:
             self._abort_at = inf
-            self._abort_timed_out(now, now_ms)
-            self._watch_timeouts(now)
-        self._expiration.step(_RECORDS_PER_TICK, now, now_ms)
+            self._abort_timed_out(at)
+            self._watch_timeouts(at)
+        if not self._loader.loading:
+            self._expiration.sweep.step(_RECORDS_PER_TICK, at)
 
-    def close(self, now_ms: int) -> None:
+    def close(self) -> None:
         """After this every request is answered with NOT_COORDINATOR."""
         self._closed = True
+        self._loader.resign_all()
+
+    # --- elections
+
+    def on_elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition of `__transaction_state` from `leader_epoch` on: load its ids.
+
+        If it led the partition before, markers that are not answered yet are sent again in the new epoch.
+        """
+        if self._loader.elect(partition, leader_epoch) and self._loader.is_active(partition):
+            self._send_markers_of(partition)
+
+    def on_resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        """Another broker leads the partition from `leader_epoch` on: forget its ids, send no more of their markers.
+
+        None: the partition is deleted.
+        """
+        self._loader.resign(partition, leader_epoch)
+
+    def _unload(self, partition: int) -> None:
+        self._marker_sender.remove(self._store.ids_in(partition))
+        self._store.forget(partition)
+
+    def _send_markers_of(self, partition: int) -> None:
+        for transactional_id in self._store.ids_in(partition):
+            if self._store.by_id[transactional_id].state in PREPARED:
+                self._marker_sender.add(transactional_id, self._loader.epoch(partition))
 
     @property
     def loading(self) -> bool:
         """Whether some ids are not known yet."""
-        return self._store.loading
+        return self._loader.loading
 
     def ensure_topic(self, now_ms: int) -> None:
         """Create `__transaction_state` if it does not exist. Raises KafkaError."""
@@ -137,8 +169,7 @@ class TransactionCoordinator:
         transactional_id: str,
         timeout_ms: int,
         expected: Identity | None,
-        now: float,
-        now_ms: int,
+        at: Instant,
         *,
         two_phase: bool = False,
         keep_prepared: bool = False,
@@ -153,21 +184,21 @@ class TransactionCoordinator:
         """
         self._check_id(transactional_id)
         timeout_ms = self._settings.checked_timeout(timeout_ms, two_phase)
-        metadata = self._store.find(transactional_id)
+        metadata = self._store.by_id.get(transactional_id)
         if metadata is None:
-            metadata = TransactionMetadata(transactional_id, self._next_producer_id(), timeout_ms, now_ms)
+            metadata = TransactionMetadata(transactional_id, self._next_producer_id(), timeout_ms, at.now_ms)
         if metadata.state in PREPARED:
             raise errors.ConcurrentTransactionsError
         check_identity(metadata, expected)
         if metadata.state == ONGOING and not keep_prepared:
-            self._abort(metadata, now, now_ms)
+            self._abort(metadata, at)
             raise errors.ConcurrentTransactionsError
         if metadata.state == ONGOING:
             identity = self._next_epoch(metadata.client_producer_id, metadata.client_producer_epoch)
-            self._store.write(metadata.recovered(*identity, timeout_ms, now_ms), now_ms)
+            self._store.write(metadata.recovered(*identity, timeout_ms, at.now_ms), at)
             return InitializedProducer(identity, ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch))
-        following = next_identity(metadata, expected, timeout_ms, self._next_producer_id, now_ms)
-        self._store.write(following, now_ms)
+        following = next_identity(metadata, expected, timeout_ms, self._next_producer_id, at.now_ms)
+        self._store.write(following, at)
         return InitializedProducer(ProducerIdAndEpoch(following.producer_id, following.producer_epoch), None)
 
     def _next_epoch(self, producer_id: int, epoch: int) -> ProducerIdAndEpoch:
@@ -181,8 +212,7 @@ class TransactionCoordinator:
         producer_id: int,
         epoch: int,
         partitions: frozenset[TopicIndex],
-        now: float,
-        now_ms: int,
+        at: Instant,
         *,
         version: int,
     ) -> None:
@@ -197,8 +227,8 @@ class TransactionCoordinator:
             )
         if metadata.state == ONGOING and partitions <= metadata.partitions:
             return
-        self._store.write(metadata.with_partitions(partitions, version, now_ms), now_ms)
-        self._watch_timeouts(now)
+        self._store.write(metadata.with_partitions(partitions, version, at.now_ms), at)
+        self._watch_timeouts(at)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicIndex]
@@ -212,8 +242,7 @@ class TransactionCoordinator:
         producer_id: int,
         epoch: int,
         commit: bool,
-        now: float,
-        now_ms: int,
+        at: Instant,
         *,
         version: int,
     ) -> ProducerIdAndEpoch:
@@ -228,20 +257,20 @@ class TransactionCoordinator:
             return ProducerIdAndEpoch(metadata.client_producer_id, metadata.client_producer_epoch)
         if metadata.is_recovered:
             following = self._next_epoch(producer_id, epoch) if bumps else ProducerIdAndEpoch(producer_id, epoch)
-            prepared = metadata.prepared(commit, version, following.producer_id, now_ms, following.epoch)
+            prepared = metadata.prepared(commit, version, following.producer_id, at.now_ms, following.epoch)
         else:
             exhausted = bumps and is_epoch_exhausted(epoch)
             new_id = self._next_producer_id() if exhausted else NO_PRODUCER_ID
-            prepared = metadata.prepared(commit, version, new_id, now_ms)
-        self._decide(prepared, now, now_ms)
-        completed = prepared.completed(now_ms)
+            prepared = metadata.prepared(commit, version, new_id, at.now_ms)
+        self._decide(prepared, at)
+        completed = prepared.completed(at.now_ms)
         return ProducerIdAndEpoch(completed.producer_id, completed.producer_epoch)
 
     def all(self) -> list[TransactionMetadata]:
         """Every id's metadata. Raises CoordinatorLoadInProgressError until all are known."""
         if self._closed:
             raise errors.CoordinatorNotAvailableError
-        if self._store.loading:
+        if self._loader.loading:
             raise errors.CoordinatorLoadInProgressError
         return list(self._store.by_id.values())
 
@@ -255,15 +284,17 @@ class TransactionCoordinator:
     # --- inside
 
     def _check_id(self, transactional_id: str) -> None:
+        """Raises `InvalidRequestError`, `NotCoordinatorError`, `CoordinatorLoadInProgressError`."""
         if self._closed:
             raise errors.NotCoordinatorError("This broker is shutting down.")
         if not transactional_id:
             raise errors.InvalidRequestError("The transactional id is empty.")
+        self._loader.check(self._store.partition_of(transactional_id))
 
     def _find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Raises InvalidRequestError, NotCoordinatorError, CoordinatorLoadInProgressError."""
+        """Raises as `_check_id`."""
         self._check_id(transactional_id)
-        return self._store.find(transactional_id)
+        return self._store.by_id.get(transactional_id)
 
     def _known(self, transactional_id: str) -> TransactionMetadata:
         metadata = self._find(transactional_id)
@@ -285,25 +316,29 @@ class TransactionCoordinator:
             raise errors.ConcurrentTransactionsError
         return metadata
 
-    def _decide(self, prepared: TransactionMetadata, now: float, now_ms: int) -> None:
-        self._store.write(prepared, now_ms)
-        self._completion.add(prepared.transactional_id)
+    def _decide(self, prepared: TransactionMetadata, at: Instant) -> None:
+        self._store.write(prepared, at)
+        transactional_id = prepared.transactional_id
+        self._marker_sender.add(transactional_id, self._loader.epoch(self._store.partition_of(transactional_id)))
         # Most transactions are small: then the next one need not wait for a turn of the loop.
-        self._completion.step(_MARKERS_PER_TICK, now, now_ms)
+        self._marker_sender.step(_MARKERS_PER_TICK, at)
 
-    def _abort(self, metadata: TransactionMetadata, now: float, now_ms: int) -> None:
-        self._decide(metadata.fenced().prepared(False, TV_2, NO_PRODUCER_ID, now_ms), now, now_ms)
+    def _abort(self, metadata: TransactionMetadata, at: Instant) -> None:
+        self._decide(metadata.fenced().prepared(False, TV_2, NO_PRODUCER_ID, at.now_ms), at)
 
     # --- time-outs
 
-    def _watch_timeouts(self, now: float) -> None:
+    def _watch_timeouts(self, at: Instant) -> None:
         if self._store.ongoing and self._abort_at == inf:
-            self._abort_at = now + self._settings.abort_interval_ms / 1000
+            self._abort_at = at.now + self._settings.abort_interval_ms / 1000
 
-    def _abort_timed_out(self, now: float, now_ms: int) -> None:
-        timed_out = [id for id in self._store.ongoing if self._store.by_id[id].has_timed_out(now_ms)]
+    def _abort_timed_out(self, at: Instant) -> None:
+        timed_out = [id for id in self._store.ongoing if self._store.by_id[id].has_timed_out(at.now_ms)]
         for transactional_id in timed_out:
+            if not self._loader.is_active(self._store.partition_of(transactional_id)):
+                # A later record of the partition may have ended it.
+                continue
             try:
-                self._abort(self._store.by_id[transactional_id], now, now_ms)
+                self._abort(self._store.by_id[transactional_id], at)
             except errors.KafkaError as error:
                 self._warn(f"The transaction of {transactional_id!r} has timed out and cannot be aborted yet: {error}")

@@ -12,6 +12,7 @@ from barnabas import errors
 from barnabas.broker.transactions.transaction_metadata import TV_2
 
 if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
     from barnabas.broker.partition import Partition
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -54,7 +55,7 @@ class TransactionVerification:
         self._turned_away: dict[tuple[Partition, int, int], int] = {}
 
     def check(
-        self, transactional_id: str, batches: Sequence[TransactionalBatch], mode: int, now: float, now_ms: int
+        self, transactional_id: str, batches: Sequence[TransactionalBatch], mode: int, at: Instant
     ) -> dict[Partition, errors.KafkaError]:
         """What stands in the way of each batch; nothing for those that may be appended.
 
@@ -67,7 +68,7 @@ class TransactionVerification:
         refused = {batch.partition: out for batch in new if (out := self._out_of_order(batch, mode)) is not None}
         asked = [batch for batch in new if batch.partition not in refused]
         if asked and (mode == ADD or self._enabled):
-            problems = self._ask(transactional_id, asked, mode, now, now_ms)
+            problems = self._ask(transactional_id, asked, mode, at)
             self._remember(asked, problems)
             refused.update(problems)
         return refused
@@ -86,14 +87,14 @@ class TransactionVerification:
         )
 
     def _ask(
-        self, transactional_id: str, batches: list[TransactionalBatch], mode: int, now: float, now_ms: int
+        self, transactional_id: str, batches: list[TransactionalBatch], mode: int, at: Instant
     ) -> dict[Partition, errors.KafkaError]:
         names = frozenset((batch.partition.topic, batch.partition.index) for batch in batches)
         producer_id, epoch = batches[0].producer_id, batches[0].epoch
         coordinator = self._coordinator
         try:
             if mode == ADD:
-                coordinator.add_partitions(transactional_id, producer_id, epoch, names, now, now_ms, version=TV_2)
+                coordinator.add_partitions(transactional_id, producer_id, epoch, names, at, version=TV_2)
                 return {}
             missing = coordinator.verify_partitions(transactional_id, producer_id, epoch, names)
         except errors.KafkaError as error:

@@ -99,7 +99,7 @@ MUTATIONS = [
     Mutation(
         "a marker that could not be written is lost",
         "barnabas.broker.transactions.transaction_marker_sender",
-        "remaining = metadata.without(frozenset(written))",
+        "remaining = metadata.without(frozenset(decided.answered))",
         "remaining = metadata.without(frozenset(metadata.partitions))",
     ),
     Mutation(
@@ -111,7 +111,7 @@ MUTATIONS = [
     # Groups.
     Mutation(
         "commits are forgotten by a restart",
-        "barnabas.broker.groups.loader",
+        "barnabas.broker.groups.group_replay",
         "            offsets.put(key.group, key.topic, key.partition, offset)\n",
         "            offsets.get(key.group, key.topic, key.partition)\n",
     ),

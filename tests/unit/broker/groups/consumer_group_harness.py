@@ -36,7 +36,7 @@ class ConsumerHarness(Harness):
 
     def delete_topic(self, name: str) -> None:
         self.topics.delete_topics([name])
-        self.coordinator.on_topic_deleted(name, self.now, self.now_ms)
+        self.coordinator.on_topic_deleted(name, self.at)
 
     def topic_id(self, name: str) -> bytes:
         topic = self.topics.topic(name)

@@ -7,9 +7,8 @@ from typing import Any
 
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.coordinator.partition_storage import StoredRecord
 from barnabas.broker.groups.group_coordinator import GroupCoordinator
-from barnabas.broker.groups.storage import StoredRecord
-from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.purgatory import DelayedOperation
@@ -26,7 +25,7 @@ from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGr
 from barnabas.protocol.messages.request_header import RequestHeader
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.protocol.producer_identity import ProducerIdAndEpoch
-from tests.unit.broker.coordinator_harness import CoordinatorHarness
+from tests.unit.broker.coordinator.coordinator_harness import CoordinatorHarness
 
 GROUP = "g"
 MEMBER_ID_REQUIRED = errors.MemberIdRequiredError.code
@@ -38,6 +37,8 @@ def code(error: type[errors.KafkaError]) -> int:
 
 class MemoryStorage:
     """`__consumer_offsets` as lists of records."""
+
+    name = "__consumer_offsets"
 
     def __init__(self, partition_count: int = 50) -> None:
         self.partition_count = partition_count
@@ -110,7 +111,7 @@ class Harness(CoordinatorHarness):
     def start(self) -> None:
         config = BrokerConfig(self.settings)
         self.coordinator = GroupCoordinator(config, self.storage, self.topics, self.random, self.warnings.append)
-        self.coordinator.startup(self.now, self.now_ms)
+        self.coordinator.startup(self.at)
 
     def restart(self, wait_until_loaded: bool = True, **settings: object) -> None:
         """A new coordinator on the same records."""
@@ -119,7 +120,7 @@ class Harness(CoordinatorHarness):
 
     def context(self, version: int, client_id: str | None = "client") -> RequestContext:
         header = RequestHeader(request_api_key=0, request_api_version=version, correlation_id=1, client_id=client_id)
-        return RequestContext(header, Connection(1, "127.0.0.1"), Instant(self.now, self.now_ms))
+        return RequestContext(header, Connection(1, "127.0.0.1"), self.at)
 
     # --- requests
 

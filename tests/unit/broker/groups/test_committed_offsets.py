@@ -29,7 +29,7 @@ def subscription(*topics: str) -> bytes:
 # --- commit
 
 
-@pytest.mark.shows("S3.66", breaks="barnabas.broker.groups.offsets.offset_manager:OffsetManager._take")
+@pytest.mark.shows("S3.66", breaks="barnabas.broker.groups.offsets.offset_manager:OffsetManager._write")
 def test_what_a_group_committed_is_how_far_it_has_read() -> None:
     harness = Harness()
     member = harness.stable(None)[0]
@@ -40,7 +40,7 @@ def test_what_a_group_committed_is_how_far_it_has_read() -> None:
     assert harness.fetch([T0, T1, ("t", 2), ("other", 0)]) == {T0: 11, T1: 20, ("t", 2): -1, ("other", 0): -1}
 
 
-@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offsets.store:_Offsets.put")
+@pytest.mark.shows("S3.57", breaks="barnabas.broker.groups.offsets.store:OffsetStore.put")
 def test_groups_do_not_see_each_others_offsets() -> None:
     harness = Harness()
     harness.commit({T0: 1}, group="a")
@@ -49,7 +49,7 @@ def test_groups_do_not_see_each_others_offsets() -> None:
     assert [harness.fetch(group=group) for group in ("a", "b", "c")] == [{T0: 1}, {T0: 2}, {}]
 
 
-@pytest.mark.shows("S3.67", breaks="barnabas.broker.groups.group_store:GroupStore.write")
+@pytest.mark.shows("S3.67", breaks="barnabas.broker.groups.group_store:GroupStore.commit")
 def test_a_commit_is_a_record_per_group_topic_and_partition_in_the_groups_partition_of_50() -> None:
     harness = Harness()
 
@@ -261,7 +261,7 @@ def test_offsets_go_with_their_topic() -> None:
     harness.commit({T0: 1, ("kept", 0): 2})
     harness.commit({T1: 1}, group="other")
 
-    harness.coordinator.on_topic_deleted("t", harness.now, harness.now_ms)
+    harness.coordinator.on_topic_deleted("t", harness.at)
     harness.restart()
 
     assert harness.fetch() == {("kept", 0): 2}
@@ -365,7 +365,7 @@ def test_a_sweep_over_many_groups_is_done_in_pieces() -> None:
     for number in range(5000):
         harness.commit({T0: 1}, group=f"g{number}")
     harness.now += 600.0
-    harness.coordinator.tick(harness.now, harness.now_ms)
+    harness.coordinator.tick(harness.at)
 
     left = harness.coordinator.statistics()["groups"]
 
@@ -380,7 +380,7 @@ def test_offsets_go_with_a_topic_that_was_deleted_while_their_group_was_being_lo
     harness.commit({T0: 1, ("kept", 0): 2})
     harness.restart(wait_until_loaded=False)
 
-    harness.coordinator.on_topic_deleted("t", harness.now, harness.now_ms)
+    harness.coordinator.on_topic_deleted("t", harness.at)
     harness.advance(0.0)
     assert harness.fetch() == {("kept", 0): 2}
     harness.commit({T0: 3})
@@ -394,6 +394,6 @@ def test_a_topic_can_be_deleted_although_its_offsets_cannot() -> None:
     harness.commit({T0: 1})
     harness.storage.failure = errors.KafkaStorageError("disk full")
 
-    harness.coordinator.on_topic_deleted("t", harness.now, harness.now_ms)
+    harness.coordinator.on_topic_deleted("t", harness.at)
 
     assert "disk full" in harness.warnings[0]

@@ -81,7 +81,7 @@ def test_a_deleted_group_leaves_nothing_in_a_compacted_log() -> None:
     a.join()
     a.leave()
 
-    harness.coordinator.delete_group(GROUP, harness.now, harness.now_ms)
+    harness.coordinator.delete_group(GROUP, harness.at)
     harness.storage.compact()
 
     assert [record for record in harness.storage.records if record.value is not None] == []

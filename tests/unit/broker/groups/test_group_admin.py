@@ -100,10 +100,10 @@ def test_only_groups_without_members_can_be_deleted(group: str, error: type[erro
     harness = zoo()
 
     if error is None:
-        harness.coordinator.delete_group(group, harness.now, harness.now_ms)
+        harness.coordinator.delete_group(group, harness.at)
     else:
         with pytest.raises(error):
-            harness.coordinator.delete_group(group, harness.now, harness.now_ms)
+            harness.coordinator.delete_group(group, harness.at)
     harness.restart()
 
     assert (harness.state(group) == "Dead") == (error in (None, errors.GroupIdNotFoundError))
@@ -114,7 +114,7 @@ def test_an_id_that_was_given_out_is_gone_with_its_group() -> None:
     harness = Harness()
     member_id = harness.join().response.member_id
 
-    harness.coordinator.delete_group(GROUP, harness.now, harness.now_ms)
+    harness.coordinator.delete_group(GROUP, harness.at)
 
     assert harness.join(member_id).error == errors.UnknownMemberIdError.code
     harness.advance(20.0)
@@ -127,6 +127,6 @@ def test_a_group_whose_tombstone_could_not_be_written_is_not_deleted() -> None:
     harness.storage.failure = errors.KafkaStorageError()
 
     with pytest.raises(errors.KafkaStorageError):
-        harness.coordinator.delete_group(GROUP, harness.now, harness.now_ms)
+        harness.coordinator.delete_group(GROUP, harness.at)
 
     assert harness.fetch() == {T0: 1}

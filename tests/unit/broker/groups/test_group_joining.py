@@ -15,7 +15,7 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 # --- member ids
 
 
-@pytest.mark.shows("S1.8", breaks="barnabas.broker.groups.classic.membership:Membership._join_dynamic")
+@pytest.mark.shows("S1.8", breaks="barnabas.broker.groups.classic.joining:JoinGroup._join_dynamic")
 def test_a_new_consumer_joins_without_a_member_id_and_is_told_one() -> None:
     harness = Harness()
 
@@ -26,7 +26,7 @@ def test_a_new_consumer_joins_without_a_member_id_and_is_told_one() -> None:
     assert harness.join(told.member_id).error == 0
 
 
-@pytest.mark.shows("S1.9", breaks="barnabas.broker.groups.classic.membership:Membership._join_dynamic")
+@pytest.mark.shows("S1.9", breaks="barnabas.broker.groups.classic.joining:JoinGroup._join_dynamic")
 @pytest.mark.parametrize(
     ("version", "instance", "error"),
     [
@@ -49,7 +49,7 @@ def test_a_dynamic_member_must_come_back_with_its_id_from_version_4_on(
     assert bool(harness.member_ids()) == (error is None)
 
 
-@pytest.mark.shows("S1.14", breaks="barnabas.broker.groups.classic.membership:Membership._uuid")
+@pytest.mark.shows("S1.14", breaks="barnabas.broker.groups.classic.joining:JoinGroup._uuid")
 @pytest.mark.parametrize(
     ("instance", "client_id", "form"),
     [(None, "etl", f"etl-{UUID}"), ("node-7", "etl", f"node-7-{UUID}"), (None, None, f"-{UUID}")],
@@ -64,7 +64,7 @@ def test_a_member_id_is_the_client_id_or_the_instance_id_and_a_uuid(
     assert re.fullmatch(form, member_id)
 
 
-@pytest.mark.shows("S1.13", breaks="barnabas.broker.groups.classic.membership:Membership._join_known")
+@pytest.mark.shows("S1.13", breaks="barnabas.broker.groups.classic.joining:JoinGroup._join_known")
 def test_a_member_id_that_nobody_gave_out_is_unknown() -> None:
     harness = Harness()
     assert harness.join("made-up").error == code(errors.UnknownMemberIdError)
@@ -74,7 +74,7 @@ def test_a_member_id_that_nobody_gave_out_is_unknown() -> None:
     assert harness.join("made-up").error == code(errors.UnknownMemberIdError)
 
 
-@pytest.mark.shows("S1.12", breaks="barnabas.broker.groups.classic.membership:Membership._add")
+@pytest.mark.shows("S1.12", breaks="barnabas.broker.groups.classic.joining:JoinGroup._add")
 def test_an_id_becomes_a_member_when_it_joins_with_it() -> None:
     harness = Harness()
     member_id = harness.join().response.member_id
@@ -109,7 +109,7 @@ def test_a_pending_id_holds_the_rebalance_up_until_it_is_taken_up_or_expires() -
 # --- what is refused
 
 
-@pytest.mark.shows("S2.31", breaks="barnabas.broker.groups.classic.membership:Membership.join")
+@pytest.mark.shows("S2.31", breaks="barnabas.broker.groups.classic.joining:JoinGroup.join")
 @pytest.mark.parametrize(
     ("session_timeout_ms", "error"),
     [

@@ -15,8 +15,8 @@ def subscribed_to(*topics: str) -> dict[str, bytes]:
     return {"range": b"\0\3" + ConsumerProtocolSubscription(topics=list(topics)).encode(3)}
 
 
-@pytest.mark.shows("S2.8", breaks="barnabas.broker.groups.classic.membership:Membership._new_group")
-@pytest.mark.shows("S1.16", breaks="barnabas.broker.groups.classic.membership:Membership._new_group")
+@pytest.mark.shows("S2.8", breaks="barnabas.broker.groups.classic.joining:JoinGroup._new_group")
+@pytest.mark.shows("S1.16", breaks="barnabas.broker.groups.classic.joining:JoinGroup._new_group")
 def test_consumers_with_one_group_id_form_one_group() -> None:
     harness = Harness()
     together = harness.stable(None, None, group="flights")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
+from barnabas.broker.coordinator.partition_storage import BatchStorage, StoredRecord
+from barnabas.broker.coordinator.partitioner import java_hash_code, partition_for
 from barnabas.broker.groups import coordinator_records as records
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
-from barnabas.broker.groups.partitioner import java_hash_code, partition_for
-from barnabas.broker.groups.storage import BatchStorage, StoredRecord
 from tests.unit.broker.groups.harness import GROUP, Harness, MemoryStorage, code
 
 LOADING = code(errors.CoordinatorLoadInProgressError)
@@ -117,7 +117,7 @@ def test_a_group_is_written_when_it_is_made_stabilised_and_emptied_and_not_in_be
     harness.sync(second.response.member_id, 2)
     harness.sync(first, 2)
     harness.leave(first, second.response.member_id)
-    harness.coordinator.delete_group(GROUP, harness.now, harness.now_ms)
+    harness.coordinator.delete_group(GROUP, harness.at)
 
     assert written(harness) == [
         ("Empty", 0, []),
@@ -214,7 +214,7 @@ def test_loading_goes_in_pieces_between_which_requests_are_answered() -> None:
     steps = 0
     while harness.coordinator.loading:
         assert harness.coordinator.next_deadline() <= harness.now
-        harness.coordinator.tick(harness.now, harness.now_ms)
+        harness.coordinator.tick(harness.at)
         steps += 1
 
     assert steps >= 2
@@ -227,7 +227,7 @@ def test_a_compacted_log_says_the_same_as_the_whole() -> None:
     for number in range(20):
         harness.commit({("t", number % 3): number}, members[0].id, members[0].generation, instance="a")
     harness.commit({("t", 0): 1}, group="gone")
-    harness.coordinator.delete_group("gone", harness.now, harness.now_ms)
+    harness.coordinator.delete_group("gone", harness.at)
     harness.restart()
     before = (harness.fetch(), harness.member_ids(), harness.state(), harness.state("gone"))
 
@@ -241,7 +241,7 @@ def test_a_compacted_log_says_the_same_as_the_whole() -> None:
 def test_a_group_deleted_and_made_again_has_no_offsets_of_its_former_life() -> None:
     harness = Harness()
     harness.commit({("t", 0): 1, ("t", 1): 2})
-    harness.coordinator.delete_group(GROUP, harness.now, harness.now_ms)
+    harness.coordinator.delete_group(GROUP, harness.at)
     harness.commit({("t", 1): 9})
     harness.restart()
 
@@ -318,6 +318,7 @@ def test_members_of_old_records_without_a_rebalance_timeout_wait_their_session_t
 class Batches:
     """The topic as the broker has it: whole batches per partition."""
 
+    name = "__consumer_offsets"
     partition_count = 50
 
     def __init__(self) -> None:

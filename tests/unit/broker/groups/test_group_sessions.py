@@ -14,7 +14,7 @@ FENCED = code(errors.FencedInstanceIdError)
 
 
 @pytest.mark.shows("S2.27", breaks="barnabas.broker.groups.classic.membership:Membership.heartbeat")
-@pytest.mark.shows("S1.11", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.renew_session")
+@pytest.mark.shows("S1.11", breaks="barnabas.broker.groups.classic.sessions:Sessions.renew")
 def test_a_member_that_sends_heartbeats_stays() -> None:
     harness = Harness()
     member = harness.stable(None, session_timeout_ms=10_000)[0]
@@ -26,9 +26,9 @@ def test_a_member_that_sends_heartbeats_stays() -> None:
     assert harness.member_ids() == [member.id]
 
 
-@pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")
 @pytest.mark.parametrize("session_timeout_ms", [6000, 45_000])
-@pytest.mark.shows("S3.92", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S3.92", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")
 def test_without_a_heartbeat_for_the_session_timeout_a_member_is_dropped(session_timeout_ms: int) -> None:
     harness = Harness()
     member = harness.stable(None, session_timeout_ms=session_timeout_ms)[0]
@@ -205,7 +205,7 @@ def test_closing_tells_everybody_who_waits_to_look_for_the_coordinator() -> None
         answer = harness.join(member.id, group="other")
     syncing = harness.sync(others[1].id, answer.response.generation_id, group="other")
 
-    harness.coordinator.close(harness.now_ms)
+    harness.coordinator.close()
 
     assert [joining.error, syncing.error] == [code(errors.NotCoordinatorError)] * 2
 
@@ -214,7 +214,7 @@ def test_after_closing_nobody_is_told_that_nothing_was_committed() -> None:
     harness = Harness()
     harness.commit({("t", 0): 1})
 
-    harness.coordinator.close(harness.now_ms)
+    harness.coordinator.close()
 
     answer = harness.coordinator.fetch_offsets(OffsetFetchRequestGroup(group_id="g", topics=None), False)
     assert answer.error_code == code(errors.NotCoordinatorError)
@@ -228,7 +228,7 @@ def test_without_consumer_offsets_there_are_no_groups_until_there_are_new_ones()
     joining = harness.join(first.id)
     harness.storage.logs.clear()
 
-    harness.coordinator.on_topic_deleted("__consumer_offsets", harness.now, harness.now_ms)
+    harness.coordinator.on_topic_deleted("__consumer_offsets", harness.at)
 
     assert joining.error == code(errors.NotCoordinatorError)
     assert harness.fetch() == {}

@@ -11,7 +11,7 @@ FENCED = code(errors.FencedInstanceIdError)
 REBALANCE_IN_PROGRESS = code(errors.RebalanceInProgressError)
 
 
-@pytest.mark.shows("S1.30", breaks="barnabas.broker.groups.classic.membership:Membership._join_static")
+@pytest.mark.shows("S1.30", breaks="barnabas.broker.groups.classic.joining:JoinGroup._join_static")
 def test_a_member_with_an_instance_id_is_let_in_at_once() -> None:
     harness = Harness()
 
@@ -19,7 +19,7 @@ def test_a_member_with_an_instance_id_is_let_in_at_once() -> None:
     assert harness.join().error == code(errors.MemberIdRequiredError)
 
 
-@pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.classic.membership:Membership._return_of_static")
+@pytest.mark.shows("S1.31", breaks="barnabas.broker.groups.classic.joining:JoinGroup._return_of_static")
 @pytest.mark.parametrize("returning", [0, 1], ids=["leader", "follower"])
 def test_a_static_member_that_comes_back_gets_a_new_id_and_its_assignment_without_a_rebalance(returning: int) -> None:
     harness = Harness()
@@ -137,7 +137,7 @@ def test_a_static_member_may_be_absent_for_its_session_timeout_even_if_the_other
     assert {member.member_id for member in rejoined.response.members} == {present.id, absent.id}
 
 
-@pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S1.29", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")
 def test_only_the_session_timeout_or_an_administrator_puts_a_static_member_out() -> None:
     harness = Harness()
     present, _ = harness.stable("a", "b", session_timeout_ms=30_000)
@@ -166,7 +166,7 @@ def test_when_no_static_member_is_there_the_rebalance_waits_for_sessions_to_end(
     assert harness.state() == "Empty"
 
 
-@pytest.mark.shows("S1.32", breaks="barnabas.broker.groups.loader:Loader._replay_group")
+@pytest.mark.shows("S1.32", breaks="barnabas.broker.groups.group_replay:GroupReplay._replay_group")
 def test_a_static_member_gets_the_same_partitions_after_its_and_the_brokers_restart() -> None:
     harness = Harness()
     members = harness.stable("red", "green")

@@ -68,7 +68,7 @@ def restart(harness: Harness, member: Member) -> None:
         harness.join(instance=member.instance)
 
 
-@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.membership:Membership._return_of_static")
+@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.joining:JoinGroup._return_of_static")
 def test_an_intended_restart_costs_dynamic_members_a_rebalance_and_static_ones_none() -> None:
     dynamic, static = Harness(), Harness()
     stays, restarts = dynamic.stable(None, None)
@@ -80,7 +80,7 @@ def test_an_intended_restart_costs_dynamic_members_a_rebalance_and_static_ones_n
     assert static.heartbeat(stays.id, stays.generation, instance="red") == 0
 
 
-@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.rebalance:Rebalance._expire_session")
+@pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")
 @pytest.mark.parametrize("instances", [(None, None), ("red", "green")], ids=["dynamic", "static"])
 def test_after_a_crash_a_rebalance_must_give_the_partitions_to_the_others(instances: tuple[str | None, ...]) -> None:
     harness = Harness()

@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 from barnabas import errors
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.coordinator.partition_storage import StoredRecord
+from barnabas.broker.instant import Instant
+from barnabas.broker.transactions.marker import Marker as TransactionMarker
+from barnabas.broker.transactions.marker import MarkerAnswer
 from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 from barnabas.broker.transactions.transaction_log import decode_key, decode_value
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import NAMES
-from barnabas.broker.transactions.transactions_topic import StoredRecord
 from barnabas.protocol.producer_identity import ProducerIdAndEpoch
-from tests.unit.broker.coordinator_harness import CoordinatorHarness
+from tests.unit.broker.coordinator.coordinator_harness import CoordinatorHarness
 
 ID = "id"
 T0, T1 = ("t", 0), ("t", 1)
@@ -30,6 +33,8 @@ class Marker(NamedTuple):
 class MemoryStorage:
     """`__transaction_state` as lists of records."""
 
+    name = "__transaction_state"
+
     def __init__(self, partition_count: int = 50) -> None:
         self.partition_count = partition_count
         self.logs: dict[int, list[StoredRecord]] = {}
@@ -40,11 +45,16 @@ class MemoryStorage:
     def ensure(self, now_ms: int) -> None:
         pass
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int) -> None:
+    def append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], now_ms: int, producer: object = None
+    ) -> int:
+        assert producer is None
         if self.failure is not None:
             raise self.failure
         log = self.logs.setdefault(partition, [])
-        log.extend(StoredRecord(len(log) + index, key, value) for index, (key, value) in enumerate(list(records)))
+        base = len(log)
+        log.extend(StoredRecord(base + index, key, value) for index, (key, value) in enumerate(list(records)))
+        return base
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         found = self.logs.get(partition, [])[offset : offset + self.read_size]
@@ -72,10 +82,12 @@ class MemoryMarkers:
         self.written: list[Marker] = []
         self.failures: dict[tuple[str, int], errors.KafkaError] = {}
 
-    def write(self, partition: tuple[str, int], producer_id: int, epoch: int, commit: bool, now_ms: int) -> None:
-        if partition in self.failures:
-            raise self.failures[partition]
-        self.written.append(Marker(partition, producer_id, epoch, commit))
+    def write(self, marker: TransactionMarker, at: Instant, answer: MarkerAnswer) -> None:
+        if marker.partition in self.failures:
+            answer(self.failures[marker.partition])
+            return
+        self.written.append(Marker(marker.partition, marker.producer_id, marker.producer_epoch, marker.commit))
+        answer(None)
 
 
 class Harness(CoordinatorHarness):
@@ -95,7 +107,7 @@ class Harness(CoordinatorHarness):
         self.coordinator = TransactionCoordinator(
             BrokerConfig(self.settings), self.storage, self.markers, self.producer_ids.__next__, self.warnings.append
         )
-        self.coordinator.startup(self.now, self.now_ms)
+        self.coordinator.startup(self.at)
 
     def restart(self, wait_until_loaded: bool = True) -> None:
         """A new coordinator on the same records."""
@@ -106,13 +118,13 @@ class Harness(CoordinatorHarness):
     def init(
         self, expected: tuple[int, int] | None = None, *, id: str = ID, timeout_ms: int = 60_000, **how: bool
     ) -> ProducerIdAndEpoch:
-        return self.coordinator.init_producer_id(id, timeout_ms, expected, self.now, self.now_ms, **how).identity
+        return self.coordinator.init_producer_id(id, timeout_ms, expected, self.at, **how).identity
 
     def add(self, producer: tuple[int, int], *partitions: tuple[str, int], id: str = ID, version: int = TV_2) -> None:
-        self.coordinator.add_partitions(id, *producer, frozenset(partitions), self.now, self.now_ms, version=version)
+        self.coordinator.add_partitions(id, *producer, frozenset(partitions), self.at, version=version)
 
     def end(self, producer: tuple[int, int], *, commit: bool, id: str = ID, version: int = TV_2) -> ProducerIdAndEpoch:
-        return self.coordinator.end_transaction(id, *producer, commit, self.now, self.now_ms, version=version)
+        return self.coordinator.end_transaction(id, *producer, commit, self.at, version=version)
 
     def metadata(self, id: str = ID) -> TransactionMetadata:
         return self.coordinator.describe(id)

@@ -243,7 +243,7 @@ def at_last_epoch(harness: Harness) -> tuple[int, int]:
     producer = harness.init()
     metadata = harness.metadata()
     metadata.producer_epoch = LAST_EPOCH
-    harness.coordinator._store.write(metadata, harness.now_ms)
+    harness.coordinator._store.write(metadata, harness.at)
     return producer.producer_id, LAST_EPOCH
 
 
@@ -399,7 +399,7 @@ def test_a_partition_that_cannot_be_read_answers_for_none_of_its_ids(harness: Ha
 
 
 def test_a_closed_coordinator_sends_everybody_away(harness: Harness) -> None:
-    harness.coordinator.close(harness.now_ms)
+    harness.coordinator.close()
     with pytest.raises(errors.NotCoordinatorError):
         harness.init()
     with pytest.raises(errors.CoordinatorNotAvailableError):

@@ -64,9 +64,7 @@ def test_a_new_producer_takes_the_prepared_transaction_over_and_ends_it(
 
 def test_taking_over_where_nothing_is_open_is_an_ordinary_beginning(harness: Harness) -> None:
     harness.init(two_phase=True)
-    found = harness.coordinator.init_producer_id(
-        "id", 60_000, None, harness.now, harness.now_ms, two_phase=True, keep_prepared=True
-    )
+    found = harness.coordinator.init_producer_id("id", 60_000, None, harness.at, two_phase=True, keep_prepared=True)
     assert (found.identity, found.ongoing) == ((1000, 1), None)
 
 

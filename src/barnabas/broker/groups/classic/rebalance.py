@@ -1,7 +1,7 @@
 """How a classic group gets from one generation to the next: who is waited for, for how long, and what ends the wait.
 
 Empty or Stable → PreparingRebalance (everybody joins) → CompletingRebalance (the leader assigns) → Stable. Each
-wait has one timer under the group's id; each member has one for its session.
+wait has one timer under the group's id; each member has one for its session (`sessions.py`).
 """
 
 from __future__ import annotations
@@ -10,83 +10,77 @@ from collections.abc import Callable
 from functools import partial
 
 from barnabas import errors
+from barnabas.broker.coordinator.draft import Draft
+from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.groups.classic.sessions import Sessions
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 UNKNOWN_MEMBER_ID = errors.UnknownMemberIdError.code
 REBALANCE_IN_PROGRESS = errors.RebalanceInProgressError.code
+NOT_COORDINATOR = errors.NotCoordinatorError.code
 
 
 class Rebalance:
     """The rebalances of all classic groups."""
 
-    __slots__ = ("_settings", "_store", "_timers", "_warn")
+    __slots__ = ("_settings", "_store", "_timers", "_warn", "sessions")
 
     def __init__(self, settings: GroupSettings, store: GroupStore, timers: TimerQueue, warn: Callable[[str], None]):
         self._settings = settings
         self._store = store
         self._timers = timers
         self._warn = warn
+        self.sessions = Sessions(store, timers, self._session_ended)
 
-    # --- sessions
+    # --- members that go
 
-    def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int, at: Instant) -> None:
-        """Put the member out unless something is heard of it within `timeout_ms`."""
-        self._timers.schedule(
-            ("session", group.group_id, member_id),
-            at.now + timeout_ms / 1000,
-            partial(self._expire_session, group.group_id, member_id),
-        )
-
-    def renew_session(self, group: ClassicGroup, member: ClassicGroupMember, at: Instant) -> None:
-        """The member was heard of: its session timeout begins anew."""
-        self.start_session(group, member.member_id, member.session_timeout_ms, at)
-
-    def end_session(self, group: ClassicGroup, member_id: str) -> None:
-        """The member is gone, or goes by another id now."""
-        self._timers.cancel(("session", group.group_id, member_id))
-
-    def _expire_session(self, group_id: str, member_id: str, at: Instant) -> None:
-        group = self._store.classic(group_id)
-        if group is None:
-            return
+    def _session_ended(self, group: ClassicGroup, member_id: str, at: Instant) -> None:
         if member_id in group.pending_members:
             self.remove_pending_member(group, member_id)
             self.maybe_complete_after_removal(group, at)
-            return
-        member = group.members.get(member_id)
-        if member is not None and not member.session_goes_on:
-            self.remove_member(group, member)
+        else:
+            self.remove_member(group, group.members[member_id])
             self.after_removal(group, at)
-
-    # --- members that go
 
     def let_go(self, group: ClassicGroup) -> None:
         """The group is a consumer group now, with the same members: those that wait are told to join it."""
         for member in group.members.values():
-            self.end_session(group, member.member_id)
+            self.sessions.end(group, member.member_id)
             group.answer_join(member, JoinGroupResponse(error_code=REBALANCE_IN_PROGRESS, member_id=member.member_id))
             member.answer_sync(SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+        self._end_waits(group)
+
+    def unload(self, group: ClassicGroup) -> None:
+        """Another broker coordinates the group, or none: members look for their coordinator and join again."""
+        for member in group.members.values():
+            self.sessions.end(group, member.member_id)
+            group.answer_join(member, JoinGroupResponse(error_code=NOT_COORDINATOR, member_id=member.member_id))
+            member.answer_sync(SyncGroupResponse(error_code=NOT_COORDINATOR))
+        for member_id in group.pending_members:
+            self.sessions.end(group, member_id)
+        self._end_waits(group)
+
+    def _end_waits(self, group: ClassicGroup) -> None:
         for wait in ("join", "sync"):
             self._timers.cancel((wait, group.group_id))
 
     def remove_member(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Put a member out. What it waits for is answered with UNKNOWN_MEMBER_ID: if it lives, it joins again."""
-        self.end_session(group, member.member_id)
+        self.sessions.end(group, member.member_id)
         group.answer_join(member, JoinGroupResponse(error_code=UNKNOWN_MEMBER_ID))
         member.answer_sync(SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> None:
         """Forget an id that was given out."""
-        self.end_session(group, member_id)
+        self.sessions.end(group, member_id)
         group.remove(member_id)
 
     def after_removal(self, group: ClassicGroup, at: Instant) -> None:
@@ -177,7 +171,7 @@ class Rebalance:
 
     def _write_empty(self, group: ClassicGroup, at: Instant) -> None:
         try:
-            self._store.write(group.group_id, [group_metadata_record(group, {})], at)
+            self._store.commit(group.group_id, Draft([group_metadata_record(group, {})]), at)
         except errors.KafkaError as error:
             # The generation before becomes active again after a restart, and its members time out: no harm done.
             self._warn(f"Could not write that group {group.group_id} is empty: {error}")
@@ -187,7 +181,7 @@ class Rebalance:
             is_leader = group.is_leader(member.member_id)
             response = join_response(group, member, everybody(group) if is_leader else [])
             group.answer_join(member, response)
-            self.renew_session(group, member, at)
+            self.sessions.renew(group, member, at)
             member.is_new = False
             group.pending_sync_members.add(member.member_id)
         self._timers.schedule(
@@ -219,7 +213,7 @@ class Rebalance:
             member.assignment = assignments.get(member.member_id, b"")
             response = sync_response(group, member)
             if member.answer_sync(response):
-                self.renew_session(group, member, at)
+                self.sessions.renew(group, member, at)
         group.transition_to(STABLE, at.now_ms)
 
     def propagate_error(self, group: ClassicGroup, error_code: int, at: Instant) -> None:
@@ -227,7 +221,7 @@ class Rebalance:
         for member in group.members.values():
             member.assignment = b""
             if member.answer_sync(SyncGroupResponse(error_code=error_code)):
-                self.renew_session(group, member, at)
+                self.sessions.renew(group, member, at)
 
 
 def everybody(group: ClassicGroup) -> list[JoinGroupResponseMember]:

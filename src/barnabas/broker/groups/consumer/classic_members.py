@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer.embedded_protocol import by_topic_id, read_subscription
 from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership, static_member
@@ -24,7 +25,6 @@ from barnabas.broker.groups.consumer_group_member import (
 from barnabas.broker.groups.group import CONSUMER_PROTOCOL_TYPE
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
 from barnabas.protocol.epochs import JOIN_EPOCH
@@ -35,7 +35,7 @@ from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 from barnabas.protocol.thresholds import JOIN_GROUP_MEMBER_ID_REQUIRED_FROM
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.classic.membership import Joining
+    from barnabas.broker.groups.classic.joining import Joining
     from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
     from barnabas.protocol.messages.leave_group_request import MemberIdentity
     from barnabas.protocol.messages.sync_group_request import SyncGroupRequest

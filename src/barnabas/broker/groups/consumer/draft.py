@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups import consumer_group_records as records
 from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
 
 if TYPE_CHECKING:
+    from barnabas.broker.coordinator.partition_storage import Record
     from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
-    from barnabas.broker.groups.coordinator_records import Record
     from barnabas.broker.groups.group_store import GroupStore
     from barnabas.broker.instant import Instant
 
 
 class GroupDraft:
-    """Changes to a group, each with its record. Nobody sees them before `commit`; what is not committed never was."""
+    """Changes to a copy of the group, each with its record. `commit` writes them and puts the copy in its place."""
 
-    __slots__ = ("_afterwards", "_copied", "_records", "group")
+    __slots__ = ("_afterwards", "_copied", "_draft", "group")
 
     def __init__(self, group: ConsumerGroup, before: list[Record] | None = None):
         #: The group with all changes so far.
         self.group = group
         self._copied = False
         #: `before` is what has to be in the log first: the end of the group that this one replaces.
-        self._records: list[Record] = list(before or ())
+        self._draft = Draft(before or ())
         self._afterwards: list[Callable[[], None]] = []
 
     def commit(self, store: GroupStore, at: Instant) -> None:
-        """Write the records, all or none, then let everybody see the group. Raises KafkaError."""
-        if self._records:
-            store.write(self.group.group_id, self._records, at)
-            store.groups[self.group.group_id] = self.group
+        """Write the records, all or none, then let requests see the group. Raises `KafkaError`."""
+        if self._draft.records:
+            self._draft.afterwards(partial(store.put, self.group))
         for action in self._afterwards:
-            action()
+            self._draft.afterwards(action)
+        store.commit(self.group.group_id, self._draft, at)
 
     def afterwards(self, action: Callable[[], None]) -> None:
         """Do something, to timers for instance, once the records are written."""
@@ -44,7 +46,7 @@ class GroupDraft:
         if not self._copied:
             self.group = self.group.copy()
             self._copied = True
-        self._records.append(record)
+        self._draft.put(record)
         return self.group
 
     def put_member(self, member: ConsumerGroupMember) -> None:

@@ -8,6 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.coordinator.draft import Draft
+from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer.draft import GroupDraft
@@ -26,7 +28,6 @@ from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.regex.matching import check, matching_topics
 from barnabas.broker.groups.settings import GroupSettings
-from barnabas.broker.groups.timers import TimerQueue
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
@@ -316,12 +317,13 @@ class ConsumerMembership:
         old = self._store.consumer(group_id) or group
         if replaced is not None:
             records = [*group_tombstones(old), *records]
-        self._store.write(group_id, records, at)
-        self._store.groups[group_id] = classic
+        draft = Draft(records)
+        draft.afterwards(partial(self._store.put, classic))
+        self._store.commit(group_id, draft, at)
         for member_id in {**old.members, **group.members}:
             self.end_timers(group_id, member_id)
         for member in classic.members.values():
-            self._rebalance.renew_session(classic, member, at)
+            self._rebalance.sessions.renew(classic, member, at)
         if rebalances:
             self._rebalance.prepare(classic, at)
 
@@ -332,6 +334,11 @@ class ConsumerMembership:
         for member in group.members.values():
             self.renew_session(group.group_id, member, at)
             self.watch_revocation(group.group_id, member, at)
+
+    def unload(self, group: ConsumerGroup) -> None:
+        """Another broker coordinates the group, or none."""
+        for member_id in group.members:
+            self.end_timers(group.group_id, member_id)
 
     def renew_session(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:
         """The member was heard of: its session timeout begins anew."""

@@ -8,6 +8,7 @@ a classic group again. Members keep what they have, both ways.
 from __future__ import annotations
 
 from barnabas import errors
+from barnabas.broker.coordinator.partition_storage import Record
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.consumer.draft import GroupDraft
@@ -20,7 +21,7 @@ from barnabas.broker.groups.consumer.embedded_protocol import (
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import ClassicMemberMetadata, ConsumerGroupMember, partitions_of
 from barnabas.broker.groups.consumer_group_records import group_tombstones
-from barnabas.broker.groups.coordinator_records import Record, group_metadata_record, group_metadata_tombstone
+from barnabas.broker.groups.coordinator_records import group_metadata_record, group_metadata_tombstone
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 

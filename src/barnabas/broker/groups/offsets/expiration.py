@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from barnabas.broker.coordinator.draft import Draft
+from barnabas.broker.coordinator.sweep import Sweep
 from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
 from barnabas.broker.groups.group import Group
-from barnabas.broker.groups.group_admin import tombstones_of
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 from barnabas.broker.groups.offsets.offset_manager import OffsetManager
+from barnabas.broker.groups.offsets.store import OffsetStore
 from barnabas.broker.groups.settings import GroupSettings
+from barnabas.broker.groups.tombstones import tombstones_of
 from barnabas.broker.instant import Instant
 from barnabas.errors import KafkaError
 
@@ -20,63 +23,53 @@ _TOMBSTONES_PER_WRITE = 1000
 
 
 class OffsetExpiration:
-    """A sweep over all groups, a few at each step."""
+    """Sweeps over all groups, in the interval of offsets.retention.check.interval.ms."""
 
-    __slots__ = ("_offset_manager", "_queue", "_settings", "_store", "_warn")
+    __slots__ = ("_offset_manager", "_offsets", "_settings", "_store", "_warn", "sweep")
 
     def __init__(
         self,
         settings: GroupSettings,
         store: GroupStore,
+        offsets: OffsetStore,
         offset_manager: OffsetManager,
         warn: Callable[[str], None],
     ):
         self._settings = settings
         self._store = store
+        self._offsets = offsets
         self._offset_manager = offset_manager
         self._warn = warn
-        self._queue: deque[str] = deque()
+        self.sweep = Sweep(settings.offsets_retention_check_interval_ms, lambda: store.groups, self._visit)
 
-    def begin(self) -> None:
-        """Line up every group; a sweep that is still going on is not doubled."""
-        if not self._queue:
-            self._queue.extend(self._store.groups)
-
-    @property
-    def sweeping(self) -> bool:
-        """Whether groups remain to be looked at."""
-        return bool(self._queue)
-
-    def step(self, budget: int, at: Instant) -> None:
-        """Look at up to `budget` groups."""
-        while self._queue and budget > 0:
-            budget -= 1
-            group = self._store.groups.get(self._queue.popleft())
+    def _visit(self, group_ids: Sequence[str], at: Instant) -> None:
+        for group_id in group_ids:
+            group = self._store.groups.get(group_id)
             if group is None:
                 continue
             try:
                 self._clean(group, at)
             except KafkaError as error:
-                self._warn(f"Offsets of group {group.group_id} could not be expired, the next sweep will: {error}")
+                self._warn(f"Offsets of group {group_id} could not be expired, the next sweep will: {error}")
 
     def _clean(self, group: Group, at: Instant) -> None:
         group_id = group.group_id
         expired = self._expired(group, at.now_ms)
         for start in range(0, len(expired), _TOMBSTONES_PER_WRITE):
             self._offset_manager.remove(group_id, expired[start : start + _TOMBSTONES_PER_WRITE], at)
-        offsets = self._store.offsets
-        in_use = offsets.of_group(group_id) or offsets.has_open_transactions(group_id)
+        in_use = self._offsets.of_group(group_id) or self._offsets.has_open_transactions(group_id)
         awaited = isinstance(group, ClassicGroup) and group.pending_members
         if group.is_empty and not in_use and not awaited:
-            self._store.write(group_id, tombstones_of(group), at)
-            self._store.remove(group_id)
+            draft = Draft(tombstones_of(group))
+            draft.afterwards(partial(self._store.remove, group_id))
+            self._store.commit(group_id, draft, at)
 
     def _expired(self, group: Group, now_ms: int) -> list[tuple[str, int]]:
         since = _retention_starts(group)
         if since is None:
             return []
         retention_ms = self._settings.offsets_retention_ms
-        offsets = self._store.offsets
+        offsets = self._offsets
         return [
             (topic, partition)
             for topic, partitions in offsets.of_group(group.group_id).items()

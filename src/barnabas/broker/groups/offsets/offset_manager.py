@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.classic.rebalance import Rebalance
+from barnabas.broker.coordinator.draft import Draft
+from barnabas.broker.groups.classic.sessions import Sessions
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup, stale
-from barnabas.broker.groups.coordinator_records import Record, offset_commit_record, offset_commit_tombstone
+from barnabas.broker.groups.coordinator_records import offset_commit_record, offset_commit_tombstone
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.store import OffsetStore
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.instant import Instant
@@ -53,13 +56,21 @@ _Commit = tuple[str, int, OffsetAndMetadata]
 class OffsetManager:
     """What requests do with committed offsets."""
 
-    __slots__ = ("_image", "_rebalance", "_settings", "_store")
+    __slots__ = ("_image", "_offsets", "_sessions", "_settings", "_store")
 
-    def __init__(self, settings: GroupSettings, store: GroupStore, rebalance: Rebalance, image: TopicImage):
+    def __init__(
+        self,
+        settings: GroupSettings,
+        store: GroupStore,
+        offsets: OffsetStore,
+        sessions: Sessions,
+        image: TopicImage,
+    ):
         self._image = image
         self._settings = settings
         self._store = store
-        self._rebalance = rebalance
+        self._offsets = offsets
+        self._sessions = sessions
 
     # --- commit
 
@@ -70,7 +81,7 @@ class OffsetManager:
         """
         group = self._committing_group(request, version)
         if isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
-            self._rebalance.renew_session(group, group.members[request.member_id], at)
+            self._sessions.renew(group, group.members[request.member_id], at)
         expires = request.retention_time_ms != _DEFAULT_RETENTION
         expire_timestamp_ms = at.now_ms + request.retention_time_ms if expires else -1
         commits: list[_Commit] = []
@@ -87,17 +98,18 @@ class OffsetManager:
                 answers.append(OffsetCommitResponsePartition(partition.partition_index, error_code))
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
         if commits:
-            self._take(request.group_id, commits, at)
+            self._write(request.group_id, commits, at)
         return OffsetCommitResponse(topics=topics)
 
-    def _take(self, group_id: str, commits: list[_Commit], at: Instant) -> None:
-        records = [offset_commit_record(group_id, topic, partition, offset) for topic, partition, offset in commits]
-        record_offset = self._store.write(group_id, records, at)
-        self._store.ensure_group(group_id, at.now_ms)
+    def _write(self, group_id: str, commits: list[_Commit], at: Instant) -> None:
+        draft = Draft()
         for topic, partition, offset in commits:
-            offset.record_offset = record_offset
-            self._store.offsets.put(group_id, topic, partition, offset)
-            record_offset += 1
+            draft.put(
+                offset_commit_record(group_id, topic, partition, offset),
+                partial(self._offsets.put_written, group_id, topic, partition, offset),
+            )
+        draft.afterwards(partial(self._store.ensure_group, group_id, at.now_ms))
+        self._store.commit(group_id, draft, at)
 
     def _committing_group(self, request: OffsetCommitRequest, version: int) -> Group | None:
         # None: a commit from outside any group management makes a simple group, once it is written.
@@ -177,12 +189,12 @@ class OffsetManager:
             group.validate_epoch(group.member(request.member_id or ""), request.member_epoch)
 
     def _offsets_of(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
-        return self._store.offsets.of_group(group_id) if group_id in self._store.groups else {}
+        return self._offsets.of_group(group_id) if group_id in self._store.groups else {}
 
     def _fetched(
         self, group_id: str, topic: str, topic_id: bytes, partition: int, require_stable: bool
     ) -> OffsetFetchResponsePartitions:
-        if require_stable and self._store.offsets.has_pending(group_id, topic, partition):
+        if require_stable and self._offsets.has_pending(group_id, topic, partition):
             return OffsetFetchResponsePartitions(
                 partition_index=partition, committed_offset=-1, metadata="", error_code=_UNSTABLE
             )
@@ -216,15 +228,17 @@ class OffsetManager:
         return OffsetDeleteResponse(topics=topics)
 
     def remove(self, group_id: str, partitions: list[tuple[str, int]], at: Instant) -> None:
-        """Write tombstones, then forget the offsets. Raises KafkaError when nothing was written."""
-        if partitions:
-            records: list[Record] = [offset_commit_tombstone(group_id, *partition) for partition in partitions]
-            self._store.write(group_id, records, at)
+        """Write tombstones and forget the offsets. Raises `KafkaError`; then nothing has changed."""
+        draft = Draft()
         for topic, partition in partitions:
-            self._store.offsets.remove(group_id, topic, partition)
+            draft.put(
+                offset_commit_tombstone(group_id, topic, partition),
+                partial(self._offsets.remove_written, group_id, topic, partition),
+            )
+        self._store.commit(group_id, draft, at)
 
     def _exists(self, group_id: str, topic: str, partition: int) -> bool:
-        offsets = self._store.offsets
+        offsets = self._offsets
         return offsets.get(group_id, topic, partition) is not None or offsets.has_pending(group_id, topic, partition)
 
 

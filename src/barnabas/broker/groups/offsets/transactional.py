@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from barnabas import errors
+from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.coordinator_records import offset_commit_record
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
+from barnabas.broker.groups.offsets.store import OffsetStore
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.instant import Instant
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -22,7 +26,7 @@ _METADATA_TOO_LARGE = errors.OffsetMetadataTooLargeError.code
 
 
 def commit_transactional_offsets(
-    store: GroupStore, settings: GroupSettings, request: TxnOffsetCommitRequest, at: Instant
+    store: GroupStore, offsets: OffsetStore, settings: GroupSettings, request: TxnOffsetCommitRequest, at: Instant
 ) -> TxnOffsetCommitResponse:
     """Keep the offsets pending, once they are in the log; partitions with too much metadata are refused one by one.
 
@@ -30,7 +34,7 @@ def commit_transactional_offsets(
     """
     group_id = request.group_id
     _check_member(store, request)
-    commits: list[tuple[str, int, OffsetAndMetadata]] = []
+    draft = Draft()
     topics = []
     for topic in request.topics:
         answers = []
@@ -45,18 +49,16 @@ def commit_transactional_offsets(
                     metadata=partition.committed_metadata or "",
                     commit_timestamp_ms=at.now_ms,
                 )
-                commits.append((topic.name, partition.partition_index, offset))
+                index = partition.partition_index
+                draft.put(
+                    offset_commit_record(group_id, topic.name, index, offset),
+                    partial(offsets.put_pending_written, request.producer_id, group_id, (topic.name, index), offset),
+                )
             answers.append(TxnOffsetCommitResponsePartition(partition.partition_index, error_code))
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
-    if commits:
-        records = [offset_commit_record(group_id, topic, partition, offset) for topic, partition, offset in commits]
-        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        record_offset = store.write_in_transaction(group_id, records, producer, at)
-        store.ensure_group(group_id, at.now_ms)
-        for topic_name, index, offset in commits:
-            offset.record_offset = record_offset
-            store.offsets.put_pending(request.producer_id, group_id, topic_name, index, offset)
-            record_offset += 1
+    if draft.records:
+        draft.afterwards(partial(store.ensure_group, group_id, at.now_ms))
+        store.commit(group_id, draft, at, ProducerIdAndEpoch(request.producer_id, request.producer_epoch))
     return TxnOffsetCommitResponse(topics=topics)
 
 

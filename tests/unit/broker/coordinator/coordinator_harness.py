@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from barnabas.broker.instant import Instant
+
 EPOCH_MS = 1_700_000_000_000
 
 
@@ -15,7 +17,7 @@ class Coordinator(Protocol):
 
     def next_deadline(self) -> float: ...
 
-    def tick(self, now: float, now_ms: int) -> object: ...
+    def tick(self, at: Instant) -> object: ...
 
 
 class CoordinatorHarness:
@@ -31,7 +33,11 @@ class CoordinatorHarness:
         """A new coordinator on the same records."""
         self.start()
         while wait_until_loaded and self.coordinator.loading:
-            self.coordinator.tick(self.now, self.now_ms)
+            self.coordinator.tick(self.at)
+
+    @property
+    def at(self) -> Instant:
+        return Instant(self.now, self.now_ms)
 
     @property
     def now_ms(self) -> int:
@@ -42,5 +48,5 @@ class CoordinatorHarness:
         end = self.now + seconds
         while (deadline := self.coordinator.next_deadline()) <= end:
             self.now = max(self.now, deadline)
-            self.coordinator.tick(self.now, self.now_ms)
+            self.coordinator.tick(self.at)
         self.now = end

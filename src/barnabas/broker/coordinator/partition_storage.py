@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as records: what the coordinator writes to and loads from."""
+"""The port through which a coordinator writes its records and reads them back, and that port on record batches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from barnabas.records.compression import CODECS
 from barnabas.records.control_record import parse_control_type
 
 if TYPE_CHECKING:
-    from barnabas.broker.groups.coordinator_records import Record
-    from barnabas.broker.internal_topic import InternalTopic
+    from barnabas.broker.coordinator.internal_topic import InternalTopic
 
 #: What one batch may take; the topic's own limit is the same by default.
 MAX_BATCH_BYTES = 1 << 20
+
+#: A record that is written: key, and value or None for a tombstone.
+Record = tuple[bytes, bytes | None]
 
 
 class StoredRecord(NamedTuple):
@@ -33,12 +35,16 @@ class StoredRecord(NamedTuple):
     ends_transaction: bool | None = None
 
 
-class CoordinatorStorage(Protocol):
+class PartitionStorage(Protocol):
     """The port: partitions that records are appended to and read back from. Every method may raise KafkaError."""
 
     @property
+    def name(self) -> str:
+        """The topic."""
+
+    @property
     def partition_count(self) -> int:
-        """How many partitions the groups are spread over."""
+        """How many partitions the coordinator's ids are spread over."""
 
     def ensure(self, now_ms: int) -> None:
         """Create the topic if it does not exist."""
@@ -52,21 +58,22 @@ class CoordinatorStorage(Protocol):
         """Some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
 
     def end_offset(self, partition: int) -> int:
-        """The offset that the next record gets."""
+        """The offset that the next record gets; 0 without the partition."""
 
 
 class BatchStorage:
-    """CoordinatorStorage on partitions of record batches."""
+    """PartitionStorage on the record batches of an internal topic."""
 
-    __slots__ = ("_compression", "_topic")
+    __slots__ = ("_compression", "_topic", "name")
 
     def __init__(self, topic: InternalTopic, compression: int = 0):
         self._topic = topic
+        self.name = topic.name
         self._compression = CODECS[compression]
 
     @property
     def partition_count(self) -> int:
-        """offsets.topic.num.partitions, or what the existing topic has."""
+        """What the coordinator's setting names, or what the existing topic has."""
         return self._topic.partition_count
 
     def ensure(self, now_ms: int) -> None:
@@ -85,7 +92,7 @@ class BatchStorage:
         for key, value in records:
             if builder.try_append(now_ms, key, value, ()) < 0:
                 raise errors.RecordTooLargeError(
-                    f"{len(records)} records for __consumer_offsets-{partition} take more than {MAX_BATCH_BYTES} bytes"
+                    f"{len(records)} records for {self.name}-{partition} take more than {MAX_BATCH_BYTES} bytes"
                 )
         if producer is not None:
             builder.set_producer_state(producer.producer_id, producer.epoch, NO_SEQUENCE, transactional=True)

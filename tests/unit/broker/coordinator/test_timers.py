@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.timers import TimerQueue
+from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.instant import Instant
 
 

@@ -1,0 +1,171 @@
+"""Which partitions a coordinator serves, and how their records come back into memory (CoordinatorRuntime's contexts).
+
+    not elected → LOADING → ACTIVE
+                          ↘ FAILED     and from each of them back by `resign`
+
+A partition is read a piece at a time, while the partitions that are ACTIVE already answer requests.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from barnabas import errors
+from barnabas.broker.coordinator.partition_storage import PartitionStorage, StoredRecord
+
+LOADING = "Loading"
+ACTIVE = "Active"
+FAILED = "Failed"
+
+#: The leader epoch of a partition that has had one leader.
+FIRST_EPOCH = 0
+
+
+class Loader:
+    """The partitions of a coordinator's topic: which of them are elected, in which epoch, and loaded how far.
+
+    `replay(partition, record)` takes over one record, and raises `KafkaError` for one that cannot be read;
+    `forget(partition)` drops all that the partition's records said, and what was made of it since.
+    """
+
+    __slots__ = ("_epochs", "_forget", "_next_offset", "_queue", "_replay", "_storage", "_warn", "states")
+
+    def __init__(
+        self,
+        storage: PartitionStorage,
+        replay: Callable[[int, StoredRecord], None],
+        forget: Callable[[int], None],
+        warn: Callable[[str], None],
+    ):
+        self._storage = storage
+        self._replay = replay
+        self._forget = forget
+        self._warn = warn
+        #: Elected partition → LOADING, ACTIVE or FAILED.
+        self.states: dict[int, str] = {}
+        #: Elected partition → leader epoch.
+        self._epochs: dict[int, int] = {}
+        self._queue: deque[int] = deque()
+        #: Where to go on in the partition at the head of the queue.
+        self._next_offset = 0
+
+    # --- elections
+
+    def elect(self, partition: int, leader_epoch: int) -> bool:
+        """Serve the partition from this leader epoch on, once it is loaded; False for an epoch that is not newer.
+
+        A partition that is loading or active stays so: this broker led it in the earlier epoch too. One that could not
+        be loaded is tried again.
+        """
+        if leader_epoch <= self._epochs.get(partition, -1):
+            return False
+        self._epochs[partition] = leader_epoch
+        if self.states.get(partition, FAILED) == FAILED:
+            self._load(partition)
+        return True
+
+    def elect_all(self, leader_epoch: int) -> None:
+        """Serve every partition of the topic."""
+        for partition in range(self._storage.partition_count):
+            self.elect(partition, leader_epoch)
+
+    def resign(self, partition: int, leader_epoch: int | None = None) -> bool:
+        """Serve the partition no more; False if it is not served, or was elected in this epoch or a later one.
+
+        Without a leader epoch (the partition is deleted) it is given up in any case.
+        """
+        epoch = self._epochs.get(partition)
+        if epoch is None or (leader_epoch is not None and leader_epoch <= epoch):
+            return False
+        self._unload(partition)
+        return True
+
+    def resign_all(self) -> None:
+        """Serve no partition any more."""
+        for partition in list(self._epochs):
+            self.resign(partition)
+
+    def _load(self, partition: int) -> None:
+        if _holds_records(self._storage, partition):
+            self.states[partition] = LOADING
+            self._queue.append(partition)
+        else:
+            self.states[partition] = ACTIVE
+
+    def _unload(self, partition: int) -> None:
+        del self._epochs[partition]
+        if self.states.pop(partition) == LOADING:
+            if self._queue[0] == partition:
+                self._next_offset = 0
+            self._queue.remove(partition)
+        self._forget(partition)
+
+    def epoch(self, partition: int) -> int:
+        """Give the leader epoch in which the partition is served; -1 if it is not."""
+        return self._epochs.get(partition, -1)
+
+    def is_active(self, partition: int) -> bool:
+        """Whether all of the partition is in memory."""
+        return self.states.get(partition) == ACTIVE
+
+    def check(self, partition: int) -> None:
+        """Raises `CoordinatorLoadInProgressError`, or `NotCoordinatorError` for a partition that is not served."""
+        state = self.states.get(partition)
+        if state == ACTIVE:
+            return
+        if state == LOADING:
+            raise errors.CoordinatorLoadInProgressError()
+        name = f"{self._storage.name}-{partition}"
+        raise errors.NotCoordinatorError(
+            f"{name} could not be loaded" if state == FAILED else f"This broker does not lead {name}."
+        )
+
+    # --- loading
+
+    @property
+    def loading(self) -> bool:
+        """Whether anything remains to be read."""
+        return bool(self._queue)
+
+    def step(self, budget: int) -> list[int]:
+        """Read about `budget` records; gives the partitions that are complete now."""
+        complete: list[int] = []
+        while self._queue and budget > 0:
+            partition = self._queue[0]
+            try:
+                found, next_offset = self._storage.read(partition, self._next_offset)
+                for record in found:
+                    self._replay(partition, record)
+            except errors.NotLeaderOrFollowerError:
+                # The broker recovers the partition's log first.
+                return complete
+            except errors.KafkaError as error:
+                self._fail(partition, error)
+                continue
+            budget -= max(len(found), 1)
+            if next_offset == self._next_offset:
+                self._finish(ACTIVE)
+                complete.append(partition)
+            else:
+                self._next_offset = next_offset
+        return complete
+
+    def _fail(self, partition: int, error: errors.KafkaError) -> None:
+        name = f"{self._storage.name}-{partition}"
+        self._warn(f"Loading {name} failed at offset {self._next_offset}: {error}")
+        # Half of a partition must not pass for its state.
+        self._forget(partition)
+        self._finish(FAILED)
+
+    def _finish(self, state: str) -> None:
+        self.states[self._queue.popleft()] = state
+        self._next_offset = 0
+
+
+def _holds_records(storage: PartitionStorage, partition: int) -> bool:
+    try:
+        return storage.end_offset(partition) > 0
+    except errors.KafkaError:
+        # The log is being recovered, or is damaged: reading it will tell.
+        return True

@@ -1,0 +1,81 @@
+"""What each record of `__consumer_offsets` does to groups and offsets, when it is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.coordinator.partition_storage import StoredRecord
+from barnabas.broker.groups import coordinator_records as records
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.group_store import GroupStore
+from barnabas.broker.groups.offsets.store import OffsetStore
+
+_CONSUMER_GROUP_METADATA = 3
+_CONSUMER_GROUP_RECORDS = frozenset((_CONSUMER_GROUP_METADATA, 4, 5, 6, 7, 8, 16))
+
+
+class GroupReplay:
+    """The records, in the order they were written in, as changes of the two stores."""
+
+    __slots__ = ("_groups", "_offsets", "_unknown_types", "_warn")
+
+    def __init__(self, groups: GroupStore, offsets: OffsetStore, warn: Callable[[str], None]):
+        self._groups = groups
+        self._offsets = offsets
+        self._warn = warn
+        self._unknown_types: set[int] = set()
+
+    def replay(self, partition: int, record: StoredRecord) -> None:
+        """Take over one record. Raises `KafkaError` for one that cannot be read; an unknown type is ignored."""
+        if record.ends_transaction is not None:
+            of_partition = self._groups.hashes_to(partition)
+            self._offsets.end_transaction(record.producer_id, record.ends_transaction, of_partition)
+            return
+        record_type = records.record_type(record.key)
+        if record_type in (records.OFFSET_COMMIT, records.LEGACY_OFFSET_COMMIT):
+            self._replay_offset(record)
+        elif record_type == records.GROUP_METADATA:
+            self._replay_group(record)
+        elif record_type in _CONSUMER_GROUP_RECORDS:
+            self._replay_consumer_group(record, record_type)
+        elif record_type not in self._unknown_types:
+            self._unknown_types.add(record_type)
+            self._warn(f"Records of type {record_type} in __consumer_offsets are not understood and ignored")
+
+    def _replay_offset(self, record: StoredRecord) -> None:
+        key = records.decode_offset_commit_key(record.key)
+        offsets = self._offsets
+        if record.value is None:
+            offsets.remove(key.group, key.topic, key.partition)
+            return
+        offset = records.decode_offset_commit_value(record.value, record.offset)
+        # Without a group record before it the commit made a simple group.
+        self._groups.ensure_group(key.group, offset.commit_timestamp_ms)
+        if record.producer_id < 0:
+            offsets.put(key.group, key.topic, key.partition, offset)
+        else:
+            offsets.put_pending(record.producer_id, key.group, key.topic, key.partition, offset)
+
+    def _replay_group(self, record: StoredRecord) -> None:
+        group_id = records.decode_group_metadata_key(record.key)
+        if record.value is not None:
+            self._groups.put(records.decode_group_metadata_value(group_id, record.value))
+        elif self._groups.classic(group_id) is not None:
+            self._groups.remove(group_id)
+
+    def _replay_consumer_group(self, record: StoredRecord, record_type: int) -> None:
+        # Most brokers never see one of these: their code is loaded when the first comes.
+        from barnabas.broker.groups import consumer_group_records
+
+        key = consumer_group_records.KEYS[record_type].decode(record.key[2:], 0)
+        group_id = consumer_group_records.group_id_of(key)
+        group = self._groups.consumer(group_id)
+        if group is None:
+            if record.value is None:
+                return
+            group = ConsumerGroup(group_id)
+            self._groups.put(group)
+        if record_type == _CONSUMER_GROUP_METADATA and record.value is None:
+            self._groups.remove(group_id)
+        else:
+            consumer_group_records.replay(group, key, record.value)

@@ -1,0 +1,151 @@
+"""Loader: partitions are elected, loaded a piece at a time, and resigned, by leader epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas import errors
+from barnabas.broker.coordinator.loader import Loader
+from barnabas.broker.coordinator.partition_storage import StoredRecord
+from tests.unit.broker.groups.harness import MemoryStorage
+
+BAD = b"bad"
+
+
+class Counted:
+    """A coordinator's state that is the number of records of each partition."""
+
+    def __init__(self, **records: int) -> None:
+        self.storage = MemoryStorage(partition_count=4)
+        self.storage.ensure(0)
+        for name, count in records.items():
+            for _ in range(count):
+                self.storage.append(int(name[1:]), [(b"k", b"v")], 0)
+        self.counts: dict[int, int] = {}
+        self.warnings: list[str] = []
+        self.loader = Loader(self.storage, self.replay, self.forget, self.warnings.append)
+
+    def replay(self, partition: int, record: StoredRecord) -> None:
+        if record.value == BAD:
+            raise errors.CorruptRecordError("bad")
+        self.counts[partition] = self.counts.get(partition, 0) + 1
+
+    def forget(self, partition: int) -> None:
+        self.counts.pop(partition, None)
+
+    def answers(self, partition: int) -> str:
+        try:
+            self.loader.check(partition)
+        except errors.KafkaError as error:
+            return errors.name_of(error.code)
+        return "NONE"
+
+
+def test_a_partition_answers_once_all_of_it_is_read() -> None:
+    state = Counted(p0=20, p1=3)
+    state.loader.elect_all(0)
+    assert [state.answers(index) for index in range(4)] == [
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "NONE",
+        "NONE",
+    ]
+
+    assert state.loader.step(10) == []
+    assert state.loader.step(100) == [0, 1]
+
+    assert [state.answers(index) for index in range(4)] == ["NONE"] * 4
+    assert state.counts == {0: 20, 1: 3}
+    assert not state.loader.loading
+
+
+def test_a_partition_of_another_broker_is_not_served() -> None:
+    state = Counted(p0=1, p1=1)
+    state.loader.elect(0, 7)
+    state.loader.step(100)
+
+    assert [state.answers(0), state.answers(1)] == ["NONE", "NOT_COORDINATOR"]
+    assert (state.loader.epoch(0), state.loader.epoch(1)) == (7, -1)
+    assert state.counts == {0: 1}
+
+
+def test_a_resignation_forgets_the_partition_also_in_the_middle_of_loading() -> None:
+    state = Counted(p0=20, p1=20)
+    state.loader.elect_all(0)
+    state.loader.step(5)
+    assert state.counts[0] > 0
+
+    assert state.loader.resign(0, 1)
+    assert state.loader.step(100) == [1]
+
+    assert state.counts == {1: 20}, "partition 1 is read from its beginning"
+    assert state.answers(0) == "NOT_COORDINATOR"
+
+
+def test_a_partition_that_waits_for_its_turn_can_be_resigned() -> None:
+    state = Counted(p0=20, p1=20)
+    state.loader.elect_all(0)
+    state.loader.step(5)
+    state.loader.resign(1, 1)
+
+    assert state.loader.step(100) == [0]
+    assert state.counts == {0: 20}
+
+
+def test_a_partition_that_comes_back_is_read_anew() -> None:
+    state = Counted(p0=3)
+    state.loader.elect(0, 0)
+    state.loader.step(100)
+    state.loader.resign(0, 1)
+    state.storage.append(0, [(b"k", b"written by the other leader")], 0)
+
+    state.loader.elect(0, 2)
+    assert state.answers(0) == "COORDINATOR_LOAD_IN_PROGRESS"
+    state.loader.step(100)
+
+    assert (state.counts, state.loader.epoch(0)) == ({0: 4}, 2)
+
+
+@pytest.mark.parametrize("epoch", [4, 5])
+def test_an_election_that_is_not_newer_changes_nothing(epoch: int) -> None:
+    state = Counted(p0=3)
+    state.loader.elect(0, 5)
+    state.loader.step(100)
+
+    assert not state.loader.elect(0, epoch)
+    assert not state.loader.resign(0, epoch)
+    assert (state.answers(0), state.loader.epoch(0)) == ("NONE", 5)
+
+
+def test_a_newer_epoch_of_the_same_leader_loads_nothing() -> None:
+    state = Counted(p0=3)
+    state.loader.elect(0, 5)
+    state.loader.step(100)
+
+    assert state.loader.elect(0, 6)
+    assert (state.answers(0), state.loader.epoch(0), state.counts) == ("NONE", 6, {0: 3})
+
+
+def test_a_damaged_partition_is_forgotten_whole_and_tried_again_in_the_next_epoch() -> None:
+    state = Counted(p0=10, p1=2)
+    bad = state.storage.logs[0][8]
+    state.storage.logs[0][8] = bad._replace(value=BAD)
+    state.loader.elect_all(0)
+    assert state.loader.step(100) == [1]
+
+    assert (state.answers(0), state.counts) == ("NOT_COORDINATOR", {1: 2})
+    assert "__consumer_offsets-0 failed at offset" in state.warnings[0]
+
+    state.storage.logs[0][8] = bad
+    state.loader.elect(0, 1)
+    state.loader.step(100)
+    assert (state.answers(0), state.counts) == ("NONE", {1: 2, 0: 10})
+
+
+def test_a_deleted_partition_is_given_up_whatever_the_epoch() -> None:
+    state = Counted(p0=3)
+    state.loader.elect(0, 9)
+
+    assert state.loader.resign(0)
+    assert not state.loader.resign(0), "there is nothing to give up"
+    assert state.answers(0) == "NOT_COORDINATOR"
