@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from barnabas.client.producer.producer_base import DeliveryCallback
     from barnabas.client.producer.producer_interceptors import ProducerInterceptor
     from barnabas.client.producer.producer_record import ProducerRecord, RecordHeader, RecordHeaders
-    from barnabas.client.producer.producer_transactions import Transaction
     from barnabas.client.producer.send_table import TableFuture
+    from barnabas.client.producer.transaction import Transaction
     from barnabas.client.producer.transactions.states import PreparedTxnState
     from barnabas.client.telemetry.kafka_metric import KafkaMetric
     from barnabas.protocol.topic_partition import TopicPartition
@@ -96,7 +96,7 @@ _HOMES = {
     "barnabas.client.producer.producer_base": "DeliveryCallback",
     "barnabas.client.producer.producer_interceptors": "ProducerInterceptor",
     "barnabas.client.producer.producer_record": "ProducerRecord RecordHeader RecordHeaders",
-    "barnabas.client.producer.producer_transactions": "Transaction",
+    "barnabas.client.producer.transaction": "Transaction",
     "barnabas.client.producer.send_table": "TableFuture",
     "barnabas.client.producer.transactions.states": "PreparedTxnState",
     "barnabas.client.telemetry.kafka_metric": "KafkaMetric",

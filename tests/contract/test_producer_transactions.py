@@ -22,7 +22,7 @@ from barnabas.errors import (
 )
 from tests.contract.waiting import create_topic, eventually
 
-TRANSACTIONS = "barnabas.client.producer.producer_transactions:ProducerTransactions"
+TRANSACTIONS = "barnabas.client.producer.producer:Producer"
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left(
     producer.begin_transaction()
     producer.send(topic, b"left behind", partition=0).result(30)
 
-    with connect(bootstrap_servers, producer._config.transactional_id or "") as successor:
+    with connect(bootstrap_servers, producer._core.parts.config.transactional_id or "") as successor:
         successor.init_transactions()
         zombie = producer.send(topic, b"of a zombie", partition=0)
         # A partition's leader only sees an old epoch; that it is fenced the coordinator says.
@@ -206,7 +206,7 @@ def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left(
             successor.send(topic, b"good", partition=0)
 
     assert zombie.exception(0) is not None
-    assert producer.has_failed
+    assert producer._calls.has_failed
     with pytest.raises(ProducerFencedError):
         producer.begin_transaction()
     assert isinstance(producer.send(topic, b"again").exception(1), ProducerFencedError)
@@ -288,9 +288,7 @@ def test_a_record_that_fails_makes_the_commit_fail_and_the_next_transaction_succ
     assert read_to_end(bootstrap_servers, topic) == [b"kept"]
 
 
-@pytest.mark.shows(
-    "S4.45", breaks="barnabas.client.producer.producer_transactions:ProducerTransactions.commit_transaction"
-)
+@pytest.mark.shows("S4.45", breaks="barnabas.client.producer.producer:Producer.commit_transaction")
 def test_acks_retries_idempotence_linger_compression_and_transactions_work_together_and_each_record_is_answered(
     bootstrap_servers: str, topic: str, new_name: Callable[[str], str]
 ) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barnabas.aio.consumer_rebalance_listener import ConsumerRebalanceListener
     from barnabas.aio.environment import LoopEnvironment
     from barnabas.aio.producer import Producer
-    from barnabas.aio.producer_transactions import Transaction
+    from barnabas.aio.transaction import Transaction
     from barnabas.client.admin.new_topic import NewTopic
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -36,7 +36,7 @@ _HOMES = {
     "barnabas.aio.consumer_rebalance_listener": "ConsumerRebalanceListener",
     "barnabas.aio.environment": "LoopEnvironment",
     "barnabas.aio.producer": "Producer",
-    "barnabas.aio.producer_transactions": "Transaction",
+    "barnabas.aio.transaction": "Transaction",
     "barnabas.client.admin.new_topic": "NewTopic",
     "barnabas.protocol.topic_partition": "TopicPartition",
 }

@@ -44,3 +44,9 @@ def call(function: Callable[..., Any], *arguments: Any) -> Steps[None]:
     result = function(*arguments)
     if hasattr(result, "__await__"):
         yield result
+
+
+def at_once(function: Callable[..., T], *arguments: Any) -> Steps[T]:
+    """A call that does not yield, as steps: what a thread does by blocking."""
+    return function(*arguments)
+    yield

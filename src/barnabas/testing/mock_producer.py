@@ -12,9 +12,11 @@ from barnabas.client.cluster import PartitionInfo
 from barnabas.client.producer.append import FutureRecordMetadata, new_future
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
 from barnabas.client.producer.producer_record import ProducerRecord
-from barnabas.client.producer.producer_transactions import Transaction
 from barnabas.client.producer.record_metadata import RecordMetadata
+from barnabas.client.producer.transaction import Transaction
+from barnabas.client.producer.transaction_calls import leave_transaction
 from barnabas.client.serializers import apply_serializer, as_bytes, resolve_serializer
+from barnabas.client.steps import Steps, at_once
 from barnabas.errors import (
     IllegalArgumentError,
     IllegalStateError,
@@ -93,7 +95,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         self.transaction_in_flight = False
         self.transaction_committed = False
         self.transaction_aborted = False
-        self.has_failed = False
+        self._has_failed = False
         self.sent_offsets = False
         self.commit_count = 0
         self._auto_complete = auto_complete
@@ -137,7 +139,6 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
 
     def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
         """As `Producer.send_table`; each row is kept as a record, whose key and value are bytes."""
-        from barnabas.client.producer.record_accumulator import RowsAppendResult
         from barnabas.client.producer.send_table import TableFuture
 
         future = TableFuture(table.num_rows)
@@ -145,19 +146,19 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             self._check_may_send("send_table()")
             rows = list(_records_of(topic, table, self._partition_counts.get(topic, 1)))
             completions = [self._append(row, None, row.key, row.value) for row in rows]
-        for row, completion in enumerate(completions, 1):
-            future.add(RowsAppendResult(completion.future.request_result, 0, 0, row))
+        for completion in completions:
+            future.add(completion.future.request_result, 0, 0)
             self._settle(completion)
         return future
 
     def _check_may_send(self, operation: str) -> None:
         self._check_open(operation)
         _raise(self.send_exception)
-        if self.transaction_initialized and not self.transaction_in_flight and not self.has_failed:
+        if self.transaction_initialized and not self.transaction_in_flight and not self._has_failed:
             raise IllegalStateError(f"{operation} needs a transaction: call begin_transaction() first")
 
     def _settle(self, completion: _Completion) -> None:
-        if self.has_failed:
+        if self._has_failed:
             completion.complete(_fenced())
         elif self._auto_complete:
             completion.complete(None)
@@ -178,7 +179,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         offset = self._next_offsets.get(tp, 0)
         timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
         completion = _Completion(new_future(ProduceRequestResult(tp), 0, timestamp, key, value), offset, on_delivery)
-        if not self.has_failed:
+        if not self._has_failed:
             self._next_offsets[tp] = offset + 1
             (self._uncommitted if self.transaction_in_flight else self._sent).append(record)
             if not self._auto_complete:
@@ -246,7 +247,15 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
 
     def transaction(self) -> Transaction:
         """As `Producer.transaction`."""
-        return Transaction(self)
+        return Transaction(self.begin_transaction, self._leave_transaction)
+
+    def _leave_transaction(self, error: BaseException | None) -> Steps[None]:
+        return leave_transaction(
+            error,
+            lambda: at_once(self.commit_transaction),
+            lambda: at_once(self.abort_transaction),
+            lambda: self._has_failed,
+        )
 
     def send_offsets_to_transaction(
         self,
@@ -300,7 +309,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             raise IllegalStateError(f"{operation}: the MockProducer is closed")
 
     def _check_fenced(self) -> None:
-        if self.has_failed:
+        if self._has_failed:
             raise _fenced()
 
     def _check_transactional(self, operation: str, in_flight: bool) -> None:
@@ -337,7 +346,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
         self._check_open("fence_producer()")
         if not self.transaction_initialized:
             raise IllegalStateError("fence_producer(): call init_transactions() first")
-        self.has_failed = True
+        self._has_failed = True
 
     @property
     def flushed(self) -> bool:

@@ -15,6 +15,7 @@ from time import time
 from types import MethodType
 from typing import Any
 
+from barnabas.client.producer.slow_append import EncodedRecord, SlowAppend, UnsentRecord
 from barnabas.errors import ApiError, IllegalArgumentError, IllegalStateError, IllegalTypeError, RecordTooLargeError
 from barnabas.records.batch_header import HEADER_SIZE, MAX_RECORD_OVERHEAD
 
@@ -590,15 +591,14 @@ def _has_callbacks(batch: AppendableBatch) -> cython.bint:
 class SendPath:
     """`do_send` and the little state it reads: what every record passes, in Kafka's order.
 
-    `await_metadata(topic, partition) -> (TopicInfo, seconds waited)` and
-    `append_slowly(topic, info, partition, timestamp, key, value, headers, on_delivery, size, key_object, value_object,
-    waited)` belong to `Producer`; they run once per batch, or when a custom partitioner chooses.
+    It never waits. Where the topic's metadata is missing, or the record takes a new batch or a custom partitioner, it
+    gives back what there is of it (`UnsentRecord`, `SlowAppend`), for `ProducerCore` to finish. `find_topic(topic,
+    partition)` gives the `TopicInfo`, or None where the metadata is missing.
     """
 
     accumulator: RecordAppender
     closed_reason: Any = cython.declare(object, visibility="public")
-    _await_metadata: Any
-    _append_slowly: Any
+    _find_topic: Any
     _key_serializer: Any
     _value_serializer: Any
     # Whether a serializer has Kafka's method, which may add headers.
@@ -613,8 +613,7 @@ class SendPath:
     def __init__(
         self,
         accumulator: RecordAppender,
-        await_metadata: Any,
-        append_slowly: Any,
+        find_topic: Any,
         key_serializer: Any,
         value_serializer: Any,
         max_request_size: int,
@@ -624,8 +623,7 @@ class SendPath:
     ) -> None:
         self.accumulator = accumulator
         self.closed_reason = None
-        self._await_metadata = await_metadata
-        self._append_slowly = append_slowly
+        self._find_topic = find_topic
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._shows_headers = hasattr(key_serializer, "serialize") or hasattr(value_serializer, "serialize")
@@ -645,9 +643,11 @@ class SendPath:
         timestamp_ms: Any,
         headers: Any,
         on_delivery: Any,
-    ) -> FutureRecordMetadata:
+    ) -> FutureRecordMetadata | SlowAppend | UnsentRecord:
         """Metadata, serializers, partition, size check, append: on the caller's thread. Raises what goes wrong."""
-        return self._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        sent: FutureRecordMetadata | SlowAppend | UnsentRecord
+        sent = self._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+        return sent
 
     @cython.cfunc
     def _do_send(
@@ -659,17 +659,20 @@ class SendPath:
         timestamp_ms: Any,
         headers: Any,
         on_delivery: Any,
-    ) -> FutureRecordMetadata:
+    ) -> Any:
         if self.closed_reason is not None:
             raise IllegalStateError(self.closed_reason)
         chosen: cython.int = -1 if partition is None else _checked_partition(partition)
-        waited: Any = 0.0
         found: Any = self.accumulator.topics.get(topic)
         if found is None:
-            found, waited = self._await_metadata(topic, chosen)
+            found = self._find_topic(topic, chosen)
+            if found is None:
+                return UnsentRecord(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         info: TopicInfo = found
         if info.metadata_version != self.accumulator.metadata_version or chosen >= info.partition_count:
-            found, waited = self._await_metadata(topic, chosen)
+            found = self._find_topic(topic, chosen)
+            if found is None:
+                return UnsentRecord(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             info = found
         key_bytes: bytes | None
         value_bytes: bytes | None
@@ -708,9 +711,8 @@ class SendPath:
                 info, chosen, timestamp, key_bytes, value_bytes, frozen, on_delivery, size
             )
         if future is None:
-            future = self._append_slowly(
-                topic, info, chosen, timestamp, key_bytes, value_bytes, frozen, on_delivery, size, key, value, waited
-            )
+            record: Any = EncodedRecord(timestamp, key_bytes, value_bytes, frozen, on_delivery, size)
+            return SlowAppend(topic, chosen, record, key, value)
         return future
 
     def _too_large(self, size: int) -> RecordTooLargeError:
@@ -727,7 +729,7 @@ class SendPath:
 
 @cython.cclass
 class RecordSending:
-    """`Producer.send`; the `_send_record` and `_failed` of a Producer take what does not go the usual way."""
+    """`Producer.send`; `_send_record`, `_finish_send` and `_failed` of a Producer do what is not usual."""
 
     _send_path: Any = cython.declare(object, visibility="public")
 
@@ -741,28 +743,22 @@ class RecordSending:
         headers: Any = None,
         on_delivery: Any = None,
     ) -> FutureRecordMetadata:
-        """Send a record, or a `ProducerRecord`; returns its future at once.
-
-        Blocks up to max.block.ms when the topic's metadata is not known or buffer.memory is full.
-        `on_delivery(metadata, error)` runs in the Sender thread, in the order of sending per partition; `error` is
-        None on success, else `metadata` has offset -1. What goes wrong with this record (too large, no metadata in
-        time, not authorized) comes through the future and the callback.
-
-        Raises `SerializationError` when key or value cannot be made bytes, `IllegalStateError` after `close()`,
-        `IllegalTypeError` and `IllegalArgumentError` for arguments that make no sense.
-        """
+        """See `Producer.send`."""
         producer: Any = self
         future: FutureRecordMetadata
         if type(topic) is not str:
             future = producer._send_record(topic, on_delivery)
             return future
         path: Any = self._send_path
+        sent: Any
         try:
-            if type(path) is not SendPath:
-                future = path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-                return future
-            usual: SendPath = path
-            return usual._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            if type(path) is SendPath:
+                usual: SendPath = path
+                sent = usual._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            else:
+                sent = path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
+            future = sent if type(sent) is FutureRecordMetadata else producer._finish_send(sent)
+            return future
         except ApiError as error:
             future = producer._failed(topic, partition, error, on_delivery)
             return future

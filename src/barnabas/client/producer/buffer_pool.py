@@ -7,12 +7,32 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
+from barnabas.client.steps import Steps, at_once
 from barnabas.errors import BufferExhaustedError, IllegalArgumentError, IllegalStateError
 from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
 
 
+class Allocation:
+    """Bytes of a pool that are set aside, until `release`, or until it is dropped without one (an interrupted call)."""
+
+    __slots__ = ("_pool", "size")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self.size = 0
+
+    def release(self) -> None:
+        """Give the bytes back; a second call does nothing."""
+        self._pool.deallocate(self)
+
+    def __del__(self) -> None:
+        if self.size:
+            # The pool's lock may be held by this very thread.
+            self._pool.dropped.append(self.size)
+
+
 class Waiter(ABC):
-    """Somebody in line for `size` bytes; `granted` of them are set aside already."""
+    """A call in line for `size` bytes; `granted` of them are set aside already."""
 
     __slots__ = ("granted", "size")
 
@@ -22,66 +42,98 @@ class Waiter(ABC):
 
     @abstractmethod
     def wake(self) -> None:
-        """The wait is over: all bytes are granted, or the pool is closed. Called with the pool's lock held."""
+        """End the wait: all bytes are granted, or the pool is closed. Called with the pool's lock held."""
+
+    @abstractmethod
+    def wait(self, timeout: float) -> Steps[None]:
+        """Wait for `wake`, at most `timeout` seconds."""
 
 
-class _WaitingThread(Waiter):
-    __slots__ = ("latch",)
+class WaitingThread(Waiter):
+    """A thread that blocks."""
+
+    __slots__ = ("_latch",)
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self.latch = threading.Lock()
-        self.latch.acquire()
+        self._latch = threading.Lock()
+        self._latch.acquire()
 
     def wake(self) -> None:
-        self.latch.release()
+        """See `Waiter`."""
+        self._latch.release()
+
+    def wait(self, timeout: float) -> Steps[None]:
+        """See `Waiter`."""
+        return at_once(self._block, timeout)
+
+    def _block(self, timeout: float) -> None:
+        self._latch.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
 
 class BufferPool:
-    """Counts the bytes that batches hold; who finds none free waits in line.
+    """Counts the bytes that batches hold; a call that finds none free waits in line.
 
     Kafka's pool hands out buffers; here a batch makes its own, and the pool keeps the account. Application threads
-    allocate, the Sender thread deallocates. Memory that comes free goes to whoever has waited longest, piece by piece
-    if need be, so that a large record is not starved by small ones.
+    allocate, the Sender thread deallocates. Memory that comes free goes to the call that has waited longest, piece by
+    piece if need be, so that a large record is not starved by small ones.
     """
 
-    def __init__(self, total_memory: int, clock: Callable[[], float], config: MetricConfig = DEFAULT) -> None:
+    def __init__(
+        self,
+        total_memory: int,
+        clock: Callable[[], float],
+        config: MetricConfig = DEFAULT,
+        new_waiter: Callable[[int], Waiter] = WaitingThread,
+    ) -> None:
         self.total_memory = total_memory
-        # Seconds that somebody waited; times when that was in vain.
+        #: Sizes of allocations that were dropped and are free again; any thread appends.
+        self.dropped: deque[int] = deque()
+        # Seconds that calls waited; times when that was in vain.
         self._waited = Statistic(config)
         self._exhausted = Statistic(config)
         self._available = total_memory
         self._waiters: deque[Waiter] = deque()
         self._lock = threading.Lock()
         self._clock = clock
+        self._new_waiter = new_waiter
         self._closed = False
 
-    def allocate(self, size: int, max_time_to_block: float) -> None:
-        """Take `size` bytes, waiting at most `max_time_to_block` seconds.
-
-        Raises `BufferExhaustedError` when they do not come free in time, `IllegalArgumentError` when the pool is
-        smaller than that, `IllegalStateError` once it is closed.
-        """
-        if self.try_allocate(size):
-            return
-        waiter = _WaitingThread(size)
-        self.line_up(waiter)
-        started = self._clock()
-        waiter.latch.acquire(timeout=min(max(0.0, max_time_to_block), threading.TIMEOUT_MAX))
-        self.settle(waiter, self._clock() - started, max_time_to_block)
-
-    def try_allocate(self, size: int) -> bool:
-        """Take `size` bytes if nobody waits and they are free. Raises as `allocate` does."""
+    def allocate_nowait(self, size: int) -> Allocation | None:
+        """Take `size` bytes if no call waits and they are free, else None. Raises as `wait_allocate` does."""
         if size > self.total_memory:
             raise IllegalArgumentError(
                 f"{size} bytes are more than the whole buffer.memory ({self.total_memory}); raise it"
             )
+        allocation = Allocation(self)
         with self._lock:
             self._check_open()
+            self._collect_dropped()
             if self._waiters or self._available < size:
-                return False
-            self._available -= size
-            return True
+                return None
+            self._available, allocation.size = self._available - size, size
+        return allocation
+
+    def wait_allocate(self, size: int, timeout: float) -> Steps[Allocation]:
+        """Take `size` bytes, in line behind those who wait already, for at most `timeout` seconds.
+
+        A call that is interrupted takes nothing. Raises `BufferExhaustedError` when they do not come free in time,
+        `IllegalArgumentError` when the pool is smaller than that, `IllegalStateError` once it is closed.
+        """
+        allocation = self.allocate_nowait(size)
+        if allocation is not None:
+            return allocation
+        allocation = Allocation(self)
+        waiter = self._new_waiter(size)
+        try:
+            self.line_up(waiter)
+            started = self._clock()
+            yield from waiter.wait(max(0.0, timeout))
+            self.settle(waiter, allocation, self._clock() - started, timeout)
+            return allocation
+        except BaseException:
+            self.withdraw(waiter)
+            raise
 
     def line_up(self, waiter: Waiter) -> None:
         """Wait in line; must be followed by `settle` or `withdraw`."""
@@ -90,18 +142,19 @@ class BufferPool:
             self._waiters.append(waiter)
             self._grant()
 
-    def settle(self, waiter: Waiter, waited: float, max_time_to_block: float) -> None:
-        """End a wait of so many seconds: the bytes are the waiter's, or it raises as `allocate` does."""
+    def settle(self, waiter: Waiter, allocation: Allocation, waited: float, timeout: float) -> None:
+        """End a wait of so many seconds: the bytes are the allocation's, or it raises as `wait_allocate` does."""
         now = self._clock()
         with self._lock:
             self._waited.record(waited, now)
             if waiter.granted == waiter.size and not self._closed:
+                allocation.size, waiter.granted = waiter.granted, 0
                 return
-            self._give_up(waiter)
+            self._leave_line(waiter)
             self._check_open()
             self._exhausted.record(1, now)
             raise BufferExhaustedError(
-                f"No {waiter.size} bytes came free within max.block.ms ({max_time_to_block:.3f} s were left of it): "
+                f"No {waiter.size} bytes came free within max.block.ms ({timeout:.3f} s were left of it): "
                 f"{self._available} of {self.total_memory} bytes of buffer.memory are free, {len(self._waiters)} "
                 "threads wait. The broker takes records more slowly than they are sent; raise either, or send less"
             )
@@ -109,45 +162,48 @@ class BufferPool:
     def withdraw(self, waiter: Waiter) -> None:
         """Leave the line, and give back what was granted."""
         with self._lock:
-            self._give_up(waiter)
+            self._leave_line(waiter)
 
-    def _give_up(self, waiter: Waiter) -> None:
+    def _leave_line(self, waiter: Waiter) -> None:
         if waiter in self._waiters:
             self._waiters.remove(waiter)
-        self._available += waiter.granted
-        waiter.granted = 0
+        self._available, waiter.granted = self._available + waiter.granted, 0
         self._grant()
 
     def _grant(self) -> None:
+        self._collect_dropped()
         while self._waiters:
             first = self._waiters[0]
             piece = min(first.size - first.granted, self._available)
-            first.granted += piece
-            self._available -= piece
+            self._available, first.granted = self._available - piece, first.granted + piece
             if first.granted < first.size:
                 return
             self._waiters.popleft()
             first.wake()
 
+    def _collect_dropped(self) -> None:
+        while self.dropped:
+            self._available += self.dropped.popleft()
+
     def _check_open(self) -> None:
         if self._closed:
             raise IllegalStateError("The producer was closed while a record waited for buffer.memory; it was not taken")
 
-    def deallocate(self, size: int) -> None:
-        """Give `size` bytes back, and wake whoever they are enough for."""
+    def deallocate(self, allocation: Allocation) -> None:
+        """Give an allocation's bytes back, and wake the calls they are enough for."""
         with self._lock:
-            self._available += size
+            self._available, allocation.size = self._available + allocation.size, 0
             if self._waiters:
                 self._grant()
 
     @property
     def available_memory(self) -> int:
-        """The bytes nobody holds; those set aside for a waiting thread count as held."""
-        return self._available
+        """The bytes that are free; those set aside for a waiting call count as held."""
+        return self._available + sum(self.dropped)
 
     @property
     def queued(self) -> int:
-        """How many threads wait for memory."""
+        """How many calls wait for memory."""
         return len(self._waiters)
 
     def metrics(self, now: float) -> dict[str, float]:
@@ -160,11 +216,10 @@ class BufferPool:
         }
 
     def close(self) -> None:
-        """Refuse further allocations, and send everyone who waits home with an error."""
+        """Refuse further allocations, and wake every call that waits, with an error."""
         with self._lock:
             self._closed = True
             while self._waiters:
                 waiter = self._waiters.popleft()
-                self._available += waiter.granted
-                waiter.granted = 0
+                self._available, waiter.granted = self._available + waiter.granted, 0
                 waiter.wake()

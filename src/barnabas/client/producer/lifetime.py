@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from typing import Any
+from typing import Protocol
 
 from barnabas.client.forked import refusal
 from barnabas.errors import IllegalStateError
@@ -17,32 +17,59 @@ from barnabas.errors import IllegalStateError
 REASON = refusal("producer")
 # Seconds that records still unsent may take when the process ends.
 EXIT_TIMEOUT = 10.0
-_watched: weakref.WeakSet[Any] = weakref.WeakSet()
-_closed_at_exit: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def watch(producer: Any, *, close_at_exit: bool = True) -> None:
-    """Make the producer refuse its work in children of this process, and have it closed when this process ends."""
-    producer.owner = os.getpid()
-    _watched.add(producer)
-    if close_at_exit:
-        _closed_at_exit.add(producer)
+class Refusing(Protocol):
+    """What a `Lifetime` ends in a forked child."""
+
+    def refuse(self, reason: str) -> None:
+        """Take no records any more, without touching thread or sockets."""
 
 
-def is_foreign(producer: Any) -> bool:
-    """Whether the producer was made in another process."""
-    return bool(producer.owner != os.getpid())
+class Closing(Protocol):
+    """What is closed when the process ends."""
+
+    def close(self, timeout: float | None = None) -> None:
+        """See `Producer.close`."""
 
 
-def check(producer: Any) -> None:
-    """Raise `IllegalStateError` if the producer was made in another process."""
-    if is_foreign(producer):
-        raise IllegalStateError(REASON)
+class Lifetime:
+    """The process in which a producer was made; in children of it the producer's core is made to refuse."""
+
+    def __init__(self, core: Refusing) -> None:
+        self._pid = os.getpid()
+        self._core = weakref.ref(core)
+        _lifetimes.add(self)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the producer was made in another process."""
+        return self._pid != os.getpid()
+
+    def check(self) -> None:
+        """Raise `IllegalStateError` if the producer was made in another process."""
+        if self.is_foreign:
+            raise IllegalStateError(REASON)
+
+    def in_child(self) -> None:
+        """Make the core refuse."""
+        core = self._core()
+        if core is not None:
+            core.refuse(REASON)
+
+
+_lifetimes: weakref.WeakSet[Lifetime] = weakref.WeakSet()
+_closed_at_exit: weakref.WeakSet[Closing] = weakref.WeakSet()
+
+
+def close_at_exit(producer: Closing) -> None:
+    """Have the producer closed when this process ends; in a child of it `close()` does nothing."""
+    _closed_at_exit.add(producer)
 
 
 def _in_child() -> None:
-    for producer in list(_watched):
-        producer.refuse(REASON)
+    for lifetime in list(_lifetimes):
+        lifetime.in_child()
 
 
 if hasattr(os, "register_at_fork"):
@@ -52,5 +79,4 @@ if hasattr(os, "register_at_fork"):
 @atexit.register
 def _at_exit() -> None:
     for producer in list(_closed_at_exit):
-        if not is_foreign(producer):
-            producer.close(EXIT_TIMEOUT)
+        producer.close(EXIT_TIMEOUT)

@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
 import warnings
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from barnabas.client.environment import Environment
 from barnabas.client.producer import lifetime
-from barnabas.client.producer.append import FutureRecordMetadata, RecordSending, TopicInfo
-from barnabas.client.producer.producer_base import CLOSED, DeliveryCallback, K, ProducerBase, V
-from barnabas.client.producer.producer_interceptors import InterceptingSendPath
-from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT
+from barnabas.client.producer.append import FutureRecordMetadata, RecordSending
+from barnabas.client.producer.producer_base import DeliveryCallback, K, ProducerBase, V, record_fields
+from barnabas.client.producer.producer_config import ProducerConfig
+from barnabas.client.producer.producer_parts import ProducerParts
 from barnabas.client.producer.producer_record import ProducerRecord
-from barnabas.client.producer.producer_transactions import ProducerTransactions
 from barnabas.client.producer.sender_thread import SenderThread
+from barnabas.client.producer.thread_waits import ThreadWaits
+from barnabas.client.producer.transaction import Transaction
+from barnabas.client.producer.transactions.states import PreparedTxnState
 from barnabas.client.serializers import SerializerSetting, given_serializers
-from barnabas.client.telemetry.reports_telemetry import answered
-from barnabas.clock import wall_clock_ms
-from barnabas.errors import (
-    IllegalArgumentError,
-    IllegalStateError,
-    IllegalTypeError,
-    KafkaTimeoutError,
-)
+from barnabas.client.steps import Steps, run
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from barnabas.client.cluster import Cluster, PartitionInfo
+    from barnabas.client.cluster import PartitionInfo
+    from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.send_table import TableFuture
+    from barnabas.client.producer.slow_append import SlowAppend, UnsentRecord
+    from barnabas.errors import ApiError
+    from barnabas.protocol.topic_partition import TopicPartition
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
+def _compiled(function: Any) -> Callable[[F], F]:
+    """Let a method be this compiled function, which costs less than a call of it would."""
+
+    def stand_in(visible: F) -> F:
+        function.__doc__ = visible.__doc__
+        return cast("F", function)
+
+    return stand_in
+
+
+class Producer(RecordSending, ProducerBase[K, V]):
     """Apache Kafka's KafkaProducer. Any number of threads may share one.
 
     `send()` puts a record into a batch on the caller's thread and returns at once; the Sender thread takes the batches
@@ -49,11 +58,13 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
 
     The types of keys and values follow from the serializers: a type checker sees a `Producer[str, Order]`.
 
+    The methods for transactions that talk to a broker wait up to max.block.ms, or `timeout` seconds. After a
+    `KafkaTimeoutError` the operation is still in flight: call the method again. `TransactionAbortableError` says that
+    the transaction must be aborted, `ProducerFencedError` that another producer has taken over; any other `KafkaError`
+    that is not a usage error is the producer's end.
+
     Raises `ConfigError` for settings that are unknown, out of range or contradictory.
     """
-
-    #: The id of the process that made the producer.
-    owner: int
 
     def __init__(
         self,
@@ -61,105 +72,62 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         *,
         key_serializer: SerializerSetting[K] = None,
         value_serializer: SerializerSetting[V] = None,
+        environment: Environment | None = None,
         **settings: Any,
     ) -> None:
         settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
-        super().__init__(config, settings, clock=time.monotonic, wall_clock_ms=wall_clock_ms, rng=random.Random())
-        if self._interceptors:
-            self._send_path = InterceptingSendPath(self._send_path, self._interceptors)
-        telemetry = None if self._telemetry is None else self._telemetry.sender
-        self._thread = SenderThread(self._sender, self._accumulator, self._config.client_id, self._max_block, telemetry)
-        self._thread.start()
-        lifetime.watch(self)
+        parts = ProducerParts(ProducerConfig(config, settings), environment or Environment())
+        max_block = parts.config.get_seconds("max.block.ms")
+        thread = SenderThread(parts.sender, parts.accumulator, parts.config.client_id, parts.clock, max_block)
+        self._begin_calls(parts, ThreadWaits(parts, thread))
+        self._send_path = self._core.send_path
+        thread.telemetry = self._begin_telemetry(parts)
+        thread.start()
+        self._thread = thread
+        lifetime.close_at_exit(self)
+
+    def _run(self, steps: Steps[T]) -> T:
+        self._core.lifetime.check()
+        return run(steps)
 
     # Sending
 
-    if TYPE_CHECKING:
+    @_compiled(RecordSending.send)
+    def send(
+        self,
+        topic: str | ProducerRecord,
+        value: V | None = None,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Send a record, or a `ProducerRecord`; returns its future at once.
 
-        def send(
-            self,
-            topic: str | ProducerRecord,
-            value: V | None = None,
-            key: K | None = None,
-            partition: int | None = None,
-            timestamp_ms: int | None = None,
-            headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None = None,
-            on_delivery: DeliveryCallback | None = None,
-        ) -> FutureRecordMetadata:
-            """See `RecordSending.send`, which is compiled."""
+        Blocks up to max.block.ms when the topic's metadata is not known or buffer.memory is full.
+        `on_delivery(metadata, error)` runs in the Sender thread, in the order of sending per partition; `error` is
+        None on success, else `metadata` has offset -1. What goes wrong with this record (too large, no metadata in
+        time, not authorized) comes through the future and the callback.
+
+        Raises `SerializationError` when key or value cannot be made bytes, `IllegalStateError` after `close()`,
+        `IllegalTypeError` and `IllegalArgumentError` for arguments that make no sense.
+        """
+        return RecordSending.send(self, topic, value, key, partition, timestamp_ms, headers, on_delivery)
+
+    # What the compiled `send` leaves to others.
 
     def _send_record(self, record: Any, on_delivery: DeliveryCallback | None) -> FutureRecordMetadata:
-        if isinstance(record, ProducerRecord):
-            return self.send(
-                record.topic,
-                record.value,
-                record.key,
-                record.partition,
-                record.timestamp_ms,
-                record.headers,
-                on_delivery,
-            )
-        if isinstance(record, str):
-            raise IllegalTypeError(f"A topic is a plain str, not a subclass of it: {type(record).__name__}")
-        raise IllegalTypeError(f"send() takes a topic's name or a ProducerRecord, not {type(record).__name__}")
+        topic, value, key, partition, timestamp_ms, headers = record_fields(record)
+        return self.send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
 
-    def _await_metadata(self, topic: str, partition: int) -> tuple[TopicInfo, float]:
-        version = self._accumulator.metadata_version
-        started = time.monotonic()
-        cluster = self._wait_on_metadata(topic, partition)
-        return self._topic_info(topic, cluster, version), time.monotonic() - started
+    def _finish_send(self, unfinished: SlowAppend | UnsentRecord) -> FutureRecordMetadata:
+        return run(self._core.finish_send(unfinished))
 
-    def _wait_on_metadata(self, topic: str, partition: int = -1) -> Cluster:
-        cluster = self._known_cluster(topic, partition)
-        if cluster is not None:
-            return cluster
-        with self._metrics.times.spent(METADATA_WAIT):
-            return self._wait_for_cluster(topic, partition)
-
-    def _wait_for_cluster(self, topic: str, partition: int) -> Cluster:
-        metadata = self._metadata
-        started = time.monotonic()
-        while (cluster := self._known_cluster(topic, partition)) is None:
-            remaining = self._max_block - (time.monotonic() - started)
-            version = metadata.request_update_for_topic(topic)
-            self._client.wakeup()
-            try:
-                metadata.await_update(version, max(0.0, remaining))
-            except KafkaTimeoutError:
-                raise self._metadata_timeout(topic, partition) from None
-            metadata.raise_error_for_topic(topic)
-        return cluster
-
-    def _append_slowly(
-        self, topic: str, info: TopicInfo, partition: int, timestamp: int, key: bytes | None, value: bytes | None,
-        headers: tuple[Any, ...], on_delivery: Any, size: int, key_object: Any, value_object: Any, waited: float,
-    ) -> FutureRecordMetadata:  # fmt: skip
-        cluster = self._metadata.fetch()
-        if cluster.partition_count_for_topic(topic) is None:
-            # The client starts again from its bootstrap servers, and has forgotten the topic.
-            started = time.monotonic()
-            cluster = self._wait_on_metadata(topic, partition)
-            waited += time.monotonic() - started
-        record = (timestamp, key, value, headers, on_delivery)
-        append = partial(
-            self._accumulator.append, size=size, max_time_to_block=max(0.0, self._max_block - waited), cluster=cluster
-        )
-        chosen = partition
-        custom = self._partitioner is not None and partition < 0
-        if custom:
-            choose = partial(self._partition, topic, key_object, key, value_object, value, cluster)
-            chosen = choose()
-        result = append(topic, chosen, *record, abort_on_new_batch=custom)
-        if result.abort_for_new_batch:
-            on_new_batch = getattr(self._partitioner, "on_new_batch", None)
-            if on_new_batch is not None:
-                on_new_batch(topic, cluster, chosen)
-                chosen = choose()
-            result = append(topic, chosen, *record, abort_on_new_batch=False)
-        if result.batch_is_full or result.new_batch_created:
-            self._client.wakeup()
-        assert result.future is not None
-        return result.future
+    def _failed(
+        self, topic: Any, partition: Any, error: ApiError, on_delivery: DeliveryCallback | None
+    ) -> FutureRecordMetadata:
+        return self._core.failed(topic, partition, error, on_delivery)
 
     def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> TableFuture:
         """Send every row of an Arrow table as a record, encoded without Python objects per row; returns its future.
@@ -173,52 +141,23 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         Raises `IllegalTypeError`, `IllegalArgumentError` or `RecordTooLargeError` before anything is sent, and
         `IllegalStateError` after `close()`.
         """
-        from barnabas.client.producer.send_table import send_table
-
-        if self._send_path.closed_reason is not None:
-            raise IllegalStateError(self._send_path.closed_reason)
-        cluster = self._wait_on_metadata(topic)
-        most = min(self._config.get_int("max.request.size"), self._config.get_int("buffer.memory"))
-        return send_table(
-            self._accumulator,
-            cluster,
-            topic,
-            table,
-            self._max_block,
-            most,
-            wall_clock_ms(),
-            self._client.wakeup,
-        )
+        return self._run(self._core.send_table(topic, table))
 
     # Waiting and asking
 
     def flush(self, timeout: float | None = None) -> None:
         """Send all batches now and wait until every record sent before has its result.
 
-        Raises `KafkaTimeoutError` when that takes longer than `timeout` seconds; the records stay on their way.
+        Raises `KafkaTimeoutError` when that takes longer than `timeout` seconds; the records are still being sent.
         """
-        lifetime.check(self)
-        self._check_may_wait("flush()")
-        with self._metrics.times.spent(FLUSH):
-            self._accumulator.begin_flush()
-            self._client.wakeup()
-            deadline = None if timeout is None else time.monotonic() + timeout
-            is_flushed = self._accumulator.await_flush_completion(deadline)
-        if not is_flushed:
-            raise KafkaTimeoutError(
-                f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
-                "are still being sent"
-            )
+        self._run(self._core.flush(timeout))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, by number; blocks up to max.block.ms for its metadata.
 
         Raises `KafkaTimeoutError` when that does not come, `InvalidTopicError`, `TopicAuthorizationError`.
         """
-        lifetime.check(self)
-        if self._send_path.closed_reason is not None:
-            raise IllegalStateError(self._send_path.closed_reason)
-        return list(self._wait_on_metadata(topic).partitions_for_topic(topic))
+        return self._run(self._core.partitions_for(topic))
 
     def client_instance_id(self, timeout: float | None = None) -> bytes:
         """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
@@ -226,40 +165,74 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
         Raises `KafkaTimeoutError` when none comes within `timeout` seconds (max.block.ms), `UnsupportedVersionError`
         when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is off.
         """
-        lifetime.check(self)
-        self._check_may_wait("client_instance_id()")
-        sender = self._telemetry_sender(timeout)
-        sender.ask_for_instance_id()
-        self._client.wakeup()
-        wait = self._max_block if timeout is None else timeout
-        sender.await_answer(wait)
-        return answered(sender, wait, self._client.failure_to_connect)
+        return self._run(self._core.client_instance_id(self._telemetry_sender(timeout), timeout))
+
+    # Transactions
+
+    def init_transactions(self, timeout: float | None = None, *, keep_prepared_txn: bool = False) -> None:
+        """Get an id and a new epoch, once, before the first transaction; what an earlier producer left is aborted.
+
+        With `keep_prepared_txn` a transaction that was prepared is kept, to be ended by `complete_transaction`
+        (KIP-939). Raises `TransactionalIdAuthorizationError`, `UnsupportedVersionError`.
+        """
+        self._run(self._calls.initialize(timeout, keep_prepared_txn))
+
+    def transaction(self) -> Transaction:
+        """A transaction as a context: `with producer.transaction():` commits at its end, and aborts after an error.
+
+        An error of a record, or of the commit, aborts too and is raised.
+        """
+        self._calls.manager("transaction()")
+        return Transaction(self.begin_transaction, self._calls.leave)
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a group's offsets with the transaction: they count if and only if its records do.
+
+        `offsets` are those of the next records to read; `group_metadata` is the consumer's `group_metadata()`, by
+        which the broker refuses a member that was replaced (KIP-447). The consumer must not commit by itself.
+        Raises `CommitFailedError` where the group has moved on; the transaction must be aborted then.
+        """
+        self._run(self._calls.send_offsets(offsets, group_metadata, timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Send what is left, and commit: readers with isolation.level=read_committed see all of it.
+
+        Raises `TransactionAbortableError` when a record could not be stored.
+        """
+        self._run(self._calls.commit(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail."""
+        self._run(self._calls.abort(timeout))
+
+    def prepare_transaction(self) -> PreparedTxnState:
+        """Make the transaction outlive this producer, for a two-phase commit (KIP-939); returns what identifies it.
+
+        Needs transaction.two.phase.commit.enable=true here and on the broker. `str` of the state is to be stored with
+        the other participant's data; then commit, or after a crash `init_transactions(keep_prepared_txn=True)` and
+        `complete_transaction(state)`.
+        """
+        return self._run(self._calls.prepare())
+
+    def complete_transaction(self, prepared: PreparedTxnState | str, timeout: float | None = None) -> None:
+        """Commit the prepared transaction if it is this one, else abort it; without one do nothing (KIP-939)."""
+        self._run(self._calls.complete(prepared, timeout))
+
+    # The end
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is left, wait for the results, and end; a second call does nothing.
 
-        After `timeout` seconds whatever is not acknowledged fails with an error, through its future and callback;
+        After `timeout` seconds all that is not acknowledged fails with an error, through its future and callback;
         0 fails it at once. From a callback the timeout is 0. Without a timeout delivery.timeout.ms bounds the wait.
         """
-        if timeout is not None and timeout < 0:
-            raise IllegalArgumentError(f"A timeout is never negative: {timeout}")
-        if lifetime.is_foreign(self):
-            return
-        self._send_path.closed_reason = self._send_path.closed_reason or CLOSED
-        if threading.current_thread() is self._thread:
-            self._thread.force_close()
-            return
-        if timeout != 0:
-            self._thread.initiate_close()
-            self._thread.join(timeout)
-        if self._thread.is_alive():
-            self._thread.force_close()
-            self._thread.join()
-        self._metadata.close()
-        close_partitioner = getattr(self._partitioner, "close", None)
-        if close_partitioner is not None:
-            close_partitioner()
-        self._interceptors.close()
+        if not self._core.lifetime.is_foreign:
+            run(self._core.close(timeout))
 
     def __enter__(self) -> Producer[K, V]:
         return self
@@ -272,11 +245,11 @@ class Producer(RecordSending, ProducerTransactions, ProducerBase[K, V]):
     def __del__(self) -> None:
         # Not yet set when the constructor failed.
         thread = getattr(self, "_thread", None)
-        if thread is None or not thread.is_running or lifetime.is_foreign(self):
+        if thread is None or not thread.is_running or self._core.lifetime.is_foreign:
             return
         thread.initiate_close()
         warnings.warn(
-            f"{self!r} was never closed; its records are being sent, but nobody waits for them. Use it in a with "
+            f"{self!r} was never closed; its records are being sent, but no call waits for them. Use it in a with "
             "statement, or call close()",
             ResourceWarning,
             stacklevel=2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
 from barnabas.client.producer.produce_request_result import ProduceRequestResult, log_callback_error
@@ -11,6 +11,9 @@ from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeEr
 from barnabas.protocol.producer_identity import NO_SEQUENCE, increment_sequence
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import set_producer_state as rewrite_producer_state
+
+if TYPE_CHECKING:
+    from barnabas.client.producer.buffer_pool import Allocation
 
 
 class FinalState(Enum):
@@ -33,7 +36,6 @@ class ProducerBatch(AppendableBatch):
         "_attempts_when_leader_last_changed",
         "_leader_epoch",
         "_records",
-        "allocated",
         "attempts",
         "base_sequence",
         "created_at",
@@ -42,6 +44,7 @@ class ProducerBatch(AppendableBatch):
         "is_split",
         "is_transactional",
         "last_attempt_at",
+        "memory",
         "producer_epoch",
         "producer_id",
         "retry_at",
@@ -55,13 +58,13 @@ class ProducerBatch(AppendableBatch):
         topic_partition: TopicPartition,
         builder: Any,
         created_at: float,
-        allocated: int = 0,
+        memory: Allocation | None = None,
         is_split: bool = False,
     ) -> None:
         super().__init__(builder, ProduceRequestResult(topic_partition))
         self.topic_partition = topic_partition
         self.created_at = created_at
-        self.allocated = allocated
+        self.memory = memory
         self.is_split = is_split
         self.attempts = 0
         self.last_attempt_at = created_at

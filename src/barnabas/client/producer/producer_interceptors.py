@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from barnabas.client.interceptors import Interceptors
-from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
+from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata, SendPath
 from barnabas.client.producer.producer_record import ProducerRecord
+from barnabas.client.producer.slow_append import SlowAppend, UnsentRecord
 from barnabas.errors import IllegalTypeError
 from barnabas.network.log_context import client_logger, enter_client
 
@@ -66,39 +67,27 @@ class ProducerInterceptors(Interceptors):
 
         return record, on_done
 
-    def refused(self, record: ProducerRecord, error: BaseException) -> None:
+    def refused(self, topic: str, partition: int | None, error: BaseException) -> None:
         """Tell the interceptors of a record that came into no batch."""
-        where = -1 if record.partition is None else record.partition
-        self.on_acknowledgement(RecordMetadata(record.topic, where, -1), error)
+        self.on_acknowledgement(RecordMetadata(topic, -1 if partition is None else partition, -1), error)
 
 
 class InterceptingSendPath:
     """Stands in front of a `SendPath` where there are interceptors, so that without them nothing is checked."""
 
-    def __init__(self, send_path: Any, interceptors: ProducerInterceptors) -> None:
+    def __init__(self, send_path: SendPath, interceptors: ProducerInterceptors) -> None:
         self._send_path = send_path
         self._interceptors = interceptors
 
-    @property
-    def closed_reason(self) -> str | None:
-        """Why no records are taken any more."""
-        reason: str | None = self._send_path.closed_reason
-        return reason
-
-    @closed_reason.setter
-    def closed_reason(self, reason: str | None) -> None:
-        self._send_path.closed_reason = reason
-
     def do_send(
         self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
-    ) -> FutureRecordMetadata:
+    ) -> FutureRecordMetadata | SlowAppend | UnsentRecord:
         """As `SendPath.do_send`, with the record that the interceptors make of it."""
         record, on_done = self._interceptors.intercept(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         try:
-            future: FutureRecordMetadata = self._send_path.do_send(
+            return self._send_path.do_send(
                 record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, on_done
             )
         except Exception as error:
-            self._interceptors.refused(record, error)
+            self._interceptors.refused(record.topic, record.partition, error)
             raise
-        return future

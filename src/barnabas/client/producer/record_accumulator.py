@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.append import FutureRecordMetadata
-    from barnabas.client.producer.buffer_pool import BufferPool
+    from barnabas.client.producer.buffer_pool import Allocation, BufferPool
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
+    from barnabas.client.producer.slow_append import EncodedRecord
     from barnabas.client.producer.transactions.sequences import BatchNumbering
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node import Node
@@ -34,24 +35,31 @@ if TYPE_CHECKING:
 
 
 class RecordAppendResult(NamedTuple):
-    """What `append` did: the record's future and partition; `abort_for_new_batch` means that nothing was appended."""
+    """What `append_nowait` did: the record's future and partition.
+
+    Without a future nothing was appended, for want of `memory_needed` bytes, or (0) as a new batch was not wanted.
+    """
 
     future: FutureRecordMetadata | None
     partition: int
+    memory_needed: int = 0
     batch_is_full: bool = False
     new_batch_created: bool = False
-    abort_for_new_batch: bool = False
 
 
 class RowsAppendResult(NamedTuple):
-    """What `append_rows` did: rows up to `next_row` are records `first` to `last` of the result's batch."""
+    """What `append_rows_nowait` did: rows up to `next_row` are records `first` to `last` of the result's batch.
 
-    request_result: ProduceRequestResult
-    first: int
-    last: int
-    next_row: int
+    Without a result nothing was appended, for want of `memory_needed` bytes.
+    """
+
+    request_result: ProduceRequestResult | None
+    first: int = 0
+    last: int = -1
+    next_row: int = 0
     batch_is_full: bool = False
     new_batch_created: bool = False
+    memory_needed: int = 0
 
 
 class ReadyCheckResult(NamedTuple):
@@ -104,7 +112,6 @@ class RecordAccumulator(RecordAppender):
         self._drainer = BatchDrainer(self._queues, numbering, self._note_ratio)
         self._incomplete = IncompleteBatches()
         self._flushes_in_progress = 0
-        self._appends_in_progress = 0
         self._next_expiry = inf
 
     # Appending: application threads
@@ -122,55 +129,43 @@ class RecordAccumulator(RecordAppender):
         """Make every topic look at the metadata again before its next record; called with each new snapshot."""
         self.metadata_version += 1
 
-    def append(
+    def append_nowait(
         self,
         topic: str,
         partition: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Any, ...],
-        on_delivery: Any,
-        *,
-        size: int,
-        max_time_to_block: float,
-        abort_on_new_batch: bool,
+        record: EncodedRecord,
         cluster: Cluster,
-        allocated: int = 0,
+        *,
+        abort_on_new_batch: bool = False,
+        memory: Allocation | None = None,
     ) -> RecordAppendResult:
         """Append a record, in a new batch where the last one has no room; partition -1 lets the built-in logic choose.
 
-        `size` is the most that the record takes in a batch. Blocks up to `max_time_to_block` seconds for memory, then
-        raises `BufferExhaustedError`. `allocated` bytes the caller has taken from `free` already; they are the new
-        batch's, or given back.
+        A new batch takes `memory`, or what is free of the pool; where that does not suffice nothing is appended, and
+        the result says how much is needed. `memory` that is not needed is given back.
         """
         info = self.topic_info(topic)
-        record = (timestamp_ms, key, value, headers, on_delivery, size)
-        with self._lock:
-            self._appends_in_progress += 1
+        needed = max(self._batch_memory(topic), record.size + HEADER_SIZE)
+        if memory is None and not abort_on_new_batch:
+            # The last batch had no room a moment ago, so there will be a new one.
+            memory = self.free.allocate_nowait(needed)
+        is_new = False
         try:
-            needed = max(self._batch_memory(topic), size + HEADER_SIZE)
-            if not (allocated or abort_on_new_batch) and self.free.try_allocate(needed):
-                # The last batch had no room a moment ago, so there will be a new one.
-                allocated = needed
-            while True:
-                with self._lock:
-                    chosen = self._settle_partition(info, partition, cluster)
-                    result = self._append_to_existing(info, chosen, partition < 0, record, cluster)
-                    if result is None and allocated:
-                        result = self._append_new_batch(info, topic, chosen, partition < 0, record, allocated, cluster)
-                        allocated = 0
-                if result is not None:
-                    return result
-                if abort_on_new_batch:
-                    return RecordAppendResult(None, chosen, abort_for_new_batch=True)
-                self.free.allocate(needed, max_time_to_block)
-                allocated = needed
-        finally:
-            if allocated:
-                self.free.deallocate(allocated)
             with self._lock:
-                self._appends_in_progress -= 1
+                chosen = self._settle_partition(info, partition, cluster)
+                queue = self._queues.get_or_create(info, chosen)
+                future = self.try_append(queue, *record)
+                if future is None and memory is not None:
+                    future, is_new = self._append_new_batch(queue, TopicPartition(topic, chosen), record, memory), True
+                if future is not None:
+                    self._count_for_sticky(info, partition < 0, record.size, queue, cluster)
+        finally:
+            if memory is not None and not is_new:
+                memory.release()
+        if future is None:
+            return RecordAppendResult(None, chosen, 0 if abort_on_new_batch else needed)
+        is_full = (is_new and len(queue) > 1) or queue[-1].is_full(self.batch_size)
+        return RecordAppendResult(future, chosen, batch_is_full=is_full, new_batch_created=is_new)
 
     def _settle_partition(self, info: TopicInfo, partition: int, cluster: Cluster) -> int:
         """The record's partition; the sticky one moves on when enough bytes went there and its last batch is full."""
@@ -183,35 +178,14 @@ class RecordAccumulator(RecordAppender):
             sticky.update_partition_info(0, cluster, True)
         return int(sticky.peek_current_partition(cluster))
 
-    def _append_to_existing(
-        self, info: TopicInfo, partition: int, sticky: bool, record: tuple[Any, ...], cluster: Cluster
-    ) -> RecordAppendResult | None:
-        queue = self._queues.get_or_create(info, partition)
-        future = self.try_append(queue, *record)
-        if future is None:
-            return None
-        full = queue[-1].is_full(self.batch_size)
-        self._count_for_sticky(info, sticky, record[-1], queue, cluster)
-        return RecordAppendResult(future, partition, batch_is_full=full)
-
     def _append_new_batch(
-        self,
-        info: TopicInfo,
-        topic: str,
-        partition: int,
-        sticky: bool,
-        record: tuple[Any, ...],
-        allocated: int,
-        cluster: Cluster,
-    ) -> RecordAppendResult:
-        queue = self._queues.get_or_create(info, partition)
-        builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
-        batch = ProducerBatch(TopicPartition(topic, partition), builder, self._clock(), allocated)
+        self, queue: deque[ProducerBatch], tp: TopicPartition, record: EncodedRecord, memory: Allocation
+    ) -> FutureRecordMetadata | None:
+        builder = self._new_builder(self.batch_size, self._expected_ratio(tp.topic))
+        batch = ProducerBatch(tp, builder, self._clock(), memory)
         future = batch.try_append(*record)
         self._append_batch(queue, batch)
-        full = len(queue) > 1 or batch.is_full(self.batch_size)
-        self._count_for_sticky(info, sticky, record[-1], queue, cluster)
-        return RecordAppendResult(future, partition, full, True)
+        return future
 
     def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
         queue.append(batch)
@@ -221,57 +195,50 @@ class RecordAccumulator(RecordAppender):
         if expiry < self._next_expiry:
             self._next_expiry = expiry
 
-    def append_rows(
+    def append_rows_nowait(
         self,
         topic: str,
         partition: int,
         rows: ArrowRows,
         row: int,
-        max_time_to_block: float,
         cluster: Cluster,
-        allocated: int = 0,
+        memory: Allocation | None = None,
     ) -> RowsAppendResult:
         """Append rows of a table from `row` on: as many as the last batch has room for, or else a new one.
 
-        Partition -1 lets the sticky partition take them. Blocks and raises like `append`, and takes `allocated` like
-        it.
+        Partition -1 lets the sticky partition take them. Takes `memory`, and asks for it, like `append_nowait`.
         """
         info = self.topic_info(topic)
-        with self._lock:
-            self._appends_in_progress += 1
+        is_taken = False
         try:
             with self._lock:
                 appended = self._append_rows_to_last(info, partition, rows, row, cluster)
             if appended is not None:
                 return appended
-            if not allocated:
-                expected = self._batch_memory(topic)
-                self.free.allocate(expected, max_time_to_block)
-                allocated = expected
+            needed = self._batch_memory(topic)
+            memory = memory or self.free.allocate_nowait(needed)
+            if memory is None:
+                return RowsAppendResult(None, memory_needed=needed)
             builder = self._new_builder(self.batch_size, self._expected_ratio(topic))
             next_row = builder.append_rows(rows, row)
-            if builder.uncompressed_size > allocated:
-                # A single row that is larger than a batch.
-                more = builder.uncompressed_size - allocated
-                self.free.allocate(more, max_time_to_block)
-                allocated += more
+            if builder.uncompressed_size > memory.size:
+                # A single row that is larger than a batch. What there is goes back: two of them would wait for ever.
+                return RowsAppendResult(None, memory_needed=builder.uncompressed_size)
             with self._lock:
                 if self.refusal is not None:
                     raise self.refusal()
                 chosen = self._settle_partition(info, partition, cluster)
-                batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), allocated)
+                batch = ProducerBatch(TopicPartition(topic, chosen), builder, self._clock(), memory)
                 batch.record_count = builder.record_count
                 batch.is_open = next_row == rows.count
                 queue = self._queues.get_or_create(info, chosen)
+                is_taken = True
                 self._append_batch(queue, batch)
                 self._count_for_sticky(info, partition < 0, builder.uncompressed_size, queue, cluster)
-                allocated = 0
             return RowsAppendResult(batch.request_result, 0, batch.record_count - 1, next_row, new_batch_created=True)
         finally:
-            if allocated:
-                self.free.deallocate(allocated)
-            with self._lock:
-                self._appends_in_progress -= 1
+            if memory is not None and not is_taken:
+                memory.release()
 
     def _append_rows_to_last(
         self, info: TopicInfo, partition: int, rows: ArrowRows, row: int, cluster: Cluster
@@ -459,9 +426,9 @@ class RecordAccumulator(RecordAppender):
         """Forget a batch that has its result, and give its memory back."""
         with self._lock:
             self._incomplete.remove(batch)
-        if batch.allocated:
-            self.free.deallocate(batch.allocated)
-            batch.allocated = 0
+        memory, batch.memory = batch.memory, None
+        if memory is not None:
+            memory.release()
 
     # Flushing and closing
 
@@ -485,16 +452,6 @@ class RecordAccumulator(RecordAppender):
         with self._lock:
             return self._incomplete.record_count()
 
-    def await_flush_completion(self, deadline: float | None = None) -> bool:
-        """Wait until every batch there is now has its result; False when `deadline` (monotonic) passed before.
-
-        Ends the flush.
-        """
-        try:
-            return all(result.wait_for_all(deadline) for result in self.incomplete_results())
-        finally:
-            self.end_flush()
-
     def refuse(self, why: Callable[[], KafkaError] | None) -> None:
         """Raise `why()` for every record from now on; None takes records again. A closed producer stays closed."""
         with self._lock:
@@ -509,14 +466,8 @@ class RecordAccumulator(RecordAppender):
         self.free.close()
 
     def abort_incomplete_batches(self, reason: KafkaError) -> int:
-        """Fail every batch without a result; returns how many records that were.
-
-        Records that are being appended at this moment are waited for: none may be left without a result.
-        """
-        records = self.abort_batches(reason)
-        while self._appends_in_progress:
-            records += self.abort_batches(reason)
-        return records + self.abort_batches(reason)
+        """Fail every batch without a result; returns how many records that were. A closed accumulator gets no more."""
+        return self.abort_batches(reason)
 
     def abort_batches(self, reason: KafkaError, only: Callable[[ProducerBatch], bool] | None = None) -> int:
         """Fail the batches without a result (those that `only` names); returns how many records that were."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.append import record_size_upper_bound
-from barnabas.errors import ApiError, IllegalArgumentError, IllegalTypeError, KafkaError, RecordTooLargeError
+from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError, RecordTooLargeError
 from barnabas.records.arrow import plain_scalar, pyarrow
 from barnabas.records.table_encoder import arrow_rows, partition_column
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
-    from barnabas.client.producer.record_accumulator import RecordAccumulator, RowsAppendResult
 
 STICKY = -1
 
@@ -32,9 +31,9 @@ class TableFuture:
         self._parts: list[tuple[ProduceRequestResult, int, int]] = []
         self._error: KafkaError | None = None
 
-    def add(self, appended: RowsAppendResult) -> None:
-        """Some of the rows are on their way."""
-        self._parts.append((appended.request_result, appended.first, appended.last))
+    def add(self, result: ProduceRequestResult, first: int, last: int) -> None:
+        """Note that rows are the records `first` to `last` of a batch."""
+        self._parts.append((result, first, last))
 
     def fail(self, error: KafkaError) -> None:
         """The rest of the rows was not taken."""
@@ -82,33 +81,6 @@ class TableFuture:
     def done(self) -> bool:
         """Whether every row was stored or has failed."""
         return all(result.done(index) for result, *ends in self._parts for index in ends)
-
-
-def send_table(
-    accumulator: RecordAccumulator,
-    cluster: Cluster,
-    topic: str,
-    table: pa.Table | pa.RecordBatch,
-    max_block: float,
-    max_record_size: int,
-    now_ms: int,
-    wakeup: Callable[[], None],
-) -> TableFuture:
-    """See `Producer.send_table`; `max_block` is in seconds, `max_record_size` in bytes."""
-    groups = dealt_out(cluster, topic, table, max_record_size, now_ms)
-    future = TableFuture(table.num_rows)
-    try:
-        for partition, chunk in groups:
-            rows, row = arrow_rows(chunk, now_ms), 0
-            while row < rows.count:
-                appended = accumulator.append_rows(topic, partition, rows, row, max_block, cluster)
-                future.add(appended)
-                row = appended.next_row
-                if appended.batch_is_full or appended.new_batch_created:
-                    wakeup()
-    except ApiError as error:
-        future.fail(error)
-    return future
 
 
 def dealt_out(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from barnabas.client.producer.record_accumulator import RecordAccumulator
 from barnabas.client.producer.sender import Sender
@@ -27,16 +28,18 @@ class SenderThread(threading.Thread):
         sender: Sender,
         accumulator: RecordAccumulator,
         client_id: str,
+        clock: Callable[[], float],
         abort_timeout: float = 60.0,
-        telemetry: ClientTelemetrySender | None = None,
     ) -> None:
         super().__init__(name=f"kafka-producer-network-thread | {client_id}", daemon=True)
         self._sender = sender
         self._accumulator = accumulator
+        self._clock = clock
         self._running = True
         self._forced = False
         self._abort_timeout = abort_timeout
-        self._telemetry = telemetry
+        #: What the cluster is told of the client, once before the end.
+        self.telemetry: ClientTelemetrySender | None = None
 
     def run(self) -> None:
         """Send until closed. However it ends, no record is left without a result."""
@@ -51,22 +54,22 @@ class SenderThread(threading.Thread):
             self._sender.shut_down()
 
     def _abort_transaction(self) -> None:
-        deadline = time.monotonic() + self._abort_timeout
+        deadline = self._clock() + self._abort_timeout
         while not self._forced and self._sender.is_ending_transaction():
-            if time.monotonic() >= deadline:
+            if self._clock() >= deadline:
                 log.warning("%s: closed before the transaction was aborted; the broker will abort it", self.name)
                 return
             self._turn()
 
     def _push_telemetry(self) -> None:
-        if self._telemetry is not None:
-            self._telemetry.initiate_close(time.monotonic())
-            while not self._forced and not self._telemetry.is_done:
+        if self.telemetry is not None:
+            self.telemetry.initiate_close(self._clock())
+            while not self._forced and not self.telemetry.is_done:
                 self._turn()
 
     def _turn(self) -> None:
         try:
-            self._sender.run_once(time.monotonic())
+            self._sender.run_once(self._clock())
         except Exception:
             log.exception("%s: unexpected error, going on", self.name)
             time.sleep(PAUSE_AFTER_FAILURE)

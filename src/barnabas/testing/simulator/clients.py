@@ -47,7 +47,7 @@ class ThreadClients:
 
     def producer(self, **settings: Any) -> Producer[Any, Any]:
         """See `Clients`."""
-        return Producer(**settings)
+        return Producer(environment=SimulatedEnvironment(self._network), **settings)
 
     def consumer(self, **settings: Any) -> Consumer:
         """See `Clients`."""

@@ -61,7 +61,7 @@ class Sender:
             except (TransactionAbortableError, IllegalStateError) as problem:
                 actor.failed("commit", problem)
             except KafkaError as problem:
-                if self.producer.has_failed or isinstance(problem, KafkaTimeoutError):
+                if self.producer._calls.has_failed or isinstance(problem, KafkaTimeoutError):
                     raise
                 actor.failed("commit", problem)
             else:

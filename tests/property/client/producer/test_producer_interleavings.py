@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from barnabas.client.producer import buffer_pool, produce_request_result
 from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.produce_request_result import ProduceRequestResult
+from barnabas.client.steps import run
 from barnabas.errors import BufferExhaustedError, IllegalStateError
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.line_scheduler import LineScheduler, turns
@@ -87,11 +88,11 @@ def test_memory_is_never_given_out_twice_and_everybody_gets_it(order: Iterator[i
         held = [0]
 
         def use(size: int) -> None:
-            pool.allocate(size, 60.0)
+            taken = run(pool.wait_allocate(size, 60.0))
             held[0] += size
             assert held[0] <= 10
             held[0] -= size
-            pool.deallocate(size)
+            taken.release()
 
         ends = scheduler.run(lambda: use(6), lambda: use(6), lambda: use(10), lambda: use(3))
 
@@ -100,8 +101,7 @@ def test_memory_is_never_given_out_twice_and_everybody_gets_it(order: Iterator[i
 
 
 def use(pool: BufferPool, size: int) -> int:
-    pool.allocate(size, 1.0)
-    pool.deallocate(size)
+    run(pool.wait_allocate(size, 1.0)).release()
     return size
 
 
@@ -111,12 +111,12 @@ def test_when_the_pool_is_closed_everybody_goes_home_and_no_byte_is_lost(order: 
     scheduler = LineScheduler(order, buffer_pool)
     with mock.patch.object(buffer_pool, "threading", scheduler.threading()):
         pool = BufferPool(10, lambda: 0.0)
-        pool.allocate(8, 0.0)
+        taken = run(pool.wait_allocate(8, 0.0))
         ends = scheduler.run(lambda: use(pool, 4), lambda: use(pool, 2), lambda: use(pool, 10), pool.close)
 
     for end, size in zip(ends, (4, 2, 10), strict=False):
         assert end == size or isinstance(end, IllegalStateError)
-    assert (pool.available_memory, pool.queued) == (2, 0)
+    assert (pool.available_memory, pool.queued, taken.size) == (2, 0, 8)
 
 
 @many
@@ -125,13 +125,13 @@ def test_when_time_is_over_what_was_set_aside_comes_back(order: Iterator[int]) -
     scheduler = LineScheduler(order, buffer_pool)
     with mock.patch.object(buffer_pool, "threading", scheduler.threading()):
         pool = BufferPool(10, lambda: 0.0)
-        pool.allocate(8, 0.0)
+        taken = run(pool.wait_allocate(8, 0.0))
         ends = scheduler.run(lambda: use(pool, 4), lambda: use(pool, 2), lambda: use(pool, 3))
 
     assert isinstance(ends[0], BufferExhaustedError)
     assert ends[1] == 2 or isinstance(ends[1], BufferExhaustedError)
     assert isinstance(ends[2], BufferExhaustedError)
-    assert (pool.available_memory, pool.queued) == (2, 0)
+    assert (pool.available_memory, pool.queued, taken.size) == (2, 0, 8)
 
 
 def test_threads_that_wait_for_each_other_are_noticed() -> None:

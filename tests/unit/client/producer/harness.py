@@ -10,14 +10,16 @@ from typing import Any
 from barnabas.client.client_utils import create_network_client
 from barnabas.client.producer.append import FutureRecordMetadata, record_size_upper_bound
 from barnabas.client.producer.buffer_pool import BufferPool
-from barnabas.client.producer.producer_base import _new_builder
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
+from barnabas.client.producer.producer_parts import new_builder
 from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult
 from barnabas.client.producer.sender import Sender
+from barnabas.client.producer.slow_append import EncodedRecord
 from barnabas.client.producer.transactions.idempotence import IdempotenceManager
 from barnabas.client.producer.transactions.manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
+from barnabas.client.steps import run
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
@@ -31,6 +33,7 @@ from barnabas.protocol.messages.produce_response import (
 )
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
+from barnabas.records.batch_header import HEADER_SIZE
 from tests.support.network_fakes import FakeSelector, all_api_versions, metadata_response
 
 TOPIC = "t"
@@ -86,7 +89,7 @@ class Harness:
             delivery_timeout=config.delivery_timeout,
             retry_backoff=ExponentialBackoff(0.1, config.get_seconds("retry.backoff.max.ms"), self.rng),
             buffer_pool=self.pool,
-            new_builder=partial(_new_builder, codec, level),
+            new_builder=partial(new_builder, codec, level),
             clock=lambda: self.now,
             rng=self.rng,
             numbering=self.manager,
@@ -133,11 +136,16 @@ class Harness:
         self, value: bytes | None = b"v", partition: int = 0, key: bytes | None = None, on_delivery: Any = None,
         timestamp: int = 1, abort_on_new_batch: bool = False,
     ) -> RecordAppendResult:  # fmt: skip
-        return self.accumulator.append(
-            TOPIC, partition, timestamp, key, value, (), on_delivery,
-            size=record_size_upper_bound(key, value) - 61, max_time_to_block=0.0,
-            abort_on_new_batch=abort_on_new_batch, cluster=self.cluster,
-        )  # fmt: skip
+        size = record_size_upper_bound(key, value) - HEADER_SIZE
+        record = EncodedRecord(timestamp, key, value, (), on_delivery, size)
+        memory = None
+        while True:
+            result = self.accumulator.append_nowait(
+                TOPIC, partition, record, self.cluster, abort_on_new_batch=abort_on_new_batch, memory=memory
+            )
+            if not result.memory_needed:
+                return result
+            memory = run(self.pool.wait_allocate(result.memory_needed, 0.0))
 
     def send(self, value: bytes | None = b"v", partition: int = 0, **more: Any) -> FutureRecordMetadata:
         future = self.append(value, partition, **more).future

@@ -117,7 +117,7 @@ def test_a_record_larger_than_the_batch_size_gets_a_batch_of_its_own() -> None:
     assert harness.pool.total_memory - harness.pool.available_memory > 5000
 
 
-@pytest.mark.shows("S4.21", breaks="barnabas.client.producer.buffer_pool:BufferPool.allocate")
+@pytest.mark.shows("S4.21", breaks="barnabas.client.producer.buffer_pool:BufferPool.allocate_nowait")
 def test_full_memory_refuses_the_record_after_the_time_to_block_and_stores_nothing() -> None:
     harness = Harness(batch_size=200, buffer_memory=400)
     harness.send(partition=0)
@@ -134,8 +134,8 @@ def test_abort_on_new_batch_stores_nothing() -> None:
 
     result = harness.append(abort_on_new_batch=True)
 
-    assert result.abort_for_new_batch
     assert result.future is None
+    assert not result.memory_needed
     assert not harness.accumulator.has_incomplete()
 
 
@@ -342,7 +342,7 @@ def send_path(harness: Harness) -> SendPath:
     """The way of a record in front of an accumulator that knows the topic."""
     harness.accumulator.topic_info(TOPIC).partition_count = 2
     harness.accumulator.topics[TOPIC].metadata_version = harness.accumulator.metadata_version
-    return SendPath(harness.accumulator, None, None, None, None, 1 << 20, 1 << 20, False, False)
+    return SendPath(harness.accumulator, None, None, None, 1 << 20, 1 << 20, False, False)
 
 
 def test_an_append_waits_while_another_thread_holds_the_lock() -> None:

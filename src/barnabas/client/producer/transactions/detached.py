@@ -57,7 +57,7 @@ def detach(producer: Producer[Any, Any]) -> DetachedTransaction:
 
 
 def _manager(producer: Producer[Any, Any]) -> TransactionManager:
-    manager = producer._transactions
+    manager = producer._core.parts.transactions
     if manager is None:
         raise IllegalStateError("this needs a producer with a transactional.id")
     return manager

@@ -1,0 +1,135 @@
+"""Puts the parts of a producer together, from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.client.client_utils import metric_config
+from barnabas.client.producer.append import SendPath
+from barnabas.client.producer.buffer_pool import BufferPool, Waiter, WaitingThread
+from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
+from barnabas.client.producer.producer_interceptors import ProducerInterceptors
+from barnabas.client.producer.producer_metrics import ProducerMetrics
+from barnabas.client.producer.record_accumulator import RecordAccumulator
+from barnabas.client.producer.sender import Sender
+from barnabas.client.producer.transactions.idempotence import IdempotenceManager
+from barnabas.client.producer.transactions.manager import TransactionManager
+from barnabas.client.producer_metadata import ProducerMetadata
+from barnabas.client.serializers import resolve_serializer
+from barnabas.records.builder import RecordBatchBuilder
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
+    from barnabas.client.environment import Environment
+    from barnabas.client.producer.append import TopicInfo
+    from barnabas.client.producer.transactions.sequences import BatchNumbering
+    from barnabas.network.network_client import NetworkClient
+
+
+class ProducerParts:
+    """The parts that both shells drive, wired together; nothing here waits."""
+
+    def __init__(
+        self, config: ProducerConfig, environment: Environment, new_waiter: Callable[[int], Waiter] = WaitingThread
+    ) -> None:
+        self.config = config
+        self.environment = environment
+        self.clock = environment.clock
+        self.partitioner = config.partitioner()
+        self.metadata = _metadata(config, environment)
+        self.client = environment.network_client(config, config.client_id, self.metadata, config.get_int(IN_FLIGHT))
+        window = metric_config(config)
+        self.metrics = ProducerMetrics(environment.clock, window)
+        self.transactions = _transactions(config, environment, self.client)
+        is_idempotent = config.idempotent and self.transactions is None
+        idempotence = IdempotenceManager() if is_idempotent else None
+        self.pool = BufferPool(config.get_int("buffer.memory"), environment.clock, window, new_waiter)
+        self.accumulator = self._accumulator(self.transactions or idempotence)
+        self.metadata.add_listener(self.accumulator.metadata_changed)
+        self.metadata.add_listener(partial(_forget_idle_topics, self.metrics, self.metadata))
+        if self.transactions is not None:
+            self.transactions.states.refuse_records_by(self.accumulator.refuse)
+        self.sender = Sender(
+            self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics,
+            idempotence, self.transactions,
+        )  # fmt: skip
+        self.interceptors = ProducerInterceptors(config["interceptor.classes"], config.given, config.client_id)
+
+    def _accumulator(self, numbering: BatchNumbering | None) -> RecordAccumulator:
+        config = self.config
+        codec, level = config.compression()
+        return RecordAccumulator(
+            batch_size=config.get_int("batch.size"),
+            linger=config.get_seconds("linger.ms"),
+            delivery_timeout=config.delivery_timeout,
+            retry_backoff=config.retry_backoff(self.environment.random),
+            buffer_pool=self.pool,
+            new_builder=partial(new_builder, codec, level),
+            clock=self.clock,
+            rng=self.environment.random,
+            numbering=numbering,
+            adaptive_partitioning=self.partitioner is None
+            and config.get_bool("partitioner.adaptive.partitioning.enable"),
+            availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),
+            compresses=codec != "none",
+        )
+
+    def send_path(self, find_topic: Callable[[str, int], TopicInfo | None]) -> SendPath:
+        """The way of every record; `find_topic(topic, partition)` gives None where the metadata is missing."""
+        config = self.config
+        return SendPath(
+            self.accumulator,
+            find_topic,
+            resolve_serializer(config["key.serializer"], "key.serializer"),
+            resolve_serializer(config["value.serializer"], "value.serializer"),
+            config.get_int("max.request.size"),
+            config.get_int("buffer.memory"),
+            self.partitioner is not None,
+            config.get_bool("partitioner.ignore.keys"),
+        )
+
+    def telemetry_labels(self) -> Mapping[str, str | None]:
+        """What the cluster is told of this client besides its metrics."""
+        return {"transactional_id": self.config.transactional_id}
+
+    def close(self) -> None:
+        """Close what the Sender leaves open."""
+        self.metadata.close()
+        close_partitioner = getattr(self.partitioner, "close", None)
+        if close_partitioner is not None:
+            close_partitioner()
+        self.interceptors.close()
+
+
+def _metadata(config: ProducerConfig, environment: Environment) -> ProducerMetadata:
+    return ProducerMetadata(
+        refresh_backoff=config.get_seconds("retry.backoff.ms"),
+        refresh_backoff_max=config.get_seconds("retry.backoff.max.ms"),
+        max_age=config.get_seconds("metadata.max.age.ms"),
+        max_idle=config.get_seconds("metadata.max.idle.ms"),
+        random=environment.random,
+    )
+
+
+def _transactions(config: ProducerConfig, environment: Environment, client: NetworkClient) -> TransactionManager | None:
+    if config.transactional_id is None:
+        return None
+    two_phases = config.get_bool("transaction.two.phase.commit.enable")
+    return TransactionManager(
+        config.transactional_id,
+        2**31 - 1 if two_phases else config.get_int("transaction.timeout.ms"),
+        config.retry_backoff(environment.random),
+        client.api_versions,
+        two_phases,
+    )
+
+
+def _forget_idle_topics(metrics: ProducerMetrics, metadata: ProducerMetadata, _: Cluster) -> None:
+    metrics.retain_topics(metadata.contains_topic)
+
+
+def new_builder(codec: str, level: int | None, capacity: int, ratio: float) -> RecordBatchBuilder:
+    """A builder for a batch of the producer."""
+    return RecordBatchBuilder(capacity, codec, level, 0, ratio)
