@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from codegen import errors, messages, schema
+from codegen import errors, handlers, messages, schema
 
 PACKAGE = schema.ROOT / "src" / "barnabas"
 MESSAGES = PACKAGE / "protocol" / "messages"
@@ -19,6 +19,7 @@ def generated() -> dict[Path, str]:
         f'"""One module per message, named as the message in snake case."""\n{messages.MARK}'
     )
     files[PACKAGE / "protocol" / "api_keys.py"] = messages.write_api_keys(all_messages)
+    files[handlers.HANDLERS / "served_apis.py"] = handlers.write()
     files[PACKAGE / "errors.py"] = errors.write(schema.read_errors())
     return files
 

@@ -1,4 +1,8 @@
-"""AddOffsetsToTxn: the transaction is going to commit offsets of a group (KIP-98)."""
+"""AddOffsetsToTxn: the transaction is going to commit offsets of a group (KIP-98).
+
+Versions 0-4. v1 throttled after the response (KIP-219). v2 PRODUCER_FENCED (KIP-588). v3 flexible. v4
+TRANSACTION_ABORTABLE (KIP-890).
+"""
 
 from __future__ import annotations
 

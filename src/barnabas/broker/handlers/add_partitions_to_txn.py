@@ -1,4 +1,8 @@
-"""AddPartitionsToTxn: what a transaction writes to; batched, or only asked about, from version 4 on (KIP-890)."""
+"""AddPartitionsToTxn: what a transaction writes to; batched, or only asked about, from version 4 on (KIP-890).
+
+Versions 0-5. v1 throttled after the response (KIP-219). v2 PRODUCER_FENCED (KIP-588). v3 flexible. v4 several
+transactions and verification only, for brokers (KIP-890). v5 TRANSACTION_ABORTABLE (KIP-890).
+"""
 
 from __future__ import annotations
 

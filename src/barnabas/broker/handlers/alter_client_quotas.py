@@ -1,4 +1,7 @@
-"""AlterClientQuotas: limits for users, client ids and addresses (KIP-546)."""
+"""AlterClientQuotas: limits for users, client ids and addresses (KIP-546).
+
+Versions 0-1. v1 flexible.
+"""
 
 from __future__ import annotations
 

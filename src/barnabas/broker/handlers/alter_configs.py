@@ -1,4 +1,7 @@
-"""AlterConfigs: all settings of a resource at once; those that are not named go back to their defaults (KIP-133)."""
+"""AlterConfigs: all settings of a resource at once; those that are not named go back to their defaults (KIP-133).
+
+Versions 0-2. v1 throttled after the response (KIP-219). v2 flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments: other replicas for partitions (KIP-455). One broker can only be told what is so."""
+"""AlterPartitionReassignments: other replicas for partitions (KIP-455). One broker can only be told what is so.
+
+Versions 0-1. v1 changes of the replication factor can be refused (KIP-860).
+"""
 
 from __future__ import annotations
 

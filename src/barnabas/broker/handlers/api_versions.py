@@ -1,4 +1,8 @@
-"""ApiVersions: what this broker serves (KIP-35, KIP-511)."""
+"""ApiVersions: what this broker serves (KIP-35, KIP-511).
+
+Versions 0-4. v1 throttle time. v2 throttled after the response (KIP-219). v3 flexible, the client's software (KIP-511),
+features (KIP-584). v4 features may begin at 0 (KAFKA-17011).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe: members, epochs and assignments of consumer groups (KIP-848)."""
+"""ConsumerGroupDescribe: members, epochs and assignments of consumer groups (KIP-848).
+
+Versions 0-1. v1 type of each member (KIP-1099).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat: members of consumer groups join, stay, get their partitions and leave (KIP-848)."""
+"""ConsumerGroupHeartbeat: members of consumer groups join, stay, get their partitions and leave (KIP-848).
+
+Versions 0-1. v1 topics by regular expression.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CreatePartitions: more partitions for topics that exist (KIP-195)."""
+"""CreatePartitions: more partitions for topics that exist (KIP-195).
+
+Versions 0-3. v1 throttled after the response (KIP-219). v2 flexible. v3 THROTTLING_QUOTA_EXCEEDED (KIP-599).
+"""
 
 from __future__ import annotations
 

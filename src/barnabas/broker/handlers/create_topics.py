@@ -1,4 +1,9 @@
-"""CreateTopics: topics with their partitions and settings."""
+"""CreateTopics: topics with their partitions and settings.
+
+Versions 2-7. v3 throttled after the response (KIP-219). v4 defaults for partitions and replication factor (KIP-464). v5
+flexible, settings in the response (KIP-525). v6 THROTTLING_QUOTA_EXCEEDED (KIP-599). v7 topic ids in the response
+(KIP-516).
+"""
 
 from __future__ import annotations
 

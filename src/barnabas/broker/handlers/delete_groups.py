@@ -1,4 +1,7 @@
-"""DeleteGroups: groups without members, with what they committed (KIP-229)."""
+"""DeleteGroups: groups without members, with what they committed (KIP-229).
+
+Versions 0-2. v1 throttled after the response (KIP-219). v2 flexible.
+"""
 
 from __future__ import annotations
 

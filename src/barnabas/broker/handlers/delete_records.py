@@ -1,4 +1,7 @@
-"""DeleteRecords: moves the start of partitions up; what lies before it cannot be read any more (KIP-107)."""
+"""DeleteRecords: moves the start of partitions up; what lies before it cannot be read any more (KIP-107).
+
+Versions 0-2. v1 throttled after the response (KIP-219). v2 flexible.
+"""
 
 from __future__ import annotations
 

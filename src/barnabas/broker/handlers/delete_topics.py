@@ -1,4 +1,8 @@
-"""DeleteTopics: by name, and from version 6 on also by id."""
+"""DeleteTopics: by name, and from version 6 on also by id.
+
+Versions 1-6. v2 throttled after the response (KIP-219). v3 TOPIC_DELETION_DISABLED. v4 flexible. v5 error message,
+THROTTLING_QUOTA_EXCEEDED (KIP-599). v6 topics by name or id (KIP-516).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeClientQuotas: the limits of the entities that a filter lets through (KIP-546)."""
+"""DescribeClientQuotas: the limits of the entities that a filter lets through (KIP-546).
+
+Versions 0-1. v1 flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeCluster: the brokers, and what the client may do to the cluster (KIP-700)."""
+"""DescribeCluster: the brokers, and what the client may do to the cluster (KIP-700).
+
+Versions 0-2. v1 endpoint type (KIP-919). v2 fenced brokers (KIP-1073).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeConfigs: settings of topics, brokers, groups, loggers and client metrics (KIP-133, KIP-226, KIP-569)."""
+"""DescribeConfigs: settings of topics, brokers, groups, loggers and client metrics (KIP-133, KIP-226, KIP-569).
+
+Versions 1-4. v2 throttled after the response (KIP-219). v3 types and documentation (KIP-569). v4 flexible.
+"""
 
 from __future__ import annotations
 

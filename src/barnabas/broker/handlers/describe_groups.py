@@ -1,4 +1,8 @@
-"""DescribeGroups: members, subscriptions and assignments of classic groups."""
+"""DescribeGroups: members, subscriptions and assignments of classic groups.
+
+Versions 0-6. v1 throttle time. v2 throttled after the response (KIP-219). v3 authorized operations (KIP-430). v4 group
+instance ids (KIP-345). v5 flexible. v6 error message; GROUP_ID_NOT_FOUND in place of the state Dead (KIP-1043).
+"""
 
 from __future__ import annotations
 

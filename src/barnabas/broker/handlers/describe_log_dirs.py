@@ -1,4 +1,8 @@
-"""DescribeLogDirs: the data directory, the room on its disk, and what every partition takes (KIP-113, KIP-827)."""
+"""DescribeLogDirs: the data directory, the room on its disk, and what every partition takes (KIP-113, KIP-827).
+
+Versions 1-5. v2 flexible. v3 a top-level error (KIP-784). v4 room on the disk (KIP-827). v5 whether a directory is
+cordoned (KIP-1066).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeProducers: the idempotent and transactional producers that partitions know (KIP-664)."""
+"""DescribeProducers: the idempotent and transactional producers that partitions know (KIP-664).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

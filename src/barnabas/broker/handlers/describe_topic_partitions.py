@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions: topics and their partitions, a page at a time (KIP-966)."""
+"""DescribeTopicPartitions: topics and their partitions, a page at a time (KIP-966).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

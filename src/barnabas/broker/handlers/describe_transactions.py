@@ -1,4 +1,7 @@
-"""DescribeTransactions: what is known of transactional ids (KIP-664)."""
+"""DescribeTransactions: what is known of transactional ids (KIP-664).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

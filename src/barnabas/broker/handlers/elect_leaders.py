@@ -1,4 +1,7 @@
-"""ElectLeaders: another leader for partitions (KIP-183, KIP-460). With one broker the right one leads already."""
+"""ElectLeaders: another leader for partitions (KIP-183, KIP-460). With one broker the right one leads already.
+
+Versions 0-2. v1 types of election (KIP-460), a top-level error. v2 flexible.
+"""
 
 from __future__ import annotations
 

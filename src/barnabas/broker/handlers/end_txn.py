@@ -1,4 +1,8 @@
-"""EndTxn: commits or aborts a transaction; version 5 and later give the next epoch (KIP-98, KIP-890)."""
+"""EndTxn: commits or aborts a transaction; version 5 and later give the next epoch (KIP-98, KIP-890).
+
+Versions 0-5. v1 throttled after the response (KIP-219). v2 PRODUCER_FENCED (KIP-588). v3 flexible. v4
+TRANSACTION_ABORTABLE (KIP-890). v5 every transaction gets an epoch of its own, which the response tells (KIP-890).
+"""
 
 from __future__ import annotations
 

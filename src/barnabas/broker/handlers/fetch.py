@@ -1,4 +1,11 @@
-"""Fetch: reads record batches, waits for them, remembers what a client reads (KIP-74, KIP-227, KIP-320, KIP-516)."""
+"""Fetch: reads record batches, waits for them, remembers what a client reads (KIP-74, KIP-227, KIP-320, KIP-516).
+
+Versions 4-18. v5 log start offset. v6 KAFKA_STORAGE_ERROR (KIP-112). v7 fetch sessions (KIP-227). v8 throttled after
+the response (KIP-219). v9 current leader epoch (KIP-320). v10 zstd (KIP-110). v11 rack, preferred read replica
+(KIP-392). v12 flexible, last fetched epoch and diverging epoch (KIP-595). v13 topics by id (KIP-516). v14
+OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405). v15 replica state in place of the replica id (KIP-903). v16 endpoints of
+current leaders (KIP-951). v17 directory id of the replica (KIP-853). v18 high watermark of the replica (KIP-1166).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""FindCoordinator: which broker looks after a group or a transactional id (KIP-98, batched by KIP-699)."""
+"""FindCoordinator: which broker looks after a group or a transactional id (KIP-98, batched by KIP-699).
+
+Versions 0-6. v1 key type, throttle time, error message. v2 throttled after the response (KIP-219). v3 flexible. v4
+several keys (KIP-699). v5 TRANSACTION_ABORTABLE (KIP-890). v6 share groups (KIP-932).
+"""
 
 from __future__ import annotations
 

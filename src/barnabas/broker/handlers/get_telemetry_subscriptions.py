@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions: which of its metrics a client is asked to push (KIP-714)."""
+"""GetTelemetrySubscriptions: which of its metrics a client is asked to push (KIP-714).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

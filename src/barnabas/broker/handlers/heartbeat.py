@@ -1,4 +1,7 @@
-"""Heartbeat: a member is alive; the answer tells it when to join again."""
+"""Heartbeat: a member is alive; the answer tells it when to join again.
+
+Versions 0-4. v1 throttle time. v2 throttled after the response (KIP-219). v3 group instance id (KIP-345). v4 flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs: changes of single settings (KIP-339)."""
+"""IncrementalAlterConfigs: changes of single settings (KIP-339).
+
+Versions 0-1. v1 flexible.
+"""
 
 from __future__ import annotations
 

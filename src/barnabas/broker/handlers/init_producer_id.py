@@ -1,4 +1,8 @@
-"""InitProducerId: a producer's id and epoch; a transactional id's producer before is shut out (KIP-98, KIP-360)."""
+"""InitProducerId: a producer's id and epoch; a transactional id's producer before is shut out (KIP-98, KIP-360).
+
+Versions 0-6. v1 throttled after the response (KIP-219). v2 flexible. v3 producer id and epoch to go on from (KIP-360).
+v4 PRODUCER_FENCED (KIP-588). v5 TRANSACTION_ABORTABLE (KIP-890). v6 two-phase commit (KIP-939).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""JoinGroup: become a member of a group, or stay one in its next generation."""
+"""JoinGroup: become a member of a group, or stay one in its next generation.
+
+Versions 0-9. v1 rebalance timeout. v2 throttle time. v3 throttled after the response (KIP-219). v4 a new member is
+first given an id (KIP-394). v5 group instance id (KIP-345). v6 flexible. v7 protocol type in the response, the
+protocol's name may be null (KIP-559). v8 reason (KIP-800). v9 a static leader that returns may skip the assignment
+(KIP-814).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""LeaveGroup: members that go, or that an administrator puts out (KIP-345)."""
+"""LeaveGroup: members that go, or that an administrator puts out (KIP-345).
+
+Versions 0-5. v1 throttle time. v2 throttled after the response (KIP-219). v3 several members, by instance id too
+(KIP-345). v4 flexible. v5 reason (KIP-800).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListConfigResources: which resources there are that can have settings (KIP-1142)."""
+"""ListConfigResources: which resources there are that can have settings (KIP-1142).
+
+Versions 0-1. v1 all kinds of resources (KIP-1142); v0 lists client metrics only.
+"""
 
 from __future__ import annotations
 

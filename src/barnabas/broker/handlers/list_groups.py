@@ -1,4 +1,8 @@
-"""ListGroups: the groups of this broker, by state (KIP-518) and type (KIP-848)."""
+"""ListGroups: the groups of this broker, by state (KIP-518) and type (KIP-848).
+
+Versions 0-5. v1 throttle time. v2 throttled after the response (KIP-219). v3 flexible. v4 states (KIP-518). v5 types
+(KIP-848).
+"""
 
 from __future__ import annotations
 

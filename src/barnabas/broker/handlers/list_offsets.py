@@ -1,4 +1,10 @@
-"""ListOffsets: where a partition begins and ends, and where a time begins in it (KIP-79, KIP-734, KIP-405)."""
+"""ListOffsets: where a partition begins and ends, and where a time begins in it (KIP-79, KIP-734, KIP-405).
+
+Versions 1-11. v2 isolation level, throttle time. v3 throttled after the response (KIP-219). v4 leader epochs (KIP-320).
+v5 OFFSET_NOT_AVAILABLE (KIP-207). v6 flexible. v7 offset of the largest timestamp (KIP-734). v8 earliest local offset
+(KIP-405). v9 last tiered offset (KIP-1005). v10 timeout for tiered storage (KIP-1075). v11 earliest offset not yet
+uploaded (KIP-1023).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455): none, with one broker."""
+"""ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455): none, with one broker.
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

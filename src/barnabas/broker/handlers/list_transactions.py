@@ -1,4 +1,7 @@
-"""ListTransactions: the transactional ids of this broker (KIP-664; KIP-994 duration, KIP-1152 pattern)."""
+"""ListTransactions: the transactional ids of this broker (KIP-664; KIP-994 duration, KIP-1152 pattern).
+
+Versions 0-2. v1 longer than a duration (KIP-994). v2 ids by pattern (KIP-1152).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Metadata: brokers, topics and the leaders of their partitions; creates topics where that is allowed."""
+"""Metadata: brokers, topics and the leaders of their partitions; creates topics where that is allowed.
+
+Versions 0-13. v1 null asks for all topics; rack, controller, is_internal. v2 cluster id. v3 throttle time. v4
+auto-creation can be declined. v5 offline replicas (KIP-112). v6 throttled after the response (KIP-219). v7 leader
+epochs (KIP-320). v8 authorized operations (KIP-430). v9 flexible. v10 topic ids in the response (KIP-516). v11 no more
+authorized operations of the cluster (KIP-700). v12 topics can be asked for by id. v13 a top-level error (KIP-1102).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""OffsetCommit: how far a group has read."""
+"""OffsetCommit: how far a group has read.
+
+Versions 2-10. v3 throttle time. v4 throttled after the response (KIP-219). v5 no more retention time (KIP-211). v6
+leader epoch (KIP-320). v7 group instance id (KIP-345). v8 flexible. v9 members of KIP-848; STALE_MEMBER_EPOCH,
+GROUP_ID_NOT_FOUND. v10 topics by id (KIP-848).
+"""
 
 from __future__ import annotations
 

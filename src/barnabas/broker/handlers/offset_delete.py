@@ -1,4 +1,7 @@
-"""OffsetDelete: committed offsets of topics that a group does not subscribe to any more (KIP-496)."""
+"""OffsetDelete: committed offsets of topics that a group does not subscribe to any more (KIP-496).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""OffsetFetch: how far groups have read; several groups at once from version 8 (KIP-709)."""
+"""OffsetFetch: how far groups have read; several groups at once from version 8 (KIP-709).
+
+Versions 1-10. v2 null asks for all topics; a top-level error. v3 throttle time. v4 throttled after the response
+(KIP-219). v5 leader epoch (KIP-320). v6 flexible. v7 require_stable (KIP-447). v8 several groups (KIP-709). v9 member
+id and epoch (KIP-848). v10 topics by id (KIP-848).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch: where a leader's epoch ends in a log (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: where a leader's epoch ends in a log (KIP-101, KIP-320).
+
+Versions 2-4. v3 replica id. v4 flexible.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.partition import Partition
 
+API = 0
 #: The versions that are known here: the flexible ones (KIP-482).
 VERSIONS = (9, 13)
 

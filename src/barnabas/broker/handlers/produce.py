@@ -1,4 +1,10 @@
-"""Produce: appends record batches to partitions."""
+"""Produce: appends record batches to partitions.
+
+Versions 3-13. v4 KAFKA_STORAGE_ERROR (KIP-112). v5 log start offset in the response. v6 throttled after the response
+(KIP-219). v7 zstd (KIP-110). v8 record_errors and error_message (KIP-467). v9 flexible. v10 current leader in the
+response (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 the broker adds partitions to transactions itself
+(KIP-890). v13 topics by id (KIP-516).
+"""
 
 from __future__ import annotations
 

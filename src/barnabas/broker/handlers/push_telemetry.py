@@ -1,4 +1,7 @@
-"""PushTelemetry: the metrics of a client (KIP-714)."""
+"""PushTelemetry: the metrics of a client (KIP-714).
+
+Versions 0.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""SyncGroup: the leader hands in the assignment, every member gets its part."""
+"""SyncGroup: the leader hands in the assignment, every member gets its part.
+
+Versions 0-5. v1 throttle time. v2 throttled after the response (KIP-219). v3 group instance id (KIP-345). v4 flexible.
+v5 protocol type and name, which must be the group's (KIP-559).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TxnOffsetCommit: offsets of a group that count once the transaction commits (KIP-98, KIP-447, KIP-890)."""
+"""TxnOffsetCommit: offsets of a group that count once the transaction commits (KIP-98, KIP-447, KIP-890).
+
+Versions 0-5. v1 throttled after the response (KIP-219). v2 leader epoch (KIP-320). v3 flexible, member and generation
+(KIP-447). v4 TRANSACTION_ABORTABLE (KIP-890). v5 the broker adds the partition to the transaction itself (KIP-890).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""UpdateFeatures: finalized levels of features (KIP-584, KIP-1022)."""
+"""UpdateFeatures: finalized levels of features (KIP-584, KIP-1022).
+
+Versions 0-2. v1 upgrade type in place of allow_downgrade, validate_only (KIP-584). v2 no more results of single
+features.
+"""
 
 from __future__ import annotations
 

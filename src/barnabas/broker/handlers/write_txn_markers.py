@@ -1,4 +1,7 @@
-"""WriteTxnMarkers: ends transactions in single partitions; administrators send it for hanging ones (KIP-664)."""
+"""WriteTxnMarkers: ends transactions in single partitions; administrators send it for hanging ones (KIP-664).
+
+Versions 1-2. v2 transaction version of the marker (KIP-1228).
+"""
 
 from __future__ import annotations
 
