@@ -106,6 +106,54 @@ def test_a_batch_larger_than_max_message_bytes_is_refused(client: CoreClient) ->
     assert response.error_code == errors.RecordTooLargeError.code
 
 
+HOUR_MS = 3_600_000
+
+
+def records(*of: tuple[bytes | None, int], compression: str = "none") -> bytes:
+    """A batch of records with these keys and times."""
+    builder = RecordBatchBuilder(1 << 20, compression=compression)
+    for key, timestamp in of:
+        assert builder.try_append(timestamp, key, b"v", []) >= 0
+    return bytes(builder.close())
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_a_refused_batch_names_the_records_that_break_a_rule_and_no_others(
+    client: CoreClient, compression: str
+) -> None:
+    client.request(create("compacted", cleanup_policy="compact"), 7)
+    sent = records((b"k", START_MS), (None, START_MS), (b"k", START_MS), (None, START_MS), compression=compression)
+
+    refused = client.request(produce("compacted", sent), 12).responses[0].partition_responses[0]
+
+    assert refused.error_code == errors.InvalidRecordError.code
+    assert [error.batch_index for error in refused.record_errors] == [1, 3]
+    assert all("without a key" in error.batch_index_error_message for error in refused.record_errors)
+    assert values(client, "compacted") == []
+
+
+def test_with_a_wrong_time_among_the_reasons_the_batch_has_that_error(client: CoreClient) -> None:
+    client.request(create("both", cleanup_policy="compact"), 7)
+    late = START_MS + 2 * HOUR_MS
+    sent = records((b"k", START_MS), (b"k", late), (None, START_MS), (None, late))
+
+    refused = client.request(produce("both", sent), 12).responses[0].partition_responses[0]
+
+    assert refused.error_code == errors.InvalidTimestampError.code
+    assert [error.batch_index for error in refused.record_errors] == [1, 2, 3]
+    assert str(late) in refused.record_errors[0].batch_index_error_message
+
+
+def test_small_records_do_not_cost_a_large_answer(client: CoreClient) -> None:
+    client.request(create("compacted", cleanup_policy="compact"), 7)
+    sent = records(*[(None, START_MS)] * 20_000)
+
+    refused = client.request(produce("compacted", sent), 12).responses[0].partition_responses[0]
+
+    assert refused.error_code == errors.InvalidRecordError.code
+    assert [error.batch_index for error in refused.record_errors] == list(range(1000))
+
+
 def test_internal_topics_are_written_by_the_broker_only(client: CoreClient) -> None:
     client.broker.state.topic_admin.ensure_internal("__consumer_offsets", START_MS)
     request = produce("__consumer_offsets", batch(b"a"))

@@ -113,8 +113,8 @@ def _append(
         response.error_code = problem.code
         response.error_message = str(problem)
         response.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in getattr(problem, "record_errors", ())
+            BatchIndexAndErrorMessage(batch_index=error.batch_index, batch_index_error_message=error.message)
+            for error in getattr(problem, "record_errors", ())
         ]
     else:
         response.base_offset = info.first_offset

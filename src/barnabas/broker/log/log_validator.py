@@ -126,8 +126,13 @@ class LogValidator:
             self._check_client_batch(header)
         if header.is_control:
             return header.max_timestamp
-        found = validate_records(data, header, need_keys=self.config.compact)
-        self._check_timestamps(header, found, now_ms)
+        try:
+            found = validate_records(data, header, need_keys=self.config.compact)
+            self._check_timestamps(header, found, now_ms)
+        except (InvalidRecordError, InvalidTimestampError) as problem:
+            from barnabas.broker.log.record_errors import with_record_errors
+
+            raise with_record_errors(problem, data, header, self._partition, self.config, now_ms) from problem
         return found.max_timestamp
 
     def _check_client_batch(self, header: BatchHeader) -> None:
