@@ -50,7 +50,8 @@ class BrokerConfig(Config):
 
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
         super().__init__("broker", properties, keywords)
-        self.node_id = self._node_id()
+        self._share_id()
+        self.node_id = self.get_int("node.id")
         self.listeners = self._listeners()
         self.advertised = self._advertised()
         self._topic_defaults: dict[str, Any] | None = None
@@ -95,10 +96,11 @@ class BrokerConfig(Config):
         """What the log manager goes by: the topic defaults, and the intervals of the work in the background."""
         return {**self.topic_defaults, **{name: self[name] for name in _LOG_MANAGER_SETTINGS}}
 
-    def _node_id(self) -> int:
-        if self.is_given("node.id") or not self.is_given("broker.id"):
-            return self.get_int("node.id")
-        return self.get_int("broker.id")
+    def _share_id(self) -> None:
+        # The two names mean the same (KafkaConfig.populateSynonyms): what one is given, the other has.
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if self.is_given(name) and not self.is_given(other):
+                self._given[other] = self._values[other] = self.get_int(name)
 
     def _check_roles(self) -> None:
         roles = self.get_list("process.roles")

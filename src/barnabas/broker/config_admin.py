@@ -62,7 +62,7 @@ class ConfigAdmin:
         if kind == ConfigResourceType.BROKER:
             if name:
                 check_broker_id(name, self._config.node_id)
-            return self._metadata.configs(BROKERS, str(int(name)) if name else "")
+            return self._metadata.configs(BROKERS, str(int(name))) if name else self._dynamic.for_all
         if kind == ConfigResourceType.GROUP:
             if not name:
                 raise errors.InvalidRequestError("Default group resources are not allowed.")
@@ -93,6 +93,7 @@ class ConfigAdmin:
         stored_kind, stored_name = GROUPS, name
         if kind == ConfigResourceType.BROKER:
             stored_kind, stored_name = BROKERS, str(int(name)) if name else ""
+            self._dynamic.check_min_insync_replicas(configs, per_broker=bool(name))
             self._dynamic.validate(configs, per_broker=bool(name))
         elif kind == ConfigResourceType.GROUP:
             check_group_configs(self._config, configs)

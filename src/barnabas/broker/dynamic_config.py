@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.config import parse_overrides
+from barnabas.broker.features import has_eligible_leader_replicas
 from barnabas.broker.metadata.cluster_metadata import BROKERS
 from barnabas.config.definitions import definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
@@ -73,6 +74,9 @@ _POOLS = _names(
 )
 
 
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+
 class DynamicBrokerConfig:
     """Keeps a `BrokerConfig` at what its metadata says, and says what may be stored there.
 
@@ -88,8 +92,16 @@ class DynamicBrokerConfig:
 
     @property
     def for_all(self) -> dict[str, str]:
-        """What is stored for all brokers."""
-        return self._metadata.configs(BROKERS, "")
+        """What holds for all brokers.
+
+        With eligible leader replicas (KIP-966) the cluster always has a `min.insync.replicas`, so that no broker goes
+        by one of its own: what is stored, or else this broker's static value.
+        """
+        stored = self._metadata.configs(BROKERS, "")
+        if MIN_INSYNC_REPLICAS in stored or not has_eligible_leader_replicas(self._metadata):
+            return stored
+        key = definitions("broker").keys[MIN_INSYNC_REPLICAS]
+        return {**stored, MIN_INSYNC_REPLICAS: str(self._config.given.get(key.name, key.default))}
 
     @property
     def for_this_broker(self) -> dict[str, str]:
@@ -101,6 +113,22 @@ class DynamicBrokerConfig:
         self._config.apply_dynamic(self._usable(self.for_all), self._usable(self.for_this_broker))
         for told in self.on_change:
             told()
+
+    def check_min_insync_replicas(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        """Whether these settings leave `min.insync.replicas` to the cluster, as eligible leader replicas need it.
+
+        Raises `InvalidConfigurationError` for a broker's own value and for the removal of the cluster's.
+        """
+        if not has_eligible_leader_replicas(self._metadata):
+            return
+        if per_broker and configs.get(MIN_INSYNC_REPLICAS) != self.for_this_broker.get(MIN_INSYNC_REPLICAS):
+            raise errors.InvalidConfigurationError(
+                f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+            )
+        if not per_broker and MIN_INSYNC_REPLICAS not in configs:
+            raise errors.InvalidConfigurationError(
+                f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+            )
 
     def configs_changed(self, kind: str, name: str) -> None:
         """Called by the metadata: the settings of a resource are others now."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.protocol.kinds import UpgradeType
 
 if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 
 class Feature(NamedTuple):
@@ -32,13 +34,12 @@ FEATURES: dict[str, Feature] = {
     METADATA_VERSION: Feature(7, 30, 30),
     GROUP_VERSION: Feature(0, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
 }
-
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 class FeatureUpdate(NamedTuple):
-    """A level that a feature shall be finalized at, and in which direction (`UPGRADE`, ...)."""
+    """A level that a feature shall be finalized at, and in which direction (an `UpgradeType`)."""
 
     name: str
     level: int
@@ -49,6 +50,12 @@ def finalized(metadata: ClusterMetadata) -> dict[str, int]:
     """Every feature's finalized level; 0 where it is not in use."""
     stored = metadata.features
     return {name: stored.get(name, feature.default) for name, feature in FEATURES.items()}
+
+
+def has_eligible_leader_replicas(metadata: ClusterMetadata) -> bool:
+    """Whether the cluster is at the level of eligible leader replicas (KIP-966)."""
+    feature = FEATURES[ELIGIBLE_LEADER_REPLICAS_VERSION]
+    return metadata.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, feature.default) > 0
 
 
 def updated(current: Mapping[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:
@@ -66,7 +73,7 @@ def _check(levels: Mapping[str, int], update: FeatureUpdate) -> None:
     if problem:
         raise errors.InvalidUpdateVersionError(f"Invalid update version {level} for feature {name}. {problem}")
     if name == METADATA_VERSION and level != levels[name]:
-        direction = "Unsafe" if kind == UNSAFE_DOWNGRADE else "Safe"
+        direction = "Unsafe" if kind == UpgradeType.UNSAFE_DOWNGRADE else "Safe"
         raise errors.InvalidUpdateVersionError(
             f"{direction} metadata.version downgrade from {levels[name]} to {level} is not supported."
         )
@@ -75,7 +82,7 @@ def _check(levels: Mapping[str, int], update: FeatureUpdate) -> None:
 def _problem(levels: Mapping[str, int], update: FeatureUpdate) -> str | None:
     name, level, kind = update
     feature = FEATURES.get(name)
-    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    if kind not in tuple(UpgradeType):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
@@ -83,11 +90,11 @@ def _problem(levels: Mapping[str, int], update: FeatureUpdate) -> str | None:
         return "This broker does not support this feature."
     if not feature.lowest <= level <= feature.highest:
         return f"This broker only supports versions {feature.lowest}-{feature.highest}."
-    if level < levels[name] and kind == UPGRADE:
+    if level < levels[name] and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade."
         )
-    if level > levels[name] and kind != UPGRADE:
+    if level > levels[name] and kind != UpgradeType.UPGRADE:
         return "Can't downgrade to a newer version."
     return None

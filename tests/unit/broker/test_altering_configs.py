@@ -8,6 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.protocol.kinds import ConfigResourceType as Kind
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.messages import alter_configs_request as legacy
 from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -17,6 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -43,6 +45,12 @@ def describe(client: CoreClient, kind: int, name: str, *keys: str, documentation
     asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
     request = DescribeConfigsRequest(resources=[asked], include_synonyms=True, include_documentation=documentation)
     return {config.name: config for config in client.request(request, 4).results[0].configs}
+
+
+def downgrade(client: CoreClient, feature: str) -> None:
+    """Take a feature out of use."""
+    key = FeatureUpdateKey(feature=feature, max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
+    assert client.request(UpdateFeaturesRequest(feature_updates=[key]), 1).error_code == 0
 
 
 def shown(config: Any) -> tuple[Any, ...]:
@@ -159,7 +167,43 @@ class TestBrokers:
         assert shown(found["log.retention.ms"]) == (
             "3000", 3, [("log.retention.ms", "3000", 3), ("log.retention.hours", "168", 5)]
         )  # fmt: skip
-        assert set(describe(client, Kind.BROKER, "")) == {"log.retention.bytes", "log.retention.ms"}
+        of_all = set(describe(client, Kind.BROKER, ""))
+        assert of_all == {"log.retention.bytes", "log.retention.ms", "min.insync.replicas"}
+
+    @pytest.mark.parametrize(("given", "other"), [("node.id", "broker.id"), ("broker.id", "node.id")])
+    def test_the_two_names_of_the_id_are_given_together(self, given: str, other: str) -> None:
+        client = CoreBroker({given: "7"}).connect()
+        found = describe(client, Kind.BROKER, "7")
+        for name in (given, other):
+            static, default = found[name].synonyms
+            assert (found[name].value, found[name].config_source) == ("7", 4)
+            assert (static.name, static.value, static.source) == (name, "7", 4)
+            assert default.source == 5
+
+    def test_the_cluster_has_a_min_insync_replicas_while_it_knows_eligible_leader_replicas(self) -> None:
+        client = CoreBroker({"min.insync.replicas": "2"}).connect()
+        client.request(create("t"), 7)
+        at_cluster = ("2", 3, [("min.insync.replicas", "2", 3), ("min.insync.replicas", "2", 4)])
+
+        assert shown(describe(client, Kind.BROKER, "")["min.insync.replicas"])[:2] == ("2", 3)
+        for kind, name in ((Kind.BROKER, "1"), (Kind.TOPIC, "t")):
+            value, source, synonyms = shown(describe(client, kind, name)["min.insync.replicas"])
+            assert (value, source, synonyms[:2]) == at_cluster
+
+        downgrade(client, "eligible.leader.replicas.version")
+        assert describe(client, Kind.BROKER, "") == {}
+        assert shown(describe(client, Kind.TOPIC, "t")["min.insync.replicas"])[:2] == ("2", 4)
+
+    def test_eligible_leader_replicas_leave_min_insync_replicas_to_the_cluster(self, client: CoreClient) -> None:
+        own = alter(client, Kind.BROKER, "1", ("min.insync.replicas", SET, "1"))
+        removed = alter(client, Kind.BROKER, "", ("min.insync.replicas", DELETE, None))
+        changed = alter(client, Kind.BROKER, "", ("min.insync.replicas", SET, "2"))
+
+        assert (own.error_code, removed.error_code) == (errors.InvalidConfigurationError.code,) * 2
+        assert "cannot be altered while ELR is enabled" in own.error_message
+        assert "cannot be removed while ELR is enabled" in removed.error_message
+        assert changed.error_code == 0
+        assert shown(describe(client, Kind.BROKER, "")["min.insync.replicas"])[:2] == ("2", 3)
 
     def test_topics_that_set_nothing_themselves_follow(self, topic: CoreClient) -> None:
         alter(topic, Kind.BROKER, "", ("message.max.bytes", SET, "1000"))

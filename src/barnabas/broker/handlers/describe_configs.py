@@ -59,7 +59,7 @@ def _entries(broker: BrokerState, kind: int, name: str) -> list[ConfigEntry]:
         return config_entries.topic_entries(broker.config, topic)
     if kind == ConfigResourceType.BROKER:
         if not name:
-            stored = broker.metadata.configs(BROKERS, "")
+            stored = {**broker.config.dynamic_default, **broker.metadata.configs(BROKERS, "")}
             return config_entries.broker_default_entries(broker.config, stored)
         _check_broker_id(broker, name, " or empty string,")
         return config_entries.broker_entries(broker.config)

@@ -271,6 +271,9 @@ class ClusterMetadata:
             if key.startswith(_CONFIGS):
                 kind, _, name = key[len(_CONFIGS) :].partition("/")
                 self.on_configs_changed(kind, name)
+            elif key == _FEATURES:
+                # What holds for all brokers depends on them (`min.insync.replicas`).
+                self.on_configs_changed(BROKERS, "")
         if any(key.startswith(_CLIENT_QUOTAS) for key, _, _ in changes.changes):
             self.on_quotas_changed()
 
