@@ -66,7 +66,7 @@ def test_the_size_of_a_batch_header_is_written_once() -> None:
 
 def is_api_key(path: str, tree: ast.Module, constant: ast.Constant) -> bool:
     """Whether the number names the API DescribeProducers, or an error."""
-    if path in ("protocol/api_keys.py", "broker/handlers/registry.py", "errors.py"):
+    if path in ("protocol/api_keys.py", "broker/handlers/served_apis.py", "errors.py"):
         return True
     return any(name == "API" and value == constant.value for name, value in constants(tree))
 
