@@ -35,6 +35,7 @@ class ConsumerGroup(Group):
 
     __slots__ = (
         "_owners",
+        "_regex_uses",
         "_static_members",
         "_subscribed_topics",
         "epoch",
@@ -70,6 +71,8 @@ class ConsumerGroup(Group):
         self.has_partition_metadata_record = False
         self._static_members: dict[str, str] = {}
         self._owners: dict[tuple[bytes, int], str] = {}
+        #: Regular expression → how many members subscribe to it.
+        self._regex_uses: dict[str, int] = {}
         self._subscribed_topics: frozenset[str] | None = None
 
     def __repr__(self) -> str:
@@ -137,7 +140,7 @@ class ConsumerGroup(Group):
             self._owners[key] = member.member_id
         if member.instance_id is not None:
             self._static_members[member.instance_id] = member.member_id
-        self._subscribed_topics = None
+        self._subscription_changed(old, member)
 
     def remove(self, member_id: str) -> None:
         """Put a member out; its part of the target assignment stays."""
@@ -146,7 +149,21 @@ class ConsumerGroup(Group):
         instance_id = member.instance_id if member is not None else None
         if instance_id is not None and self._static_members.get(instance_id) == member_id:
             del self._static_members[instance_id]
-        self._subscribed_topics = None
+        self._subscription_changed(member, None)
+
+    def _subscription_changed(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        # Nearly every change of a member is one of its epoch or its partitions; those cost nothing here.
+        old_regex = "" if old is None else old.subscribed_topic_regex
+        new_regex = "" if new is None else new.subscribed_topic_regex
+        if old is None or new is None or old.subscribed_topic_names != new.subscribed_topic_names:
+            self._subscribed_topics = None
+        if old_regex == new_regex:
+            return
+        for regex, step in ((old_regex, -1), (new_regex, 1)):
+            if regex:
+                uses = self._regex_uses.pop(regex, 0) + step
+                if uses:
+                    self._regex_uses[regex] = uses
 
     def _release(self, member: ConsumerGroupMember | None) -> None:
         if member is None:
@@ -184,7 +201,7 @@ class ConsumerGroup(Group):
 
     def subscribed_regexes(self) -> set[str]:
         """The regular expressions of all members."""
-        return {member.subscribed_topic_regex for member in self.members.values() if member.subscribed_topic_regex}
+        return set(self._regex_uses)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Take over what an expression stands for; None: nobody uses it any more."""

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 _AT_ONCE = float("-inf")
 #: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
 _WORK_PER_TICK = 2000
+#: Sessions and waits that end in one tick. A thousand members of a large group may be lost at once.
+_TIMERS_PER_TICK = 100
 
 
 def _say_nothing(warning: str) -> None:
@@ -156,15 +158,16 @@ class GroupCoordinator:
 
     def tick(self, at: Instant) -> None:
         """Do what is due: sessions that ended, waits that are over, and a piece of the background work."""
-        self._run_timers(at)
+        self._run_timers(at, _TIMERS_PER_TICK)
         if self._loader.loading:
             self._load(at)
         else:
             self._expiration.sweep.step(_WORK_PER_TICK, at)
 
-    def _run_timers(self, at: Instant) -> None:
-        while (action := self._timers.pop_due(at.now)) is not None:
+    def _run_timers(self, at: Instant, budget: int) -> None:
+        while budget > 0 and (action := self._timers.pop_due(at.now)) is not None:
             action(at)
+            budget -= 1
 
     def close(self) -> None:
         """Answer all parked requests with NOT_COORDINATOR; after that no group answers any more."""
@@ -268,7 +271,7 @@ class GroupCoordinator:
         except errors.KafkaError as error:
             joining.operation.complete(refusal(coordinator_error_code(error), request.member_id, context.api_version))
         # group.initial.rebalance.delay.ms=0 means now, not at the next turn of the loop.
-        self._run_timers(at)
+        self._run_timers(at, _TIMERS_PER_TICK)
         answer = joining.operation.result
         return joining.operation if answer is None else answer  # type: ignore[return-value]  # completed with its kind
 

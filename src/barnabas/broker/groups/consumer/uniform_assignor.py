@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from itertools import islice
 
 from barnabas.broker.groups.consumer.assignor import Members, PartitionCounts
 from barnabas.broker.groups.consumer_group_member import Partitions
@@ -20,14 +21,57 @@ def assign_uniformly(members: Members, partition_counts: PartitionCounts) -> dic
     """See `barnabas.broker.groups.consumer.assignor.Assignor`."""
     if not members:
         return {}
-    kept = _Kept(members, partition_counts)
     subscriptions = {spec.topic_ids for spec in members.values()}
     if len(subscriptions) == 1:
-        _fill_quotas(kept)
-    else:
-        _give_to_the_least_loaded(kept, members)
-        _even_out(kept, members)
+        return _assign_equals(members, {topic_id: partition_counts[topic_id] for topic_id in subscriptions.pop()})
+    kept = _Kept(members, partition_counts)
+    _give_to_the_least_loaded(kept, members)
+    _even_out(kept, members)
     return {member_id: _by_topic(partitions) for member_id, partitions in kept.owned.items()}
+
+
+# --- all members subscribe to the same topics
+
+
+def _assign_equals(members: Members, counts: PartitionCounts) -> dict[str, Partitions]:
+    # A target that stays is the same object as before: in a large group few change, and only those cost.
+    free = {topic_id: set(range(counts[topic_id])) for topic_id in sorted(counts)}
+    targets = {member_id: _still_valid(spec.target, free) for member_id, spec in members.items()}
+    loads = {member_id: sum(map(len, target.values())) for member_id, target in targets.items()}
+    unassigned = [(topic_id, index) for topic_id, indexes in free.items() for index in sorted(indexes)]
+    quota, extra = divmod(len(unassigned) + sum(loads.values()), len(members))
+    # Those who have most may have the extra partitions: so the fewest move.
+    by_load = sorted(loads, key=lambda member_id: -loads[member_id])
+    allowed = {member_id: quota + (rank < extra) for rank, member_id in enumerate(by_load)}
+    for member_id, load in loads.items():
+        if load > allowed[member_id]:
+            owned = _in_order(targets[member_id])
+            unassigned += reversed(owned[allowed[member_id] :])
+            targets[member_id] = _by_topic(owned[: allowed[member_id]])
+    remaining = iter(unassigned)
+    for member_id, load in loads.items():
+        if load < allowed[member_id]:
+            more = islice(remaining, allowed[member_id] - load)
+            targets[member_id] = _by_topic([*_in_order(targets[member_id]), *more])
+    return targets
+
+
+def _still_valid(target: Partitions, free: dict[bytes, set[int]]) -> Partitions:
+    # What of the last target can stay; it is taken out of `free`. A topic may be gone, or have fewer partitions than it
+    # had under the same id.
+    if not all(topic_id in free and indexes <= free[topic_id] for topic_id, indexes in target.items()):
+        target = {topic_id: indexes & free[topic_id] for topic_id, indexes in target.items() if topic_id in free}
+        target = {topic_id: indexes for topic_id, indexes in target.items() if indexes}
+    for topic_id, indexes in target.items():
+        free[topic_id] -= indexes
+    return target
+
+
+def _in_order(target: Partitions) -> list[_TopicPartition]:
+    return [(topic_id, index) for topic_id in sorted(target) for index in sorted(target[topic_id])]
+
+
+# --- subscriptions differ
 
 
 class _Kept:
@@ -48,21 +92,6 @@ class _Kept:
             for partition in self.owned[member_id]:
                 del free[partition]
         self.unassigned = list(free)
-
-
-def _fill_quotas(kept: _Kept) -> None:
-    total = len(kept.unassigned) + sum(map(len, kept.owned.values()))
-    quota, extra = divmod(total, len(kept.owned))
-    # Those who have most may have the extra partitions: so the fewest move.
-    by_load = sorted(kept.owned, key=lambda member_id: -len(kept.owned[member_id]))
-    allowed = {member_id: quota + (rank < extra) for rank, member_id in enumerate(by_load)}
-    for member_id, owned in kept.owned.items():
-        while len(owned) > allowed[member_id]:
-            kept.unassigned.append(owned.popitem()[0])
-    remaining = iter(kept.unassigned)
-    for member_id, owned in kept.owned.items():
-        for _ in range(allowed[member_id] - len(owned)):
-            owned[next(remaining)] = None
 
 
 def _give_to_the_least_loaded(kept: _Kept, members: Members) -> None:
