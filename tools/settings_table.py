@@ -28,8 +28,8 @@ Apache Kafka 4.3, under their own names; as keywords of Python, `_` stands for `
 with a warning because it only tunes another implementation, or refused unless it has its default. An unknown name is an
 error that names the nearest one.
 
-Times are in the unit that the name says; `max` and `min` are the largest and the smallest number of the type. An
-asterisk marks a default that is not Kafka's.
+In brackets stand the type and what is allowed; `max` and `min` are the largest and the smallest number of the type.
+Times are in the unit that the name says. An asterisk marks a default that is not Kafka's.
 """
 
 
@@ -56,10 +56,10 @@ def _section(section: str, known: dict[str, str]) -> str:
     supported = sorted(SUPPORTED[section] & keys.keys())
     refused = sorted(keys.keys() - SUPPORTED[section] - IGNORED[section])
     rows = "".join(
-        f"| `{name}` | {_default(section, keys[name])} | {_allowed(keys[name])} | {meaning(section, name, known)} |\n"
+        f"| `{name}` | {_default(section, keys[name])} | {meaning(section, name, known)} ({_allowed(keys[name])}) |\n"
         for name in supported
     )
-    page = f"\n## {TITLES[section]}\n| setting | default | allowed | what it does |\n| --- | --- | --- | --- |\n{rows}"
+    page = f"\n## {TITLES[section]}\n| setting | default | what it does |\n| --- | --- | --- |\n{rows}"
     ignored = sorted(IGNORED[section] & keys.keys())
     if ignored:
         page += f"\n**Ignored with a warning**: {_listed(ignored)}.\n"
