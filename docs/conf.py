@@ -72,13 +72,19 @@ def _write_api_pages(app: Sphinx) -> None:
         again = {name: shown[id(thing)] for name, thing in things.items() if id(thing) in shown}
         shown |= {id(thing): room for name, thing in things.items() if name not in again}
         also = "".join(f" Also `{name}` (see [{home}]({home}.md))." for name, home in again.items())
-        left_out = f"   :exclude-members: {', '.join(again)}\n" if again else ""
-        text = (
-            f"# {room}\n{what[0].upper()}{what[1:]}.{also}\n\n```{{eval-rst}}\n.. automodule:: {room}\n{left_out}```\n"
-        )
+        aliases = [name for name, thing in things.items() if not _has_a_docstring(thing) and name not in again]
+        left_out = ", ".join([*again, *aliases])
+        text = f"# {room}\n{what[0].upper()}{what[1:]}.{also}\n\n```{{eval-rst}}\n.. automodule:: {room}\n"
+        text += f"   :exclude-members: {left_out}\n" if left_out else ""
+        text += "".join(f"\n.. autodata:: {room}.{name}\n" for name in aliases if name != "__version__") + "```\n"
         page = folder / f"{room}.md"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
+
+
+def _has_a_docstring(thing: object) -> bool:
+    """Whether it is a class or function: aliases of types and constants have none."""
+    return isinstance(thing, type) or (callable(thing) and hasattr(thing, "__code__")) or hasattr(thing, "__wrapped__")
 
 
 def _add_contents(app: Sphinx, name: str, source: list[str]) -> None:
