@@ -111,6 +111,8 @@ _CODE = re.compile(r"(`[^`]+`)")
 
 def _as_restructured_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Escape what only reStructuredText reads as markup, and make literal blocks of indented examples."""
+    if what == "data":  # an alias of a type: what it has for a docstring is that of `dict` or `Callable`
+        lines.clear()
     made: list[str] = []
     for number, line in enumerate(lines):
         begins = line.startswith("    ") and (not number or not lines[number - 1].strip())

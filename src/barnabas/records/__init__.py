@@ -1,5 +1,34 @@
 """What is stored and shipped: record batches, compression, checksums, Arrow.
 
+Rule 1. **Records are bytes until somebody asks for objects.** The broker reads headers and checks records in place;
+clients make a record when the loop comes to it; Arrow columns are filled from the batch's bytes.
+
+Rule 2. **`cursor` is the only parser of records, `batch_header` the only place with positions and sizes of a batch.**
+Decoder, checks, columns and compaction stand on them.
+
+Rule 3. **An incomplete batch at the end of a fetch is ignored, a corrupt one raises `CorruptRecordError`**
+(`DecompressionError` is one). Good records before a bad one come first, the next call raises. Nothing decompresses to
+more than its bound, and buffers are sized by the block headers of a frame, never by a claim alone.
+
+Rule 4. **No record keeps the fetched bytes alive.** Magic 0 and 1 are read by making batches of magic 2 (`legacy`).
+
+- `read_batches(data) -> Iterator[RecordBatch]`: batches with their header's fields, and records as objects.
+- `RecordBatchBuilder(capacity, compression, ...)`: `try_append(timestamp_ms, key, value, headers) -> int`, the offset
+  delta, or -1 when there is no room (the first record always fits); `append_rows` for Arrow; `close() -> bytes`.
+- `batch_header`: `read_header`, `scan_batches`, `check_crc`, `assign_offsets`, `set_producer_state` on raw bytes;
+  `validation.validate_records`: `CorruptRecordError` for bytes that are no records, `InvalidRecordError` for records
+  that break a rule of producers; `control_record`: the markers of transactions.
+- `RecordsDecoder(data, topic, partition, fetch_offset, ...)`: `take(max_records)` resumes where it stopped;
+  `take_encoded` checks and counts now and makes records when they are iterated. `aborted_transactions` makes it
+  read_committed (`open_batches`).
+- `ColumnBuilder`, `decode_arrow`, `encode_arrow`, `table_encoder`: Arrow, with the columns of Spark's Kafka source.
+- `crc32c`, `compress`, `decompress`: other people's libraries. To add a codec: a row in the table of `compression`
+  from Kafka's number to its functions, and a vector in tests/vectors.
+- `partitioner`: murmur2, for the producer and for Arrow.
+
+Compiled: `cursor`, `decoder`, `builder`, `columns`, `rows`, `partitioner`. What touches memory stands in `native.pxd`,
+with its twin in `native.py`; mask every unsigned operation.
+
 The names load on first use, for the compiled modules are not needed by all who need the headers.
 """
 

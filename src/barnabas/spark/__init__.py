@@ -1,4 +1,23 @@
-"""The PySpark data source and sink: `register(spark)`, then `format("barnabas")`."""
+"""The PySpark data source and sink: `register(spark)`, then `format("barnabas")`.
+
+Rule 1. **The driver fixes offset ranges, tasks emit exactly their range.** The driver asks the cluster through one
+`AdminClient` (`offset_reader`); tasks read through consumers cached in the reused Python workers. Caches only save
+time: any task can run in any worker.
+
+Rule 2. **What runs in a task imports little, and never pandas**: every new Python worker pays for it (`fetch_loop`).
+
+Rule 3. **Flink's rules at the hand-over**: `KafkaConsumerThread` polls, the one-slot `Handover` passes bytes,
+`KafkaFetcher` decodes while the next poll runs. `tests/support/interleaving.py` drives them deterministically.
+
+Rule 4. **Options, schema and errors are the built-in connector's**, held against it by
+tests/spark/test_like_the_built_in_connector.py: an option added to the source is added to its random options too. In
+`options` each is refused, without effect, or read, and no error shows a secret.
+
+The source: `data_source` → `stream_reader`, `batch_reader` (driver) → `ranges`, `input_partitions` → `fetch_loop`
+(task). `values/` makes columns of values (JSON, Avro, Protobuf, a registry). `checkpoint` reads a query's checkpoint
+without Spark, for `barnabas spark lag` and migrations. The sink: `sink` → `row_writer`, Arrow batches to a producer;
+`exactly_once/` is `guarantee=exactly-once`: read docs/guide/exactly-once.md before changing a step.
+"""
 
 from __future__ import annotations
 

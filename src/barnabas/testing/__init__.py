@@ -1,4 +1,14 @@
-"""For test suites: fixtures, clients without a broker, faults on the way, and a simulator."""
+"""For test suites: fixtures, clients without a broker, faults on the way, and a simulator.
+
+- `plugin`: pytest's fixtures. It imports nothing of barnabas before one is asked for.
+- `fault_proxy`: `FaultProxy` stands between any client and any broker, one thread of its own over
+  `proxied_connection`.
+- `mock_producer`, `mock_consumer`: the clients without a broker, for tests of applications.
+- `verifiable_producer`, `verifiable_consumer`: Kafka's, event for event.
+- `simulator`: broker and clients on virtual time, with faults drawn from a seed.
+
+docs/guide/testing.md is run by a test.
+"""
 
 from __future__ import annotations
 

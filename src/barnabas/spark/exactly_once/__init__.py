@@ -1,1 +1,11 @@
-"""`guarantee=exactly-once`: each micro-batch once for readers of committed records (`docs/guide/exactly-once.md`)."""
+"""`guarantee=exactly-once`: each micro-batch once for readers of committed records (`docs/guide/exactly-once.md`).
+
+Rule 1. `protocol` holds what a task and the driver do, as generators of steps without clock or socket; `driver` and
+`task_writer` take the steps on a cluster, tests/unit/spark/exactly_once_model.py on a broker in memory.
+
+Rule 2. The driver writes what it decided to the decision log before the first EndTxn; a task reads the decision before
+it does anything; what nobody decided on is aborted at the start and after each batch.
+
+Rule 3. A driver that comes back takes over, which fences the one before; it ends what was decided, or stops and says
+which rows are in the topics and which are lost.
+"""

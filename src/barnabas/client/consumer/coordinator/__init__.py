@@ -1,1 +1,7 @@
-"""The application's side of a group: rebalances as it sees them, its listener, its commits."""
+"""The application's side of a group: rebalances, commits, listeners. Owned by the application's thread.
+
+`Coordinator` is what both protocols share: it takes the membership core's events, sends it commands, commits, and runs
+callbacks. `ClassicCoordinator` leads assignments (`GroupLeader`, assignors, racks by KIP-881) and takes them;
+`ReconcilingCoordinator` (KIP-848) goes from what is owned to the target: commit, revoke, take, acknowledge, in this
+order. It knows nothing of fetches, and everything that needs the network is a command.
+"""

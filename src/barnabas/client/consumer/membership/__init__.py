@@ -1,1 +1,13 @@
-"""What the heartbeat thread owns: the membership in the group, its coordinator's connection, and commits."""
+"""Membership of a group: join, heartbeats, commits, leaving. Owned by the heartbeat thread.
+
+It goes on while the application works on its records: heartbeats, retries, commits in flight, a coordinator that moved.
+After `max.poll.interval.ms` it leaves by itself and posts `MembershipLost`. What needs the application (revoking,
+assigning as leader, taking an assignment) waits for `poll`.
+
+Rule: commands come in by `MembershipCore.send`, events go out by `MembershipCore.events` (`messages`); both are
+immutable. A `Join` has a number that all that follows from it carries, so what belongs to an older attempt is ignored.
+The one value that both threads touch is `Heartbeat.polled_at`, a float that is replaced as a whole.
+
+`GroupMembership` is the port; `ClassicMembership` and `ConsumerMembershipManager` (KIP-848) implement it.
+`CoordinatorLookup` finds the coordinator, `CommittedOffsets` commits and looks up.
+"""
