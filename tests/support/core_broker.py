@@ -14,6 +14,7 @@ from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.metadata.metadata_store import MetadataStore
 from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
+from barnabas.broker.storage_threads import Storage
 from barnabas.protocol.framing import FrameReader, decode_response, encode_request
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -34,6 +35,7 @@ class CoreBroker:
         filesystem: MemoryFileSystem | None = None,
         store: MetadataStore | None = None,
         seed: int = 1,
+        storage: Storage | None = None,
     ):
         self.warnings: list[str] = []
         self.now = 100.0
@@ -41,7 +43,13 @@ class CoreBroker:
         self.filesystem = filesystem or MemoryFileSystem(random.Random(seed))
         self.store = store or MemoryStore()
         self.node = BrokerNode(
-            BrokerConfig(self.settings), DATA, self.store, random.Random(seed), self.warnings.append, self.filesystem
+            BrokerConfig(self.settings),
+            DATA,
+            self.store,
+            random.Random(seed),
+            self.warnings.append,
+            self.filesystem,
+            storage,
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

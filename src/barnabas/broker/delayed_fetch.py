@@ -138,8 +138,8 @@ def _divergence(partition: Partition, target: FetchTarget) -> tuple[int, int] | 
 class DelayedFetch(DelayedOperation):
     """A Fetch that waits until `min_bytes` have come together or its time is over.
 
-    It counts what is appended to its partitions rather than reading them at every wake-up, so that many small appends
-    cost it little; it reads once, for the answer.
+    It counts what becomes readable in its partitions rather than reading them at every wake-up, so that many small
+    appends cost it little; it reads once, for the answer.
     """
 
     __slots__ = ("_available", "_finish", "_limits", "_read", "_seen", "_targets", "_woken")
@@ -154,7 +154,7 @@ class DelayedFetch(DelayedOperation):
         finish: Callable[[Fetched, float], FetchResponse],
     ):
         seen = {
-            target.partition: (target.partition.appended, target) for target in targets if target.partition is not None
+            target.partition: (target.partition.readable, target) for target in targets if target.partition is not None
         }
         super().__init__(deadline, tuple(seen))
         self._read = read
@@ -175,8 +175,8 @@ class DelayedFetch(DelayedOperation):
         changed = False
         for partition in self._woken:
             seen, target = self._seen[partition]
-            self._available += partition.appended - seen
-            self._seen[partition] = partition.appended, target
+            self._available += partition.readable - seen
+            self._seen[partition] = partition.readable, target
             changed |= partition.deleted or partition.log.is_offline or target.offset < partition.log.log_start_offset
         self._woken.clear()
         if not changed and (self._available < self._limits.min_bytes or self._waits_for_transactions()):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.metadata.metadata_store import MetadataStore
+    from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
@@ -53,6 +54,7 @@ class BrokerNode:
         random: random.Random,
         warn: Callable[[str], None],
         filesystem: FileSystem | None = None,
+        storage: Storage | None = None,
     ):
         self.config = config
         self.metadata = ClusterMetadata(store)
@@ -64,7 +66,9 @@ class BrokerNode:
         self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
         # Before anybody reads the settings.
         self.dynamic_config.reload()
-        self.logs = LogManager(data_directory, filesystem, config.log_settings, random_bytes=random.randbytes)
+        self.logs = LogManager(
+            data_directory, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage
+        )
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
         self._store = store

@@ -73,8 +73,9 @@ class ReplicaManager:
                 log = partition.log
                 end, start = log.log_end_offset, log.log_start_offset
                 return LogAppendInfo(offset, end - 1, NO_TIMESTAMP, start, end - offset, len(records), False)
+        readable = partition.readable
         info = partition.append(records, now_ms, origin)
-        if not info.duplicate:
+        if partition.readable != readable:
             self._purgatory.mark(partition)
         return info
 
@@ -161,7 +162,7 @@ class ReplicaManager:
             log = None
         if log is None:
             log = self._logs.create_log(name, topic.id, topic.configs)
-        found = self._partitions[name] = Partition(topic.name, topic.id, index, log)
+        found = self._partitions[name] = Partition(name, topic.id, log, self._logs.storage, self._purgatory.mark)
         return found
 
     def adopt_logs(self, warn: Callable[[str], None]) -> None:
@@ -177,6 +178,7 @@ class ReplicaManager:
             if partition is not None:
                 # It was offline, and is back.
                 partition.log = log
+                partition.readable = partition.appended
                 self._purgatory.mark(partition)
             else:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)

@@ -17,6 +17,7 @@ from barnabas.broker.network.socket_server import SocketServer, bind, raise_desc
 from barnabas.broker.node import BrokerNode
 from barnabas.broker.operator_log import warn as warn_operator
 from barnabas.broker.request_log import RequestLog, log_request
+from barnabas.broker.storage_threads import StorageThreads
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
@@ -92,6 +93,7 @@ class BrokerRunner:
         self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
+        self._storage = StorageThreads()
 
     def run(self) -> None:
         """Start, serve, stop. Raises BrokerStartError."""
@@ -133,6 +135,7 @@ class BrokerRunner:
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config
         server = SocketServer(node.core)
+        server.attend(self._storage)
         bound = []
         for listener, listening in sockets:
             address = Listener(listener.name, listener.host, listening.getsockname()[1])
@@ -173,7 +176,9 @@ class BrokerRunner:
                 f"the data directory {self._data_directory} cannot be used: {problem}; "
                 "choose another with --data, or see to it that this user may write there"
             ) from problem
-        node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), self._warn)
+        node = BrokerNode(
+            self._config, self._data_directory, store, random.SystemRandom(), self._warn, storage=self._storage
+        )
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
         node.logs.unopened.on_progress = ProgressReport(self._warn, time.monotonic).opened
         try:

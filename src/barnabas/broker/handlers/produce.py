@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_quotas import PRODUCE
+from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.kinds import AclOperation, ResourceType
@@ -58,18 +59,23 @@ _FLAGS_AT = ATTRIBUTES_AT + 1
 _ZSTD = CODECS.index("zstd")
 
 
-def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+def handle(
+    broker: BrokerState, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | DelayedProduce | None:
     """Append each partition's batch; each has its own result. With acks=0 an error ends the connection.
 
-    With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given.
+    With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given, and on
+    the disk where `flush.messages` asks for that.
     """
+    waiting: list[Uncommitted] = []
     refused = _verify_transaction(broker, context, request) if request.transactional_id is not None else {}
     responses = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
             partition_responses=[
-                _append(broker, context, request, topic, partition, refused) for partition in topic.partition_data
+                _append(broker, context, request, topic, partition, refused, waiting)
+                for partition in topic.partition_data
             ],
         )
         for topic in request.topic_data
@@ -77,7 +83,12 @@ def handle(broker: BrokerState, context: RequestContext, request: ProduceRequest
     if broker.client_quotas.enabled:
         context.throttle = broker.client_quotas.use(context, PRODUCE, context.size, context.now)
     if request.acks != 0:
-        return ProduceResponse(responses=responses)
+        response = ProduceResponse(responses=responses)
+        if not waiting:
+            return response
+        delayed = DelayedProduce(waiting, lambda: response)
+        # What a flush has failed for already is not told again.
+        return delayed.try_complete(context.now) or delayed
     for topic in responses:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -95,6 +106,7 @@ def _append(
     topic: TopicProduceData,
     data: PartitionProduceData,
     refused: dict[Partition, errors.KafkaError],
+    waiting: list[Uncommitted],
 ) -> PartitionProduceResponse:
     response = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
@@ -120,6 +132,8 @@ def _append(
         response.base_offset = info.first_offset
         response.log_append_time_ms = info.log_append_time
         response.log_start_offset = info.log_start_offset
+        if not partition.is_committed(info.last_offset):
+            waiting.append(Uncommitted(partition, info.last_offset, response))
     return response
 
 

@@ -17,6 +17,7 @@ from barnabas.errors import CorruptRecordError, KafkaStorageError
 if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import FileSystem
     from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.storage_threads import Storage
 
 WORKED = True
 WAITING = False
@@ -48,6 +49,7 @@ class BackgroundWork:
         "_intervals",
         "_logs",
         "_rolled",
+        "_storage",
         "_task",
         "_undeleted",
         "_write_checkpoints",
@@ -56,11 +58,13 @@ class BackgroundWork:
     def __init__(
         self,
         filesystem: FileSystem,
+        storage: Storage,
         logs: Callable[[], list[UnifiedLog]],
         write_checkpoints: Callable[[], None],
         settings: dict[str, object],
     ) -> None:
         self._filesystem = filesystem
+        self._storage = storage
         self._logs = logs
         self._write_checkpoints = write_checkpoints
         self._intervals = {name: int(str(settings.get(name, default))) for name, default in INTERVALS.items()}
@@ -140,13 +144,12 @@ class BackgroundWork:
 
     def _flush(self, log: UnifiedLog, up_to: int, now_ms: int) -> Task:
         try:
-            files = log.begin_flush(up_to)
+            sync = log.prepare_flush(up_to)
         except KafkaStorageError:
             return
-        sync = self._filesystem.sync_in_background(files)
+        self._storage.submit(sync.run, lambda: log.end_flush(up_to, sync.error, now_ms))
         while not sync.done:
             yield WAITING
-        log.end_flush(up_to, sync.error, now_ms)
         yield WORKED
 
     def _apply_retention(self, now_ms: int) -> Task:

@@ -71,10 +71,13 @@ class DirectoryLock(Protocol):
 
 
 class Sync(Protocol):
-    """A flush that the disk is working on."""
+    """A flush: what `run`, in any thread, brings to the disk; `error` is what came of it when it is `done`."""
 
     done: bool
     error: OSError | None
+
+    def run(self) -> None:
+        """Return when all is on the disk that was written before the flush was prepared, or an error says otherwise."""
 
 
 class FileSystem(Protocol):
@@ -112,6 +115,9 @@ class FileSystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in the directory are on the disk."""
+
+    def prepare_sync(self, files: list[File], directories: list[str]) -> Sync:
+        """A flush of files and of the names in directories, which somebody else runs."""
 
     def sync_in_background(self, files: list[File]) -> Sync:
         """Begin to bring the files to the disk; the answer tells when all that was written before is there."""
@@ -228,17 +234,23 @@ class OsFile:
 
 
 class OsSync:
-    """Descriptors on their way to the disk, in the thread of `OsFileSystem`."""
+    """Descriptors on their way to the disk, and directories after them."""
 
-    __slots__ = ("descriptors", "done", "error")
+    __slots__ = ("descriptors", "directories", "done", "error")
 
-    def __init__(self, descriptors: list[int]) -> None:
+    def __init__(self, descriptors: list[int], directories: list[str]) -> None:
         self.descriptors = descriptors
+        self.directories = directories
         self.done = False
         self.error: OSError | None = None
 
     def run(self) -> None:
-        """Sync and close the descriptors, all of them even if one fails."""
+        """See `Sync`. All descriptors are closed, even if one fails."""
+        for directory in self.directories:
+            try:
+                self.descriptors.append(os.open(directory, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError as error:
+                self.error = error
         for descriptor in self.descriptors:
             try:
                 os.fsync(descriptor)
@@ -384,9 +396,13 @@ class OsFileSystem:
         finally:
             os.close(descriptor)
 
+    def prepare_sync(self, files: list[File], directories: list[str]) -> OsSync:
+        """See `FileSystem`. The flush gets descriptors of its own, for those here may be closed meanwhile."""
+        return OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)], directories)
+
     def sync_in_background(self, files: list[File]) -> OsSync:
-        """See `FileSystem`. The thread gets descriptors of its own, for those here may be closed meanwhile."""
-        sync = OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)])
+        """See `FileSystem`."""
+        sync = self.prepare_sync(files, [])
         if self._syncs is None:
             self._syncs = _start_sync_thread()
         self._syncs.put(sync)

@@ -125,14 +125,16 @@ class LocalLog:
             return []
         return [file for segment in self.segments.values(self.recovery_point, up_to) for file in segment.begin_flush()]
 
+    def directories_to_sync(self, up_to: int) -> list[str]:
+        """The directories with names that the disk may lack, to be synced after the files of `begin_flush`."""
+        if up_to > self.recovery_point and self.segments.active.base_offset >= self.recovery_point:
+            return [self.directory, self.directory.rpartition("/")[0]]
+        return []
+
     def end_flush(self, up_to: int) -> None:
-        """Move the recovery point, for the files are synced; new names in the directory are brought to the disk."""
-        if up_to <= self.recovery_point:
-            return
-        if any(base_offset >= self.recovery_point for base_offset in self.segments.base_offsets):
-            self.filesystem.sync_directory(self.directory)
-            self.filesystem.sync_directory(self.directory.rpartition("/")[0])
-        self.recovery_point = min(up_to, self.log_end_offset)
+        """Move the recovery point, for files and directories are synced."""
+        if up_to > self.recovery_point:
+            self.recovery_point = min(up_to, self.log_end_offset)
 
     def remove_segments(self, segments: list[LogSegment]) -> list[str]:
         """Take segments out of the log and rename their files to `.deleted`; the files, which may go any time now."""

@@ -38,6 +38,7 @@ from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
+from barnabas.broker.storage_threads import InlineStorage, Storage
 from barnabas.errors import ConfigError, IllegalStateError, KafkaError, KafkaStorageError, NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -70,8 +71,9 @@ LITTLE_ROOM = 16 << 20
 class LogManager:
     """The logs in one data directory, which no other broker may use meanwhile.
 
-    `config` holds defaults for the settings of topics (`segment.bytes`), and the broker's intervals
-    (`log.retention.check.interval.ms`). `random_bytes(size)` makes the unique names of deleted directories.
+    Flushes go through `storage`. `config` holds defaults for the settings of topics (`segment.bytes`), and the
+    broker's intervals (`log.retention.check.interval.ms`). `random_bytes(size)` makes the unique names of deleted
+    directories.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class LogManager:
         config: Settings | None = None,
         *,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        storage: Storage | None = None,
     ) -> None:
         self.directory = os.fspath(directory)
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
@@ -102,8 +105,13 @@ class LogManager:
         self._now_ms = 0
         self._random_bytes = random_bytes
         self._lock: DirectoryLock | None = None
+        self.storage: Storage = storage or InlineStorage()
         self._background = BackgroundWork(
-            self.filesystem, lambda: list(self.logs.values()), self._write_changed_checkpoints, self.config
+            self.filesystem,
+            self.storage,
+            lambda: list(self.logs.values()),
+            self._write_changed_checkpoints,
+            self.config,
         )
         self.cleaner = LogCleaner(
             self.filesystem,
@@ -505,6 +513,7 @@ class LogManager:
         """
         if self._lock is None:
             return
+        self.storage.drain()
         self.unopened.close()
         # What was not opened is as the last broker left it.
         failed = bool(self.unopened.failures) or (bool(self.unopened) and not self.had_clean_shutdown)

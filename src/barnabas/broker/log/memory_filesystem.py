@@ -104,13 +104,30 @@ class MemoryFile:
 
 
 class MemorySync:
-    """A flush that was over when it began."""
+    """A flush of a `MemoryFileSystem`; it brings to the disk what is written when it runs."""
 
-    __slots__ = ("done", "error")
+    __slots__ = ("_directories", "_files", "_filesystem", "done", "error")
 
-    def __init__(self, error: OSError | None) -> None:
+    def __init__(self, filesystem: MemoryFileSystem, files: list[File], directories: list[str]) -> None:
+        self._filesystem = filesystem
+        self._files = files
+        self._directories = directories
+        self.done = False
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """See `Sync`."""
+        for file in self._files:
+            try:
+                file.sync()
+            except OSError as error:
+                self.error = error
+        for directory in self._directories:
+            try:
+                self._filesystem.sync_directory(directory)
+            except OSError as error:
+                self.error = error
         self.done = True
-        self.error = error
 
 
 class MemoryLock:
@@ -324,15 +341,15 @@ class MemoryFileSystem:
             self._apply(self._durable_names, changes)
         self._unsynced_names.clear()
 
-    def sync_in_background(self, files: list[File]) -> MemorySync:
+    def prepare_sync(self, files: list[File], directories: list[str]) -> MemorySync:
         """See `FileSystem`."""
-        failure = None
-        for file in files:
-            try:
-                file.sync()
-            except OSError as error:
-                failure = error
-        return MemorySync(failure)
+        return MemorySync(self, files, directories)
+
+    def sync_in_background(self, files: list[File]) -> MemorySync:
+        """See `FileSystem`. It is over when it has begun."""
+        sync = self.prepare_sync(files, [])
+        sync.run()
+        return sync
 
     def modified_ms(self, path: str) -> int:
         """See `FileSystem`."""

@@ -18,7 +18,7 @@ from barnabas.protocol.kinds import IsolationLevel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.broker.log.filesystem import Buffer, File
+    from barnabas.broker.log.filesystem import Buffer, Sync
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
     from barnabas.broker.log.local_log import LocalLog
     from barnabas.broker.log.log_config import LogConfig
@@ -221,8 +221,6 @@ class UnifiedLog:
         if self.troubles:
             self._succeeded(WRITING)
         self._update_producers(producers, completed)
-        if local.unflushed_messages >= self.config.flush_messages:
-            self.flush()
         return LogAppendInfo(
             records.first_offset,
             records.last_offset,
@@ -408,37 +406,37 @@ class UnifiedLog:
     def flush(self) -> None:
         """Return when every record is on the disk. Raises `KafkaStorageError`."""
         end = self.log_end_offset
-        try:
-            for file in self.begin_flush(end):
-                file.sync()
-            self.local_log.end_flush(end)
-            if self.troubles:
-                self._succeeded(FLUSHING)
-        except OSError as error:
-            # The system may have dropped the pages that it could not write: trying again would hide that.
-            raise self.fail("flushing", error, reopen=False) from error
-
-    def begin_flush(self, up_to: int) -> list[File]:
-        """Write what is only in memory; the files to sync before `end_flush`. Raises `KafkaStorageError`."""
+        sync = self.prepare_flush(end)
+        sync.run()
+        self.end_flush(end, sync.error, self.last_flushed_ms)
         self.check_online()
+
+    @property
+    def must_flush(self) -> bool:
+        """Whether `flush.messages` says that what was appended counts only when it is on the disk."""
+        return self.local_log.unflushed_messages >= self.config.flush_messages
+
+    def prepare_flush(self, up_to: int) -> Sync:
+        """Write what is only in memory; what is to be run before `end_flush`. Raises `KafkaStorageError`."""
+        self.check_online()
+        local = self.local_log
         try:
             self.leader_epochs.flush()
-            return self.local_log.begin_flush(up_to)
+            return local.filesystem.prepare_sync(local.begin_flush(up_to), local.directories_to_sync(up_to))
         except OSError as error:
             raise self.storage_failure("preparing a flush", error, kind=FLUSHING) from error
 
-    def end_flush(self, up_to: int, error: OSError | None, now_ms: int) -> None:
+    def end_flush(self, up_to: int, error: OSError | None, now_ms: int | None) -> None:
         """Take note that every record below `up_to` is on the disk, or of the error that says otherwise."""
         if self._offline is not None:
             return
-        try:
-            if error is not None:
-                raise error
-            self.local_log.end_flush(up_to)
-            if self.troubles:
-                self._succeeded(FLUSHING)
-        except OSError as failure:
-            self.fail("flushing", failure, reopen=False)
+        if error is not None:
+            # The system may have dropped the pages that it could not write: trying again would hide that.
+            self.fail("flushing", error, reopen=False)
+            return
+        self.local_log.end_flush(up_to)
+        if self.troubles:
+            self._succeeded(FLUSHING)
         self.last_flushed_ms = now_ms
 
     def flush_is_due(self, now_ms: int) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.broker.network.request_channel import RequestChannel
     from barnabas.broker.network.transport import Buffers
+    from barnabas.broker.storage_threads import StorageThreads
 
 #: A connection whose unsent responses exceed this gets no more of its requests worked on.
 OUTPUT_HIGH_WATER = 256 * 1024
@@ -77,6 +78,23 @@ class SocketServer:
         """Accept connections for the listener `name`."""
         server = await self._loop.create_server(lambda: _ConnectionProtocol(self, name), sock=listening, backlog=1024)
         self._servers.append(server)
+
+    def attend(self, storage: StorageThreads) -> None:
+        """Take up on the loop what is done in the threads for storage."""
+
+        def deliver() -> None:
+            self.core.channel.instant = read_clocks()
+            storage.deliver()
+            self.after_work()
+
+        def on_done() -> None:
+            try:
+                self._loop.call_soon_threadsafe(deliver)
+            except RuntimeError:
+                # The loop is closed; who stops the broker drains the storage.
+                return
+
+        storage.on_done = on_done
 
     async def close(self) -> None:
         """Stop listening, let what is written go out, end all connections."""

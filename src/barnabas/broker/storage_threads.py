@@ -1,0 +1,91 @@
+"""What waits for the disk, beside the loop: flushes that are acknowledged, commits of the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+#: So many flushes may wait for the disk at the same time.
+THREADS = 8
+
+Work = Callable[[], None]
+
+
+class Storage(Protocol):
+    """Where work that waits for the disk is done."""
+
+    def submit(self, work: Work, done: Work) -> None:
+        """Do `work`, which keeps its errors to itself; `done` is called on the loop afterwards."""
+
+    def drain(self) -> None:
+        """Return when everything that was submitted is done, and `done` was called for it."""
+
+
+class InlineStorage:
+    """Does the work at once: for tests, for tools, and for a simulator that gives each operation its own delay."""
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        work()
+        done()
+
+    def drain(self) -> None:
+        """See `Storage`."""
+
+
+class StorageThreads:
+    """Does the work in a few threads, which are started when they are first needed.
+
+    `on_done` is called from one of these threads when something is done; the loop then calls `deliver`. Work that was
+    submitted together may be done in any order.
+    """
+
+    def __init__(self) -> None:
+        self.on_done: Callable[[], object] = lambda: None
+        self._submitted: SimpleQueue[tuple[Work, Work]] | None = None
+        self._done: SimpleQueue[Work] | None = None
+        self._threads = 0
+        self._in_flight = 0
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        if self._submitted is None:
+            from queue import SimpleQueue
+
+            self._submitted, self._done = SimpleQueue(), SimpleQueue()
+        self._in_flight += 1
+        self._submitted.put((work, done))
+        if self._threads < min(self._in_flight, THREADS):
+            from threading import Thread
+
+            self._threads += 1
+            Thread(target=self._run, name=f"storage-{self._threads}", daemon=True).start()
+
+    def _run(self) -> None:
+        submitted, finished = self._submitted, self._done
+        assert submitted is not None
+        assert finished is not None
+        while True:
+            work, done = submitted.get()
+            work()
+            finished.put(done)
+            self.on_done()
+
+    def deliver(self) -> None:
+        """Call `done` of what is done by now."""
+        while self._done is not None and not self._done.empty():
+            self._finish()
+
+    def drain(self) -> None:
+        """See `Storage`."""
+        while self._in_flight:
+            self._finish()
+
+    def _finish(self) -> None:
+        assert self._done is not None
+        done = self._done.get()
+        self._in_flight -= 1
+        done()

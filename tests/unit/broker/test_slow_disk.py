@@ -1,0 +1,178 @@
+"""While the disk works on a flush or a commit, who asked for it waits, and nobody else; what is answered is durable."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas import errors
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.records import read_batches
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+
+
+class SlowStorage:
+    """Work that is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.in_flight: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
+
+    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self.in_flight.append((work, done))
+
+    def step(self) -> None:
+        """Let the disk be done with the oldest of its work."""
+        work, done = self.in_flight.popleft()
+        work()
+        done()
+
+    def drain(self) -> None:
+        while self.in_flight:
+            self.step()
+
+
+@pytest.fixture
+def storage() -> SlowStorage:
+    return SlowStorage()
+
+
+@pytest.fixture
+def broker(storage: SlowStorage) -> CoreBroker:
+    broker = CoreBroker(storage=storage)
+    client = broker.connect()
+    client.send(create("safe", 2, flush_messages="1"), 7)
+    client.send(create("fast"), 7)
+    finish(broker, storage)
+    return broker
+
+
+def finish(broker: CoreBroker, storage: SlowStorage, steps: int = -1) -> None:
+    """Let the disk work off so many pieces of its work, or all."""
+    while storage.in_flight and steps:
+        storage.step()
+        steps -= 1
+        broker.node.core.settle(broker.instant)
+
+
+def result(response: Any) -> Any:
+    return response.responses[0].partition_responses[0]
+
+
+def values(client: CoreClient, topic: str) -> list[bytes]:
+    found = client.request(fetch(topic), 12).responses[0].partitions[0]
+    return [record.value for got in read_batches(found.records) for record in got]
+
+
+class TestFlushes:
+    def test_the_producer_waits_and_nobody_else(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        waiting, other = broker.connect(), broker.connect()
+        assert waiting.request(produce("safe", batch(b"a")), 9) is None
+        assert result(other.request(produce("fast", batch(b"b")), 9)).error_code == 0
+        assert other.request(MetadataRequest(topics=None), 12) is not None
+        finish(broker, storage)
+        assert (result(waiting.responses[-1]).error_code, result(waiting.responses[-1]).base_offset) == (0, 0)
+
+    def test_nobody_reads_what_is_not_on_the_disk(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        broker.connect().request(produce("safe", batch(b"a")), 9)
+        reader = broker.connect()
+        assert values(reader, "safe") == []
+        assert reader.request(fetch("safe", max_wait_ms=10_000), 12) is None
+        finish(broker, storage)
+        assert len(reader.responses[-1].responses[0].partitions[0].records)
+
+    def test_one_flush_serves_all_that_came_while_the_last_was_in_flight(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        clients = [broker.connect() for _ in range(10)]
+        for number, client in enumerate(clients):
+            assert client.request(produce("safe", batch(b"%d" % number)), 9) is None
+        assert len(storage.in_flight) == 1
+        finish(broker, storage, 1)
+        assert [len(client.responses) for client in clients] == [1] + [0] * 9
+        assert len(storage.in_flight) == 1
+        finish(broker, storage, 1)
+        assert [result(client.responses[-1]).base_offset for client in clients] == list(range(10))
+        assert not storage.in_flight
+
+    def test_the_next_request_of_a_connection_waits_for_its_turn(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        client = broker.connect()
+        client.send(produce("safe", batch(b"a")), 9)
+        client.send(MetadataRequest(topics=[]), 12)
+        assert client.responses == []
+        finish(broker, storage)
+        assert len(client.responses) == 2
+
+    def test_a_repeated_batch_waits_for_the_flush_of_the_first(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        first, again = broker.connect(), broker.connect()
+        sent = produce("safe", batch(b"a", producer=(1, 0, 0)))
+        assert first.request(sent, 9) is None
+        assert again.request(sent, 9) is None
+        finish(broker, storage)
+        assert [result(client.responses[-1]).base_offset for client in (first, again)] == [0, 0]
+
+    def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        clients = [broker.connect() for _ in range(3)]
+        for client in clients:
+            client.request(produce("safe", batch(b"a")), 9)
+        broker.filesystem.fail = lambda operation, path: OSError(errno.EIO, "broken") if operation == "sync" else None
+        finish(broker, storage)
+        assert [result(client.responses[-1]).error_code for client in clients] == [errors.KafkaStorageError.code] * 3
+        assert "broken" in result(clients[0].responses[-1]).error_message
+
+    def test_a_topic_may_be_deleted_meanwhile(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        client, other = broker.connect(), broker.connect()
+        client.request(produce("safe", batch(b"a")), 9)
+        other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="safe")]), 6)
+        finish(broker, storage)
+        assert result(client.responses[-1]).error_code == errors.UnknownTopicOrPartitionError.code
+        assert other.responses[-1].responses[0].error_code == 0
+
+    def test_a_client_that_goes_meanwhile_harms_nobody(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        client, other = broker.connect(), broker.connect()
+        client.request(produce("safe", batch(b"a")), 9)
+        client.lose()
+        other.request(produce("safe", batch(b"b")), 9)
+        finish(broker, storage)
+        assert result(other.responses[-1]).base_offset == 1
+
+    def test_stopping_waits_for_the_disk(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        broker.connect().request(produce("safe", batch(b"a")), 9)
+        broker.stop()
+        again = CoreBroker(broker.settings, broker.filesystem_after_crash(), broker.store, seed=2)
+        assert values(again.connect(), "safe") == [b"a"]
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(["produce", "produce", "disk"]), max_size=40))
+def test_a_loss_of_power_takes_nothing_that_was_acknowledged(seed: int, steps: list[str]) -> None:
+    storage = SlowStorage()
+    broker = CoreBroker(filesystem=MemoryFileSystem(Random(seed)), storage=storage)
+    admin = broker.connect()
+    admin.send(create("safe", flush_messages="1"), 7)
+    finish(broker, storage)
+    clients: list[CoreClient] = []
+    for number, step in enumerate(steps):
+        if step == "produce":
+            clients.append(broker.connect())
+            clients[-1].request(produce("safe", batch(b"%d" % number)), 9)
+        else:
+            finish(broker, storage, 1)
+    acknowledged = [result(client.responses[-1]).base_offset for client in clients if client.responses]
+
+    broker.node.metadata.close()
+    broker.filesystem.power_loss()
+
+    again = CoreBroker(broker.settings, broker.filesystem, broker.store, seed=2)
+    assert len(values(again.connect(), "safe")) > max(acknowledged, default=-1)
