@@ -150,6 +150,25 @@ class BrokerState:
         change(finish)
         return responses[0] if responses else operation
 
+    def in_turn(self, handle: Callable[[], Response | DelayedOperation]) -> Response | DelayedOperation:
+        """Handle a request that changes the metadata when no other change is in flight: it plans on what there is."""
+        if not self.metadata.is_committing:
+            return handle()
+        operation = DelayedOperation()
+
+        def go_on() -> None:
+            if operation.done:
+                # Its client is gone.
+                return
+            result = handle()
+            if isinstance(result, DelayedOperation):
+                self.purgatory.park(result, operation.complete)
+            else:
+                operation.complete(result)
+
+        self.metadata.when_committed(go_on)
+        return operation
+
     @property
     def cluster_id(self) -> str:
         """The cluster's id: 22 characters, base64 of a uuid."""

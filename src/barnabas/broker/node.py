@@ -57,7 +57,7 @@ class BrokerNode:
         storage: Storage | None = None,
     ):
         self.config = config
-        self.metadata = ClusterMetadata(store)
+        self.metadata = ClusterMetadata(store, storage)
         self.metadata.on_write_failed = lambda problem: warn(
             f"{problem}; topics, settings and quotas stay as they are until it can be written again"
         )

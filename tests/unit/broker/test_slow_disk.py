@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from barnabas import errors
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 
@@ -136,6 +138,8 @@ class TestFlushes:
         client, other = broker.connect(), broker.connect()
         client.request(produce("safe", batch(b"a")), 9)
         other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="safe")]), 6)
+        # The commit is done before the flush.
+        storage.in_flight.rotate(1)
         finish(broker, storage)
         assert result(client.responses[-1]).error_code == errors.UnknownTopicOrPartitionError.code
         assert other.responses[-1].responses[0].error_code == 0
@@ -176,3 +180,80 @@ def test_a_loss_of_power_takes_nothing_that_was_acknowledged(seed: int, steps: l
 
     again = CoreBroker(broker.settings, broker.filesystem, broker.store, seed=2)
     assert len(values(again.connect(), "safe")) > max(acknowledged, default=-1)
+
+
+def create_code(client: CoreClient) -> int:
+    code: int = client.responses[-1].topics[0].error_code
+    return code
+
+
+class TestCommits:
+    def test_who_creates_a_topic_waits_and_nobody_else(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        waiting, other = broker.connect(), broker.connect()
+        assert waiting.request(create("new"), 7) is None
+        assert result(other.request(produce("fast", batch(b"b")), 9)).error_code == 0
+        named = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=False)
+        unknown = errors.UnknownTopicOrPartitionError.code
+        assert other.request(named, 12).topics[0].error_code == unknown
+        finish(broker, storage)
+        assert create_code(waiting) == 0
+        assert other.request(named, 12).topics[0].error_code == 0
+
+    def test_changes_are_made_one_after_the_other(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        first, second, third = broker.connect(), broker.connect(), broker.connect()
+        first.send(create("new"), 7)
+        second.send(create("new"), 7)
+        third.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="new")]), 6)
+        assert len(storage.in_flight) == 1
+        finish(broker, storage)
+        assert [create_code(first), create_code(second)] == [0, errors.TopicExistsError.code]
+        assert third.responses[-1].responses[0].error_code == 0
+        assert broker.state.metadata.topic("new") is None
+
+    def test_a_commit_that_fails_is_told_and_changes_nothing(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        first, second = broker.connect(), broker.connect()
+        first.send(create("new"), 7)
+        second.send(create("newer"), 7)
+        broker.store.fail = lambda _: errors.KafkaStorageError("the disk is full")
+        finish(broker, storage, 1)
+        assert (create_code(first), first.responses[-1].topics[0].error_message) == (56, "the disk is full")
+        assert broker.state.metadata.topic("new") is None
+        broker.store.fail = None
+        finish(broker, storage)
+        assert create_code(second) == 0
+
+    def test_what_cannot_wait_for_its_turn_comes_after_what_is_in_flight(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        first, other = broker.connect(), broker.connect()
+        first.send(create("new"), 7)
+        auto = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
+        assert other.request(auto, 12).topics[0].error_code == 0
+        assert create_code(first) == 0
+        assert [broker.state.metadata.topic(name) is not None for name in ("new", "auto")] == [True, True]
+
+    def test_a_client_that_goes_meanwhile_harms_nobody(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        first, gone, last = broker.connect(), broker.connect(), broker.connect()
+        first.send(create("first"), 7)
+        gone.send(create("gone"), 7)
+        gone.lose()
+        last.send(create("last"), 7)
+        finish(broker, storage)
+        assert [create_code(first), create_code(last)] == [0, 0]
+        assert broker.state.metadata.topic("gone") is None
+
+
+def test_threads_deliver_what_is_done_on_the_loop() -> None:
+    storage = StorageThreads()
+    told = threading.Event()
+    storage.on_done = told.set
+    order: list[str] = []
+    release = threading.Event()
+    storage.submit(release.wait, lambda: order.append("slow"))  # type: ignore[arg-type]  # its value is not used
+    storage.submit(lambda: None, lambda: order.append("quick"))
+    assert told.wait(10)
+    storage.deliver()
+    assert order == ["quick"]
+    release.set()
+    storage.drain()
+    assert order == ["quick", "slow"]

@@ -36,6 +36,12 @@ def handle(
     broker: BrokerState, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse | DelayedOperation:
     """Each entity is changed as a whole or not at all; what can be changed is changed in one commit."""
+    return broker.in_turn(lambda: _change(broker, context, request))
+
+
+def _change(
+    broker: BrokerState, context: RequestContext, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse | DelayedOperation:
     planned: dict[QuotaEntity, dict[str, float]] = {}
     entries = []
     for asked in request.entries:

@@ -36,6 +36,12 @@ def handle(
     broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse | DelayedOperation:
     """Enlarge what can be enlarged, all of it in one commit; each topic has its own result."""
+    return broker.in_turn(lambda: _change(broker, context, request))
+
+
+def _change(
+    broker: BrokerState, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse | DelayedOperation:
     names = Counter(topic.name for topic in request.topics)
     planned: list[TopicMetadata] = []
     results: list[CreatePartitionsTopicResult] = []

@@ -40,6 +40,12 @@ def handle(
     broker: BrokerState, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse | DelayedOperation:
     """Create what can be created, all of it in one commit; each topic has its own result."""
+    return broker.in_turn(lambda: _change(broker, context, request))
+
+
+def _change(
+    broker: BrokerState, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | DelayedOperation:
     names = Counter(topic.name for topic in request.topics)
     planned: dict[str, TopicMetadata] = {}
     results: dict[str, CreatableTopicResult] = {}

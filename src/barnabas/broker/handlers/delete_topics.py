@@ -35,6 +35,12 @@ def handle(
     broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse | DelayedOperation:
     """Delete what can be deleted, all of it in one commit; each topic has its own result."""
+    return broker.in_turn(lambda: _change(broker, context, request))
+
+
+def _change(
+    broker: BrokerState, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | DelayedOperation:
     if context.api_version >= DELETE_TOPICS_BY_ID_FROM:
         asked = request.topics
     else:

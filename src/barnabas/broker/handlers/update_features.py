@@ -32,6 +32,12 @@ def handle(
     broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | DelayedOperation:
     """All updates or none."""
+    return broker.in_turn(lambda: _change(broker, context, request))
+
+
+def _change(
+    broker: BrokerState, context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse | DelayedOperation:
     updates = []
     for asked in request.feature_updates:
         kind = asked.upgrade_type

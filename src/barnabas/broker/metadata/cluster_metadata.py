@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
+from barnabas.broker.storage_threads import InlineStorage, Storage
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
@@ -80,12 +82,16 @@ class ClusterMetadata:
     `on_configs_changed(kind, name)` after those of another resource, `on_quotas_changed()` after any client quota.
     A change that the store cannot write raises KafkaStorageError, and nothing has changed then. Where a change takes
     `done`, that is called instead, once: with None when the change is durable and in the image, else with the error.
+    Such a change goes through `storage`, so that nobody else waits for the disk; the image stays as it is meanwhile.
     `on_write_failed(problem)` is called for the first change that fails, `on_written_again()` for the next that does
     not.
     """
 
-    def __init__(self, store: MetadataStore):
+    def __init__(self, store: MetadataStore, storage: Storage | None = None):
         self._store = store
+        self._storage: Storage = storage or InlineStorage()
+        self._is_committing = False
+        self._queue: deque[Callable[[], None]] = deque()
         self.on_write_failed: Callable[[KafkaStorageError], None] = lambda problem: None
         self.on_written_again: Callable[[], None] = lambda: None
         self._is_failing = False
@@ -216,6 +222,15 @@ class ClusterMetadata:
     def _put(self, key: str, value: Value | None, done: Done | None = None) -> None:
         self._commit([Operation(key, value)], {key: self._versions.get(key, 0)}, done=done)
 
+    @property
+    def is_committing(self) -> bool:
+        """Whether a change is on its way to the disk, so that the image is about to change."""
+        return self._is_committing
+
+    def when_committed(self, work: Callable[[], None]) -> None:
+        """Call `work` when the change that is in flight is over, and those that were lined up before."""
+        self._queue.append(work)
+
     def _commit(
         self,
         operations: list[Operation],
@@ -224,16 +239,44 @@ class ClusterMetadata:
         makes_room: bool = False,
         done: Done | None = None,
     ) -> None:
-        problem: KafkaStorageError | None = None
+        if self._is_committing:
+            # Two at a time would have the same version. Whoever cannot wait for the disk lets the loop wait.
+            self._storage.drain()
+        if done is not None:
+            self._commit_beside(lambda: self._store.write(operations, expected, makes_room=makes_room), done)
+            return
         try:
             self._store.apply(operations, expected, makes_room=makes_room)
-        except KafkaStorageError as failure:
-            problem = failure
-        self._note_outcome(problem)
-        if done is not None:
+        except KafkaStorageError as problem:
+            self._note_outcome(problem)
+            raise
+        self._note_outcome(None)
+
+    def _commit_beside(self, write: Callable[[], Changes], done: Done) -> None:
+        """Commit where nobody waits for it but `done`."""
+        written: list[Changes] = []
+        problems: list[KafkaStorageError] = []
+
+        def work() -> None:
+            try:
+                written.append(write())
+            except KafkaStorageError as problem:
+                problems.append(problem)
+            except Exception as problem:  # noqa: BLE001 - whoever waits has to be answered
+                problems.append(KafkaStorageError(f"the metadata cannot be changed: {problem!r}"))
+
+        def finish() -> None:
+            self._is_committing = False
+            for changes in written:
+                self._store.publish(changes)
+            problem = problems[0] if problems else None
+            self._note_outcome(problem)
             done(problem)
-        elif problem is not None:
-            raise problem
+            while self._queue and not self._is_committing:
+                self._queue.popleft()()
+
+        self._is_committing = True
+        self._storage.submit(work, finish)
 
     def _note_outcome(self, problem: KafkaStorageError | None) -> None:
         was_failing, self._is_failing = self._is_failing, problem is not None

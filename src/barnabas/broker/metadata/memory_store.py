@@ -36,13 +36,13 @@ class MemoryStore(MetadataStore):
         found.sort(key=lambda change: (change.version, change.key))
         return Changes(self._version, full, copy.deepcopy(found))
 
-    def apply(
+    def write(
         self,
         operations: Iterable[Operation],
         expected_versions: Mapping[str, int] | None = None,
         *,
         makes_room: bool = False,
-    ) -> int:
+    ) -> Changes:
         """See MetadataStore."""
         problem = self.fail(makes_room) if self.fail is not None else None
         if problem is not None:
@@ -56,8 +56,11 @@ class MemoryStore(MetadataStore):
         changes = [Change(key, copy.deepcopy(value), self._version) for key, value in operations]
         for change in changes:
             self._records[change.key] = change
-        self._subscribers.tell(Changes(self._version, False, copy.deepcopy(changes)))
-        return self._version
+        return Changes(self._version, False, copy.deepcopy(changes))
+
+    def publish(self, changes: Changes) -> None:
+        """See MetadataStore."""
+        self._subscribers.tell(changes)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """See MetadataStore."""

@@ -49,6 +49,8 @@ class MetadataStore:
     """Records under keys that look like paths (`topics/flights`), all under one growing version.
 
     Every `apply` is one transaction and makes the next version; each record knows the version that last changed it.
+    It has two halves: `write` waits for the disk and may run in any thread, one at a time; `publish` follows on the
+    thread that owns the store.
     """
 
     def read(self, version: int = 0) -> Changes:
@@ -62,12 +64,28 @@ class MetadataStore:
         *,
         makes_room: bool = False,
     ) -> int:
-        """Apply all operations or none, durably, and notify the subscribers; gives the new version.
+        """Apply all operations or none, durably, and notify the subscribers; gives the new version. See `write`."""
+        changes = self.write(operations, expected_versions, makes_room=makes_room)
+        self.publish(changes)
+        return changes.version
+
+    def write(
+        self,
+        operations: Iterable[Operation],
+        expected_versions: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+    ) -> Changes:
+        """Write all operations or none, durably; gives what is to be published.
 
         `expected_versions` names for some keys the version their record must have, 0 for no record; a different one
         raises VersionConflictError. What the home cannot write raises KafkaStorageError. With `makes_room` a home on a
         full disk uses what it has put by for this: what is deleted now frees more.
         """
+        raise NotImplementedError
+
+    def publish(self, changes: Changes) -> None:
+        """Notify the subscribers of what was written."""
         raise NotImplementedError
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:

@@ -98,31 +98,34 @@ class SqliteStore(MetadataStore):
         )
         return Changes(self._version, full, [Change(k, None if v is None else json.loads(v), n) for k, v, n in rows])
 
-    def apply(
+    def write(
         self,
         operations: Iterable[Operation],
         expected_versions: Mapping[str, int] | None = None,
         *,
         makes_room: bool = False,
-    ) -> int:
+    ) -> Changes:
         """See MetadataStore. Raises KafkaStorageError when the disk refuses; then nothing was applied."""
         version = self._version + 1
         changes = [Change(key, value, version) for key, value in operations]
         try:
             try:
-                oldest = self._write(changes, expected_versions or {}, version)
+                oldest = self._commit(changes, expected_versions or {}, version)
             except sqlite3.Error as problem:
                 if not (makes_room and _is_full(problem)) or not self._reserve.release():
                     raise
-                oldest = self._write(changes, expected_versions or {}, version)
+                oldest = self._commit(changes, expected_versions or {}, version)
         except sqlite3.Error as problem:
             raise KafkaStorageError(f"the metadata in {self._path} cannot be written: {problem}") from problem
         self._version, self._oldest_readable = version, oldest
         self._reserve.make()
-        self._subscribers.tell(Changes(version, False, changes))
-        return version
+        return Changes(version, False, changes)
 
-    def _write(self, changes: list[Change], expected_versions: Mapping[str, int], version: int) -> int:
+    def publish(self, changes: Changes) -> None:
+        """See MetadataStore."""
+        self._subscribers.tell(changes)
+
+    def _commit(self, changes: list[Change], expected_versions: Mapping[str, int], version: int) -> int:
         """Commit the changes or nothing; the oldest version that can be read from then on."""
         execute = self._database.execute
         try:
