@@ -38,6 +38,8 @@ _PRECEDENCE = (
 
 #: Who used nothing for so long is forgotten, in seconds (Kafka's InactiveSensorExpirationTimeSeconds).
 _INACTIVE = 3600.0
+#: Client ids can be invented without end: of more than so many the half that was used longest ago is forgotten.
+MAX_CLIENTS = 10_000
 
 
 class Rate:
@@ -196,6 +198,8 @@ class ClientQuotas:
         client = self._clients.get((user, client_id))
         if client is None:
             self._sweep(now)
+            if len(self._clients) >= MAX_CLIENTS:
+                self._forget(sorted(self._clients, key=lambda key: self._clients[key].used_at)[: MAX_CLIENTS // 2])
             client = self._clients[user, client_id] = _Client(self._limits(user, client_id))
         client.used_at = now
         return client
@@ -222,11 +226,12 @@ class ClientQuotas:
         return found
 
     def _sweep(self, now: float) -> None:
-        # Client ids can be invented without end; those long gone are not kept.
-        if now - self._swept_at < _INACTIVE:
-            return
-        self._swept_at = now
-        for key in [key for key, client in self._clients.items() if now - client.used_at > _INACTIVE]:
+        if now - self._swept_at >= _INACTIVE:
+            self._swept_at = now
+            self._forget([key for key, client in self._clients.items() if now - client.used_at > _INACTIVE])
+
+    def _forget(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
             del self._clients[key]
         kept = {id(measure) for client in self._clients.values() for measure in client.measures.values()}
         self._measures = {key: measure for key, measure in self._measures.items() if id(measure) in kept}

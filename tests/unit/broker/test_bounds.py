@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas import errors
-from barnabas.broker import request_dispatcher
+from barnabas.broker import client_quotas, request_dispatcher
+from barnabas.broker.groups import group_store
+from barnabas.broker.groups.classic import joining
 from barnabas.broker.handlers import fetch as fetch_handler
 from barnabas.broker.log import producer_state_manager
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.network.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer
+from barnabas.broker.transactions import transaction_store
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -25,6 +28,9 @@ from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, 
 from barnabas.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
+from tests.unit.broker.groups.harness import GROUP
+from tests.unit.broker.transactions.harness import Harness as TransactionHarness
 from tests.unit.broker.transactions.wire import WireProducer
 
 #: In place of MAX_ELEMENTS, for speed where the code is not compiled.
@@ -339,3 +345,81 @@ def test_large_requests_together_take_what_is_set_and_the_others_wait() -> None:
         last.send_bytes(request[SHARED_BUFFER_SIZE:])
         assert len(last.responses) == 1
     assert broker.node.core.channel.request_memory.used == 0
+
+
+# --- what coordinators keep
+
+
+def test_all_partitions_together_remember_so_many_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state_manager, "MAX_PRODUCERS_OF_ALL_LOGS", 30)
+    broker = CoreBroker()
+    client = broker.connect()
+    client.request(create("t", partitions=20), 7)
+    honest = produce("t", batch(b"a", producer=(1, 0, 0), now_ms=START_MS), 19)
+    assert client.request(honest, 12).responses[0].partition_responses[0].error_code == 0
+    for partition in range(10):
+        for producer_id in range(10 + partition):
+            record = batch(b"a", producer=(100 * partition + producer_id + 2, 0, 0), now_ms=START_MS + producer_id)
+            client.request(produce("t", record, partition), 12)
+
+    broker.advance(60)
+
+    logs = [broker.node.logs.get_log(TopicPartition("t", index)) for index in range(20)]
+    remembered = [len(log.producer_state.producers) if log is not None else 0 for log in logs]
+    assert 0 < sum(remembered) <= 30
+    assert remembered[19] == 1, "the partitions with the most pay for it"
+
+
+def test_the_group_coordinator_takes_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_store, "MAX_GROUPS", 3)
+    harness = ConsumerHarness()
+    harness.topic("t", 1)
+    refused = errors.PolicyViolationError.code
+    for group in ("a", "b", "c"):
+        assert harness.commit({("t", 0): 1}, group=group) == {("t", 0): 0}
+
+    assert harness.commit({("t", 0): 1}, group="d") == refused
+    assert harness.join(group="d").response.error_code == refused
+    with pytest.raises(errors.PolicyViolationError):
+        Consumer(harness, "member", group="d").join()
+    assert len(harness.warnings) == 1, "an operator hears of it once"
+
+    assert harness.commit({("t", 0): 2}, group="a") == {("t", 0): 0}, "groups that are there go on"
+    harness.coordinator.delete_group("b", harness.at)
+    assert harness.commit({("t", 0): 1}, group="d") == {("t", 0): 0}
+
+
+def test_a_group_remembers_so_many_ids_that_nobody_came_back_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "MAX_PENDING_MEMBERS", 5)
+    harness = ConsumerHarness()
+    ids = [harness.join().response.member_id for _ in range(20)]
+
+    assert len(harness.coordinator._store.groups[GROUP].pending_members) == 5  # type: ignore[attr-defined]
+    assert harness.coordinator.statistics()["timers"] == 6, "the sessions of the others are over"
+    assert harness.join(ids[0]).response.error_code == errors.UnknownMemberIdError.code
+
+
+def test_the_transaction_coordinator_takes_so_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_store, "MAX_IDS", 3)
+    harness = TransactionHarness()
+    producers = {id: harness.init(id=id) for id in ("a", "b", "c")}
+
+    for _ in range(2):
+        with pytest.raises(errors.PolicyViolationError, match="takes no new one until some expire"):
+            harness.init(id="d")
+    assert len(harness.warnings) == 1
+
+    harness.add(producers["a"], ("t", 0), id="a")
+    harness.end(producers["a"], commit=True, id="a")
+    assert harness.state("a") == "CompleteCommit", "ids that are there go on"
+    harness.advance(8 * 86_400)
+    harness.init(id="d")
+
+
+def test_quotas_remember_so_many_client_ids(monkeypatch: pytest.MonkeyPatch, broker: CoreBroker) -> None:
+    monkeypatch.setattr(client_quotas, "MAX_CLIENTS", 10)
+    quotas = broker.state.client_quotas
+    for number in range(100):
+        quotas._client("", f"invented-{number}", float(number))
+        assert len(quotas._clients) <= 10
+    assert ("", "invented-99") in quotas._clients

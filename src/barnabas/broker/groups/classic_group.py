@@ -72,7 +72,7 @@ class ClassicGroup(Group):
         #: group.instance.id → member id.
         self._static_members: dict[str, str] = {}
         #: Ids given out with MEMBER_ID_REQUIRED whose owners have not come back yet (KIP-394).
-        self.pending_members: set[str] = set()
+        self.pending_members: dict[str, None] = {}
         #: Members of this generation that have not sent SyncGroup yet.
         self.pending_sync_members: set[str] = set()
         self.awaiting_join_count = 0
@@ -166,7 +166,7 @@ class ClassicGroup(Group):
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
-        self.pending_members.discard(member.member_id)
+        self.pending_members.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
         """Put a member, or a pending one, out; if it led, the one that has been there longest leads.
@@ -180,7 +180,7 @@ class ClassicGroup(Group):
                 del self._static_members[member.group_instance_id]
         if self.is_leader(member_id):
             self.leader_id = next(iter(self.members), None)
-        self.pending_members.discard(member_id)
+        self.pending_members.pop(member_id, None)
         self.pending_sync_members.discard(member_id)
 
     def park_join(self, member: ClassicGroupMember, operation: DelayedOperation) -> None:

@@ -114,7 +114,7 @@ class GroupCoordinator:
     ):
         self._settings = GroupSettings(config, group_configs)
         self._log = CoordinatorLog(storage)
-        self._store = GroupStore(self._log)
+        self._store = GroupStore(self._log, warn)
         self._offsets = OffsetStore()
         self._timers = TimerQueue()
         self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)

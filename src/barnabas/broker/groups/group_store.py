@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 from barnabas import errors
@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 
+#: Any client can commit for a group that it invents, and the group is kept for offsets.retention.minutes. So many take
+#: some hundred megabytes.
+MAX_GROUPS = 200_000
+
 
 class GroupStore:
     """Group id → group, of whatever protocol. A change is a `Draft`: its records are written before it is made."""
 
-    __slots__ = ("_by_partition", "_log", "groups")
+    __slots__ = ("_by_partition", "_log", "_reported_full", "_warn", "groups")
 
-    def __init__(self, log: CoordinatorLog):
+    def __init__(self, log: CoordinatorLog, warn: Callable[[str], None]):
         self._log = log
+        self._warn = warn
+        self._reported_full = False
         self.groups: dict[str, Group] = {}
         #: Partition of `__consumer_offsets` → the ids of its groups, in the order they came.
         self._by_partition: dict[int, dict[str, None]] = {}
@@ -62,6 +68,19 @@ class GroupStore:
             self._by_partition.setdefault(self.partition_of(group_id), {})[group_id] = None
         self.groups[group_id] = group
 
+    def check_room(self, group_id: str) -> None:
+        """Raises `PolicyViolationError` for a new group when there are `MAX_GROUPS` already."""
+        if len(self.groups) < MAX_GROUPS or group_id in self.groups:
+            return
+        problem = (
+            f"The broker keeps {len(self.groups)} groups and takes no new one until some are deleted or expire "
+            "(offsets.retention.minutes)"
+        )
+        if not self._reported_full:
+            self._reported_full = True
+            self._warn(problem)
+        raise errors.PolicyViolationError(f"Group {group_id} cannot be made. {problem}.")
+
     def ensure_group(self, group_id: str, now_ms: int) -> None:
         """Make a simple group unless there is a group of this id."""
         if group_id not in self.groups:
@@ -70,6 +89,7 @@ class GroupStore:
     def remove(self, group_id: str) -> None:
         """Forget the group; its offsets stay."""
         if self.groups.pop(group_id, None) is not None:
+            self._reported_full = False
             partition = self.partition_of(group_id)
             ids = self._by_partition[partition]
             del ids[group_id]

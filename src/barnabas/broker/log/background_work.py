@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from barnabas.broker.log import producer_state_manager
 from barnabas.broker.log.log_config import LONG_MAX
 from barnabas.errors import CorruptRecordError, KafkaStorageError
 
@@ -33,8 +34,7 @@ INTERVALS = {
     "producer.id.expiration.check.interval.ms": 600_000,
 }
 FLUSH_CHECK_INTERVAL_MS = 1_000
-
-
+PRODUCER_BOUND_INTERVAL_MS = 5_000
 #: When a deletion that the disk has refused is tried again, in milliseconds.
 _DELETE_AGAIN_MS = 60_000
 
@@ -119,6 +119,7 @@ class BackgroundWork:
             ("checkpoint", checkpoints, self._checkpoint),
             ("retention", self._intervals["log.retention.check.interval.ms"], self._apply_retention),
             ("expiration", self._intervals["producer.id.expiration.check.interval.ms"], self._expire_producers),
+            ("producers", PRODUCER_BOUND_INTERVAL_MS, self._bound_producers),
         )
         for name, interval, task in tasks:
             due = self._due.setdefault(name, now_ms + min(interval, self._intervals["log.initial.task.delay.ms"]))
@@ -136,6 +137,19 @@ class BackgroundWork:
             if log.producer_state.producers:
                 log.producer_state.remove_expired(now_ms)
                 yield WORKED
+
+    def _bound_producers(self, _now_ms: int) -> Task:
+        # A client can invent producer ids in every partition; the partition with the most pays for it.
+        states = [log.producer_state for log in self._logs()]
+        excess = sum(len(state.producers) for state in states) - producer_state_manager.MAX_PRODUCERS_OF_ALL_LOGS
+        yield WORKED
+        while excess > 0:
+            largest = max(states, key=lambda state: len(state.producers) - len(state.ongoing_txns))
+            forgotten = largest.forget_older_half()
+            if not forgotten:
+                return
+            excess -= forgotten
+            yield WORKED
 
     def _flush_old(self, now_ms: int) -> Task:
         for log in self._logs():

@@ -37,6 +37,8 @@ PRODUCER_ID_EXPIRATION_MS = 86_400_000
 #: A log remembers at most so many producers. Beyond that the half that wrote longest ago is forgotten early, but for
 #: those with open transactions: their next batches are taken, only a repetition is no longer recognised.
 MAX_PRODUCERS = 100_000
+#: All logs together remember at most so many, about 100 MB; `BackgroundWork` sees to it every few seconds.
+MAX_PRODUCERS_OF_ALL_LOGS = 200_000
 _HEADER = Struct(">hI")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
@@ -135,7 +137,7 @@ class ProducerStateManager:
         current = self.producers.get(updated.producer_id)
         if current is None:
             if len(self.producers) >= MAX_PRODUCERS:
-                self._forget_older_half()
+                self.forget_older_half()
             self.producers[updated.producer_id] = updated
         else:
             current.update(updated)
@@ -202,11 +204,14 @@ class ProducerStateManager:
         for producer_id in expired:
             del self.producers[producer_id]
 
-    def _forget_older_half(self) -> None:
+    def forget_older_half(self) -> int:
+        """Forget the half of the producers that wrote longest ago, but for those with open transactions; how many."""
         idle = [entry for entry in self.producers.values() if entry.current_txn_first_offset == NO_OFFSET]
         idle.sort(key=lambda entry: entry.last_timestamp)
-        for entry in idle[: len(idle) // 2 + 1]:
+        forgotten = idle[: len(idle) // 2 + 1]
+        for entry in forgotten:
             del self.producers[entry.producer_id]
+        return len(forgotten)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= self.expiration_ms

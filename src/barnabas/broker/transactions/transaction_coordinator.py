@@ -186,6 +186,7 @@ class TransactionCoordinator:
         timeout_ms = self._settings.checked_timeout(timeout_ms, two_phase)
         metadata = self._store.by_id.get(transactional_id)
         if metadata is None:
+            self._store.check_room()
             metadata = TransactionMetadata(transactional_id, self._next_producer_id(), timeout_ms, at.now_ms)
         if metadata.state in PREPARED:
             raise errors.ConcurrentTransactionsError

@@ -15,15 +15,20 @@ from barnabas.broker.transactions.transaction_log import decode_key, decode_valu
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import ONGOING
 
+#: Any client can invent transactional ids, and each is kept for transactional.id.expiration.ms. So many take some
+#: hundred megabytes.
+MAX_IDS = 200_000
+
 
 class TransactionStore:
     """Transactional id → its metadata. A change is in the log before it is made here."""
 
-    __slots__ = ("_by_partition", "_log", "_warn", "by_id", "ongoing")
+    __slots__ = ("_by_partition", "_log", "_reported_full", "_warn", "by_id", "ongoing")
 
     def __init__(self, log: CoordinatorLog, warn: Callable[[str], None]):
         self._log = log
         self._warn = warn
+        self._reported_full = False
         self.by_id: dict[str, TransactionMetadata] = {}
         #: The ids with an open transaction.
         self.ongoing: dict[str, None] = {}
@@ -43,6 +48,20 @@ class TransactionStore:
     def ensure_topic(self, now_ms: int) -> None:
         """Create `__transaction_state` if it does not exist. Raises `KafkaError`."""
         self._log.ensure_topic(now_ms)
+
+    def check_room(self) -> None:
+        """Raises `PolicyViolationError` when there are `MAX_IDS` already."""
+        if len(self.by_id) < MAX_IDS:
+            self._reported_full = False
+            return
+        problem = (
+            f"The broker keeps {len(self.by_id)} transactional ids and takes no new one until some expire "
+            "(transactional.id.expiration.ms)"
+        )
+        if not self._reported_full:
+            self._reported_full = True
+            self._warn(problem)
+        raise errors.PolicyViolationError(f"{problem}.")
 
     # --- changing
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.join_group_request import JoinGroupRequest
 
+#: Ids given out to members that have not come back with them, per group: more are asked for only by a client that
+#: invents members.
+MAX_PENDING_MEMBERS = 10_000
 #: From this version on a returning static leader is told not to assign again (KIP-814).
 _SKIP_ASSIGNMENT_FROM = 9
 #: From this version on the protocol's name may be null.
@@ -114,6 +117,7 @@ class JoinGroup:
             self._join_dynamic(group, joining, at)
 
     def _new_group(self, group_id: str, at: Instant) -> ClassicGroup:
+        self._store.check_room(group_id)
         # A consumer group that everybody has left makes room; its offsets stay.
         old = self._store.groups.get(group_id)
         ends = [] if old is None else tombstones_of(old)
@@ -147,7 +151,10 @@ class JoinGroup:
         if joining.version < JOIN_GROUP_MEMBER_ID_REQUIRED_FROM:
             self._add(group, joining, member_id, at)
             return
-        group.pending_members.add(member_id)
+        if len(group.pending_members) >= MAX_PENDING_MEMBERS:
+            # Its owner is told UNKNOWN_MEMBER_ID, and asks for another.
+            self._rebalance.remove_pending_member(group, next(iter(group.pending_members)))
+        group.pending_members[member_id] = None
         self._rebalance.sessions.start(group, member_id, joining.session_timeout_ms, at)
         joining.refuse(errors.MemberIdRequiredError, member_id)
 

@@ -111,6 +111,7 @@ class ConsumerMembership:
         if isinstance(group, ConsumerGroup):
             return GroupDraft(group)
         if group is None and joins:
+            self._store.check_room(group_id)
             return GroupDraft(ConsumerGroup(group_id))
         if isinstance(group, ClassicGroup) and joins and group.is_empty:
             # Its offsets stay; only the group itself is of another kind from now on.

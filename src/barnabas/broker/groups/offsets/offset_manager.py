@@ -116,6 +116,7 @@ class OffsetManager:
         group = self._store.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         if group is None:
+            self._store.check_room(request.group_id)
             if generation_id < 0:
                 return None
             if version >= _GROUP_ID_NOT_FOUND_FROM:

@@ -69,6 +69,7 @@ def _check_member(store: GroupStore, request: TxnOffsetCommitRequest) -> None:
     if group is None:
         if generation_id >= 0:
             raise errors.IllegalGenerationError
+        store.check_room(request.group_id)
         return
     if generation_id < 0 and (group.is_empty or not (member_id or request.group_instance_id is not None)):
         return
