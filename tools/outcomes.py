@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 TIMED_OUT = "Timeout ("
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+def write_outcome(report: pytest.TestReport, path: str) -> None:
     """Write a line for each phase of a test that says something: a failure, a skip, a test that was carried out."""
     if report.when != "call" and report.passed:
         return
@@ -26,5 +28,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         reason = text.strip().splitlines()[-1][:200] if text.strip() else ""
         outcome = "timed out" if TIMED_OUT in text else f"failed in {report.when}"
     line = {"test": report.nodeid, "outcome": outcome, "reason": reason, "seconds": round(report.duration, 1)}
-    with open(os.environ["BARNABAS_OUTCOMES"], "a", encoding="utf-8") as stream:
+    with open(path, "a", encoding="utf-8") as stream:
         stream.write(json.dumps(line) + "\n")
+
+
+def read_outcomes(path: str) -> list[dict[str, Any]]:
+    """What was written there; nothing, if nothing was."""
+    file = Path(path)
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """See pytest."""
+    write_outcome(report, os.environ["BARNABAS_OUTCOMES"])

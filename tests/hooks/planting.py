@@ -140,16 +140,16 @@ def _other_object(value: Any) -> Any:
 # --- planting
 
 
-def note_call(what: str) -> None:
+def note(what: str) -> None:
     """Write down that the planted function was called (`called`), or that it answered otherwise (`altered`)."""
-    path = os.environ.get("BARNABAS_BREAK_LOG")
+    _note_once(os.environ.get("BARNABAS_BREAK_LOG", ""), what)
+
+
+@functools.cache
+def _note_once(path: str, what: str) -> None:
     if path:
         with open(path, "a", encoding="utf-8") as log:
             log.write(f"{what}\n")
-
-
-def _noted_once() -> Callable[[str], None]:
-    return functools.cache(note_call)
 
 
 def answers_nothing(function: Any) -> bool:
@@ -165,7 +165,6 @@ def empty_for(function: Any) -> Any:
 
 def raising(function: Any, target: str) -> Any:
     """A function that raises."""
-    note = _noted_once()
 
     def raise_broken(*_arguments: Any, **_settings: Any) -> Any:
         note("altered")
@@ -176,7 +175,6 @@ def raising(function: Any, target: str) -> Any:
 
 def answering_empty(function: Any, target: str) -> Any:
     """A function that does nothing, and answers with the empty value of its type."""
-    note = _noted_once()
     if inspect.iscoroutinefunction(function):
 
         async def do_nothing_later(*_arguments: Any, **_settings: Any) -> Any:
@@ -204,7 +202,6 @@ def answering_wrongly(function: Any, target: str) -> Any:
     """A function that does its work, and gives another answer; one that answers nothing does nothing."""
     if answers_nothing(function):
         return answering_empty(function, target)
-    note = _noted_once()
 
     def altered(value: Any) -> Any:
         try:

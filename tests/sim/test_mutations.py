@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from barnabas.testing.simulator.mutations import MUTATIONS, SHORT
+from barnabas.testing.simulator.planted_faults import MUTATIONS, SHORT
 
 
 def hunt(which: str) -> subprocess.CompletedProcess[str]:

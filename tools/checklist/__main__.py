@@ -79,14 +79,14 @@ def main() -> int:
     os.environ["BARNABAS_UNCOMPILED"] = "1"  # compiled functions can neither be found by name nor broken
     if arguments.verify:
         refuse_dangling()
-    lines, cases = read_lines(), collect_shows()
-    shows = list(cases)
+    # The suite can be collected only once in a process.
+    verification = verify(arguments.only, arguments.workers, slow=arguments.slow) if arguments.verify else None
+    lines, shows = read_lines(), list(verification.cases if verification else collect_shows())
     states = json.loads(STATES.read_text(encoding="utf-8"))
     report(lines, shows, states, arguments.verbose)
     found = complaints(lines, shows, states)
-    if arguments.verify:
-        wanted = {show: ids for show, ids in cases.items() if show.line.startswith(arguments.only)}
-        found += verify(wanted, arguments.workers, slow=arguments.slow)
+    if verification is not None:
+        found += list(dict.fromkeys(verification.complaints))
     for complaint in found:
         print("wrong: " + complaint)
     shown, tests = {show.line for show in shows}, {show.test for show in shows}

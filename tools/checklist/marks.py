@@ -6,6 +6,8 @@ import os
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +48,18 @@ def read_lines() -> dict[str, str]:
     return {f"{match[1]}.{match[2]}": match[3] for match in found if match}
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let pytest print nothing."""
+    saved = sys.stdout
+    with open(os.devnull, "w", encoding="utf-8") as sink:
+        sys.stdout = sink
+        try:
+            yield
+        finally:
+            sys.stdout = saved
+
+
 def collect_shows() -> dict[Show, list[str]]:
     """Collect the suite without running it: each mark, and the ids of its cases.
 
@@ -53,11 +67,8 @@ def collect_shows() -> dict[Show, list[str]]:
     """
     collector = ShowsCollector()
     arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "--no-header", str(ROOT / "tests")]
-    saved = sys.stdout
-    with open(os.devnull, "w", encoding="utf-8") as sink:
-        sys.stdout = sink
+    with quiet():
         status = pytest.main(arguments, plugins=[collector])
-    sys.stdout = saved
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(
             f"checklist: the suite could not be collected (pytest ended with {status!r}); run ./run test to see why"

@@ -1,36 +1,32 @@
 """Whether a marked test would see that its function is broken: by a failure of that very test, and of no other kind.
 
-Each function is broken in its turn, and the tests that name it are run in a process of their own: once it raises, and
-once it answers wrongly (tests/hooks/planting.py). A test that passes then shows nothing; one that ends by its time
-limit, or that cannot be run, has not said no either, and is told as what it is. What a machine lacks (Java, Go) makes
-tests skip; they are counted and left out.
+The suite is collected once. Then, for each function that a mark names, a forked process breaks it and runs the tests
+that name it: once it raises, once it answers wrongly (tests/hooks/planting.py). A test that passes then shows nothing;
+one that ends by its time limit, or that cannot be run, has not said no either, and is told as what it is. What a
+machine lacks (Java, Go) makes tests skip; they are counted and left out.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import signal
 import sys
 import tempfile
-from collections import Counter, defaultdict
+import time
+from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tools.checklist.marks import ROOT, Show
+import pytest
+from _pytest.runner import runtestprotocol
 
-SECONDS_PER_TEST = 90
-OPTIONS = [
-    "-q",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "tools.outcomes",
-    "--no-cov",
-    f"--timeout={SECONDS_PER_TEST}",
-]
+from tools.checklist import breaking
+from tools.checklist.marks import ROOT, Show, ShowsCollector, quiet
+from tools.outcomes import read_outcomes, write_outcome
+
+SECONDS_PER_TEST = 60
 
 CAUGHT, PASSES, TIMED_OUT, NOT_RUN, NOT_REACHED, UNALTERED = (
     "caught",
@@ -40,6 +36,8 @@ CAUGHT, PASSES, TIMED_OUT, NOT_RUN, NOT_REACHED, UNALTERED = (
     "fails, but the function was never called",
     "calls the function, which has no other answer to give",
 )
+#: The words of a complaint for each way to break a function.
+WAYS = {"raise": "raises", "wrong": "answers wrongly", "empty": "answers wrongly, or does nothing"}
 
 
 class Verdict(NamedTuple):
@@ -54,99 +52,190 @@ class Ended(NamedTuple):
     """How one run went: the outcomes by test, and what the planted function noted."""
 
     outcomes: dict[str, list[str]]
-    noted: str
-    skipped: Counter[str]
+    noted: dict[str, str]
 
 
-def run(tests: list[str], environment: dict[str, str], *, slow: bool) -> Ended:
-    """Run tests in a process of their own, with the function that the environment names broken."""
-    with tempfile.TemporaryDirectory() as directory:
-        results, log = Path(directory, "outcomes"), Path(directory, "noted")
-        results.touch()
-        log.touch()
-        more = {"BARNABAS_OUTCOMES": str(results), "BARNABAS_BREAK_LOG": str(log)}
-        chosen = [] if slow else ["-m", "not slow"]
-        command = [sys.executable, "-m", "pytest", *OPTIONS, *chosen, *tests]
-        subprocess.run(
-            command, env={**os.environ, **environment, **more}, cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        outcomes: defaultdict[str, list[str]] = defaultdict(list)
-        skipped: Counter[str] = Counter()
-        for line in results.read_text(encoding="utf-8").splitlines():
-            ended: dict[str, Any] = json.loads(line)
-            outcomes[ended["test"]].append(ended["outcome"])
-            if ended["outcome"] == "skipped":
-                skipped[ended["reason"].removeprefix("Skipped: ")] += 1
-        return Ended(dict(outcomes), log.read_text(encoding="utf-8"), skipped)
+class Job(NamedTuple):
+    """One run to be made: a function, a way to break it (none: as it is), and the tests."""
+
+    target: str
+    how: str
+    cases: dict[Show, list[str]]
+
+    @property
+    def tests(self) -> list[str]:
+        """The ids of all cases, each once."""
+        return list(dict.fromkeys(case for ids in self.cases.values() for case in ids))
 
 
 def judge(ended: Ended, ids: list[str]) -> str:
-    """What one run says of a mark that these cases carry."""
+    """Say what one run means for a mark that these cases carry."""
     outcomes = [outcome for case in ids for outcome in ended.outcomes.get(case, [])]
-    failed = any(outcome.startswith("failed") for outcome in outcomes)
+    failed = [case for case in ids if any(found.startswith("failed") for found in ended.outcomes.get(case, []))]
     if failed:
-        return CAUGHT if "altered" in ended.noted else NOT_REACHED
+        return CAUGHT if any("altered" in ended.noted.get(case, "") for case in failed) else NOT_REACHED
     if "timed out" in outcomes:
         return TIMED_OUT
     if "passed" in outcomes:
-        return UNALTERED if "called" in ended.noted and "altered" not in ended.noted else PASSES
+        noted = "".join(ended.noted.get(case, "") for case in ids)
+        return UNALTERED if "called" in noted and "altered" not in noted else PASSES
     return NOT_RUN
 
 
-def _break(target: str, cases: dict[Show, list[str]], how: str, *, slow: bool) -> list[Verdict]:
-    tests = sorted({show.test for show in cases})
-    ended = run(tests, {"BARNABAS_BREAK": target, "BARNABAS_BREAK_HOW": how}, slow=slow)
-    return [Verdict(show, how, judge(ended, ids)) for show, ids in cases.items()]
+class Verification:
+    """A pytest plugin that breaks functions and runs the tests that name them, in place of running the suite."""
+
+    def __init__(self, only: str, workers: int, *, slow: bool) -> None:
+        self.complaints: list[str] = []
+        self._only = only
+        self._workers = workers
+        self._slow = slow
+        self._items: dict[str, pytest.Item] = {}
+        self._collector = ShowsCollector()
+        self._running: dict[int, tuple[Job, Path, float]] = {}
+        self._done = 0
+        self._skipped: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """See which tests carry marks."""
+        self._collector.pytest_collection_modifyitems(items)
+        self._items = {item.nodeid: item for item in items if self._slow or item.get_closest_marker("slow") is None}
+
+    @property
+    def cases(self) -> dict[Show, list[str]]:
+        """Every mark of the suite, and the ids of its cases."""
+        return dict(self._collector.cases)
+
+    def pytest_runtestloop(self) -> bool:
+        """Run everything that is to be verified, and nothing else."""
+        wanted = {show: ids for show, ids in self.cases.items() if show.line.startswith(self._only)}
+        cases = {show: [case for case in ids if case in self._items] for show, ids in wanted.items()}
+        cases = {show: ids for show, ids in cases.items() if ids}
+        with tempfile.TemporaryDirectory() as directory:
+            for job in self._jobs(cases):
+                self._start(job, Path(directory))
+            while self._running:
+                self._wait()
+        print(file=sys.stderr)
+        return True
+
+    def _jobs(self, cases: dict[Show, list[str]]) -> Iterator[Job]:
+        by_target: defaultdict[str, dict[Show, list[str]]] = defaultdict(dict)
+        for show, ids in cases.items():
+            by_target[show.breaks][show] = ids
+        for target in sorted(by_target):
+            for how in ("", "raise", "wrong"):
+                yield Job(target, how, by_target[target])
+
+    # --- processes
+
+    def _start(self, job: Job, directory: Path) -> None:
+        while len(self._running) >= self._workers:
+            self._wait()
+        place = directory / f"{self._done}-{len(self._running)}-{job.how}"
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            self._running[pid] = job, place, time.monotonic() + SECONDS_PER_TEST * len(job.tests) + 30
+            return
+        status = 1
+        try:
+            self._run(job, place)
+            status = 0
+        finally:
+            os._exit(status)
+
+    def _run(self, job: Job, place: Path) -> None:
+        os.setpgid(0, 0)
+        sink = os.open(f"{place}.out", os.O_WRONLY | os.O_CREAT)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        if job.how:
+            breaking.break_here(job.target, job.how)
+        for number, test in enumerate(job.tests):
+            os.environ["BARNABAS_BREAK_LOG"] = f"{place}.noted{number}"
+            for report in runtestprotocol(self._items[test], log=False, nextitem=None):
+                write_outcome(report, f"{place}.outcomes")
+
+    def _wait(self) -> None:
+        for pid, (job, place, give_up_at) in list(self._running.items()):
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+            if not ended and time.monotonic() < give_up_at:
+                continue
+            # What the tests started goes with them.
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            if not ended:
+                os.waitpid(pid, 0)
+            del self._running[pid]
+            self._take(job, self._result(job, place, timed_out=not ended), place.parent)
+        time.sleep(0.02)
+
+    @staticmethod
+    def _result(job: Job, place: Path, *, timed_out: bool) -> Ended:
+        outcomes: defaultdict[str, list[str]] = defaultdict(list)
+        for ended in read_outcomes(f"{place}.outcomes"):
+            outcomes[ended["test"]].append(ended["outcome"])
+        if timed_out:
+            for test in job.tests:
+                outcomes.setdefault(test, ["timed out"])
+        files = {test: Path(f"{place}.noted{number}") for number, test in enumerate(job.tests)}
+        noted = {test: file.read_text(encoding="utf-8") for test, file in files.items() if file.exists()}
+        return Ended(dict(outcomes), noted)
+
+    # --- verdicts
+
+    def _take(self, job: Job, ended: Ended, directory: Path) -> None:
+        self._done += 1
+        print(f"\r{self._done} runs", end="", file=sys.stderr, flush=True)
+        if not job.how:
+            self._take_unbroken(job, ended)
+            return
+        verdicts = [Verdict(show, job.how, judge(ended, ids)) for show, ids in job.cases.items()]
+        if job.how == "wrong":
+            # A function is known by what it answers or by what it does: then doing nothing must not pass.
+            unseen = {show: job.cases[show] for show, _, result in verdicts if result in (PASSES, UNALTERED)}
+            verdicts = [verdict for verdict in verdicts if verdict.show not in unseen]
+            if unseen:
+                self._start(Job(job.target, "empty", unseen), directory)
+        self._complain(verdicts)
+
+    def _take_unbroken(self, job: Job, ended: Ended) -> None:
+        for test, outcomes in ended.outcomes.items():
+            if "skipped" in outcomes:
+                self._skipped.add(test)
+            elif set(outcomes) != {"passed"}:
+                self.complaints.append(f"{test} fails with nothing broken: {', '.join(outcomes)}")
+
+    def _complain(self, verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            skipped = all(case in self._skipped for case in self._collector.cases[verdict.show])
+            if verdict.result != CAUGHT and not skipped:
+                self.complaints.append(sentence(verdict))
+                print(f"\r{self.complaints[-1]}", file=sys.stderr, flush=True)
+
+    def report_skipped(self) -> None:
+        """Print how many tests could not be verified on this machine."""
+        if self._skipped:
+            print(f"not verified: {len(self._skipped)} tests that are skipped here")
 
 
-def verify_target(target: str, cases: dict[Show, list[str]], *, slow: bool) -> list[Verdict]:
-    """Break one function in every way and run the tests that name it.
-
-    A function is known by what it answers or by what it does: where a wrong answer passes, doing nothing must not.
-    """
-    found = _break(target, cases, "raise", slow=slow)
-    wrong = _break(target, cases, "wrong", slow=slow)
-    unseen = {verdict.show for verdict in wrong if verdict.result in (PASSES, UNALTERED)}
-    if unseen:
-        again = {show: ids for show, ids in cases.items() if show in unseen}
-        seen = {v.show for v in _break(target, again, "empty", slow=slow) if v.result == CAUGHT}
-        wrong = [v._replace(result=CAUGHT) if v.show in seen else v for v in wrong]
-    return found + wrong
+def sentence(verdict: Verdict) -> str:
+    """Say which mark is not seen to be broken, and how it was broken."""
+    show, how, result = verdict
+    return f"{show.line}: {show.test} {result} when {show.breaks} {WAYS[how]}"
 
 
-def _unbroken(cases: dict[Show, list[str]], *, slow: bool) -> tuple[dict[Show, list[str]], list[str]]:
-    """The marks whose tests pass as they are, and what there is to say of the others."""
-    tests = sorted({show.test for show in cases})
-    ended = run(tests, {}, slow=slow)
-    passing = {case for case, outcomes in ended.outcomes.items() if set(outcomes) == {"passed"}}
-    for reason, count in ended.skipped.most_common():
-        print(f"not verified: {count} tests skipped: {reason}")
-    failing = {
-        case for case, outcomes in ended.outcomes.items() if any(o.startswith(("failed", "timed")) for o in outcomes)
-    }
-    found = [f"{case} fails with nothing broken" for case in sorted(failing)]
-    kept = {show: [case for case in ids if case in passing] for show, ids in cases.items()}
-    return {show: ids for show, ids in kept.items() if ids}, found
-
-
-def verify(cases: dict[Show, list[str]], workers: int, *, slow: bool) -> list[str]:
-    """Break each named function in turn; a sentence for each mark whose test does not fail as it should."""
-    cases, found = _unbroken(cases, slow=slow)
-    by_target: defaultdict[str, dict[Show, list[str]]] = defaultdict(dict)
-    for show, ids in cases.items():
-        by_target[show.breaks][show] = ids
-    with ThreadPoolExecutor(workers) as pool:
-        runs = [pool.submit(verify_target, target, shows, slow=slow) for target, shows in by_target.items()]
-        for number, done in enumerate(runs, start=1):
-            found += complaints(done.result())
-            print(f"\r{number} of {len(runs)} functions broken", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return found
-
-
-def complaints(verdicts: list[Verdict]) -> Iterator[str]:
-    """A sentence for each verdict that is not a failure of the very test."""
-    ways = {"raise": "raises", "wrong": "answers wrongly"}
-    for show, how, result in verdicts:
-        if result != CAUGHT:
-            yield f"{show.line}: {show.test} {result} when {show.breaks} {ways[how]}"
+def verify(only: str, workers: int, *, slow: bool) -> Verification:
+    """Break each function that is named; its `complaints` has a sentence for each mark whose test does not see it."""
+    verification = Verification(only, workers, slow=slow)
+    options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_PER_TEST}", str(ROOT / "tests")]
+    with quiet():
+        status = pytest.main(options, plugins=[verification])
+    if not verification.cases:
+        sys.exit(
+            f"checklist: the suite could not be collected (pytest ended with {status!r}); run ./run test to see why"
+        )
+    verification.report_skipped()
+    return verification

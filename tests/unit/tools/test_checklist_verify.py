@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tools.checklist import verify
+from tools.checklist import names, verify
 from tools.checklist.marks import Show
 from tools.checklist.verify import Ended, Verdict, judge
 
@@ -14,7 +17,7 @@ SHOW = Show("S1.1", "test_x.py::test_one", ":".join(["barnabas.x", "f"]))
 
 
 def ended(noted: str = "altered\n", **outcomes: list[str]) -> Ended:
-    return Ended(outcomes, noted, Counter())
+    return Ended(outcomes, dict.fromkeys(outcomes, noted))
 
 
 @pytest.mark.parametrize(
@@ -39,26 +42,73 @@ def test_of_a_parametrised_test_one_case_has_to_fail() -> None:
     assert judge(ended(a=["passed"], b=["failed in call"]), ["a", "b"]) == verify.CAUGHT
 
 
-def test_where_a_wrong_answer_passes_doing_nothing_must_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    answers = {"raise": "failed in call", "wrong": "passed", "empty": "failed in call"}
-
-    def run(tests: list[str], environment: dict[str, str], *, slow: bool) -> Ended:
-        asked.append(environment["BARNABAS_BREAK_HOW"])
-        return ended(**{SHOW.test: [answers[asked[-1]]]})
-
-    monkeypatch.setattr(verify, "run", run)
-
-    verdicts = verify.verify_target(SHOW.breaks, {SHOW: [SHOW.test]}, slow=False)
-    answers["empty"] = "passed"
-    weak = verify.verify_target(SHOW.breaks, {SHOW: [SHOW.test]}, slow=False)
-
-    assert asked == ["raise", "wrong", "empty"] * 2
-    assert [verdict.result for verdict in verdicts] == [verify.CAUGHT, verify.CAUGHT]
-    assert [verdict.result for verdict in weak] == [verify.CAUGHT, verify.PASSES]
-
-
 def test_a_complaint_names_line_test_function_and_way() -> None:
-    found = list(verify.complaints([Verdict(SHOW, "wrong", verify.PASSES), Verdict(SHOW, "raise", verify.CAUGHT)]))
+    found = verify.sentence(Verdict(SHOW, "wrong", verify.PASSES))
 
-    assert found == [f"S1.1: test_x.py::test_one passes when {SHOW.breaks} answers wrongly"]
+    assert found == f"S1.1: test_x.py::test_one passes when {SHOW.breaks} answers wrongly"
+
+
+PROGRAM = """
+def double(x: int) -> int:
+    return 2 * x
+"""
+TESTS = """
+import pytest
+from program_under_test import double
+
+@pytest.mark.shows("S1.1", breaks="program_under_test:double")
+def test_good() -> None:
+    assert double(2) == 4
+
+@pytest.mark.shows("S1.2", breaks="program_under_test:double")
+def test_that_only_calls() -> None:
+    double(2)
+
+@pytest.mark.shows("S1.3", breaks="program_under_test:double")
+def test_that_never_calls() -> None:
+    pass
+
+@pytest.mark.shows("S1.4", breaks="program_under_test:double")
+def test_that_fails_anyway() -> None:
+    raise AssertionError
+"""
+
+
+def test_a_suite_is_verified_by_breaking_what_its_marks_name(tmp_path: Path) -> None:
+    (tmp_path / "program_under_test.py").write_text(PROGRAM)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_program.py").write_text(TESTS)
+    run = subprocess.run(
+        [sys.executable, "-c", RUNNER, str(tmp_path)],
+        cwd=names.ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    said = (
+        run.stdout.replace("program_under_test:double", "TARGET")
+        .replace(f"{tmp_path}/", "")
+        .replace("tests/test_program", "test_program")
+    )
+    found = sorted(line for line in said.splitlines() if "test_" in line)
+
+    no_call = "fails, but the function was never called when TARGET"
+    assert found == [
+        "S1.2: test_program.py::test_that_only_calls passes when TARGET answers wrongly, or does nothing",
+        "S1.3: test_program.py::test_that_never_calls passes when TARGET answers wrongly, or does nothing",
+        "S1.3: test_program.py::test_that_never_calls passes when TARGET raises",
+        f"S1.4: test_program.py::test_that_fails_anyway {no_call} answers wrongly",
+        f"S1.4: test_program.py::test_that_fails_anyway {no_call} raises",
+        "test_program.py::test_that_fails_anyway fails with nothing broken: failed in call",
+    ]
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from tools.checklist import names, verify
+verify.ROOT = Path(sys.argv[1])
+print("\\n".join(verify.verify("", 2, slow=False).complaints))
+"""

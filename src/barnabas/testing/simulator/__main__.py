@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from barnabas.testing.simulator import mutations
+from barnabas.testing.simulator import mutations, planted_faults
 from barnabas.testing.simulator.minima import too_little
 from barnabas.testing.simulator.runner import Result, Run, warm_up
 
@@ -56,9 +56,9 @@ def main(arguments: list[str]) -> int:
 
 def hunt_for(options: argparse.Namespace) -> int:
     """Plant the faults that were asked for; 1 if one of them was not found."""
-    known = [mutation.name for mutation in mutations.MUTATIONS]
+    known = [mutation.name for mutation in planted_faults.MUTATIONS]
     if options.mutations == "short":
-        names = list(mutations.SHORT)
+        names = list(planted_faults.SHORT)
     else:
         names = [name for name in known if options.mutations in ("all", name)]
     if not names:

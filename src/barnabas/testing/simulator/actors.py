@@ -93,8 +93,10 @@ class Application:
         self.network = network
         self.ledger = ledger
         self.is_stopping = False
+        #: Whether it died and is not started again.
+        self.is_gone = False
         self.lives: list[Actor] = []
-        self._arguments = arguments
+        self.arguments = arguments
 
     @property
     def process(self) -> Process:
@@ -104,7 +106,8 @@ class Application:
     @property
     def is_done(self) -> bool:
         """Whether the application has come to its end; a process that died does not count as one."""
-        return bool(self.lives) and self.lives[-1].thread.done and all(actor.is_over for actor in self.lives)
+        ended = self.is_gone or (bool(self.lives) and self.lives[-1].thread.done)
+        return ended and all(actor.is_over for actor in self.lives)
 
     @property
     def is_alive(self) -> bool:
@@ -112,10 +115,19 @@ class Application:
         return bool(self.lives) and not self.lives[-1].is_over
 
     def start(self) -> None:
-        """Begin in a new process, whether or not there is still another one."""
-        self.lives.append(self.kind(self, len(self.lives) + 1, **self._arguments))
+        """Begin in a new process, whether or not there is still another one; no more once it is gone for good."""
+        if self.is_gone:
+            return
+        self.lives.append(self.kind(self, len(self.lives) + 1, **self.arguments))
 
     def kill(self) -> None:
         """End the process that was started last, as kill -9 does."""
         self.world.counts["clients killed"] += 1
         self.network.kill(self.process)
+
+    def lose(self) -> None:
+        """End all its processes, and let nobody start another one."""
+        self.is_gone = True
+        for actor in self.lives:
+            if not actor.is_over:
+                self.network.kill(actor.process)

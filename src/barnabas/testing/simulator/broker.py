@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 from collections.abc import Callable
 from math import inf
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
-from barnabas.broker.log.memory_filesystem import MemoryFileSystem, ProcessDiedError
-from barnabas.broker.metadata.memory_store import MemoryStore
+from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
+from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStore
 from barnabas.testing.simulator.world import Process
 
 if TYPE_CHECKING:
@@ -35,11 +34,13 @@ class SimulatedBroker:
         self.settings = settings
         self.process = Process("broker")
         self.disk = SimulatedDisk(world)
-        self.store = MemoryStore()
+        self.store = SimulatedStore(self.disk, world)
         self.node: BrokerNode | None = None
         self.machine_is_up = True
         #: Whether it is the power that ends the process when the disk's `die_after` has come.
         self.dies_by_power = False
+        #: After how many turns more that change the disk the process ends with its answers unsent, and whether cleanly.
+        self.ends_unanswered: tuple[int, bool] | None = None
         self.lives = 0
         #: What had reached the disk when the power was lost, by partition: the offset before which all is safe.
         self.power_losses: list[dict[TopicPartition, int]] = []
@@ -97,8 +98,8 @@ class SimulatedBroker:
         logs = self.node.logs if self.node is not None else None
         return logs is not None and (bool(logs.unopened.failures) or any(log.is_offline for log in logs.logs.values()))
 
-    def stop(self) -> None:
-        """End in good order."""
+    def stop(self, *, silently: bool = False) -> None:
+        """End in good order; `silently` the connections are not told, and what is on its way to clients is lost."""
         node, self.node = self.node, None
         if node is None:
             return
@@ -112,15 +113,15 @@ class SimulatedBroker:
             self._die(f"while it stops, at {death}")
             return
         self.disk.crash()
-        self._forget_connections(silently=False)
+        self._forget_connections(silently=silently)
 
-    def crash(self, why: str) -> None:
+    def crash(self, why: str, *, silently: bool = False) -> None:
         """Kill the process; what it wrote stays with the system."""
         self.world.note("broker", f"is killed: {why}")
         self.world.counts["crashes"] += 1
         self.node = None
         self.disk.crash()
-        self._forget_connections(silently=False)
+        self._forget_connections(silently=silently)
 
     def _die(self, how: str) -> None:
         """End at a change of the disk, and be started again soon."""
@@ -247,17 +248,37 @@ class SimulatedBroker:
         if max(self._busy_until, self.process.frozen_until) > world.now:
             self._want_turn()
             return
+        changes = self.disk.changes
         try:
             self._work(self.node)
         except ProcessDiedError as death:
             world.counts["crashes in the middle of a change of the disk"] += 1
             self._die(f"in the middle of: {death}")
             return
+        if self.disk.changes != changes and self._ends_now():
+            return
         self._busy_until = world.now + self.disk.take_stall()
         self._check_owners(self.node)
         self._keep_time()
         if self._inbox:
             self._want_turn()
+
+    def _ends_now(self) -> bool:
+        """End with the answers of this turn unsent, if that is to be now."""
+        if self.ends_unanswered is None:
+            return False
+        left, clean = self.ends_unanswered
+        if left:
+            self.ends_unanswered = left - 1, clean
+            return False
+        self.ends_unanswered = None
+        self.world.counts["ends with answers on their way"] += 1
+        if clean:
+            self.stop(silently=True)
+        else:
+            self.crash("with its answers still on their way", silently=True)
+        self.world.after(0.1 + self.world.random.random() * 2, self.start)
+        return True
 
     def _work(self, node: BrokerNode) -> None:
         core, instant = node.core, Instant(self.world.now, self.world.now_ms(self.process))
@@ -333,49 +354,3 @@ class _BrokerEnd:
     def resume_reading(self) -> None:
         """See `Transport`."""
         self._broker.read_again(self._connection)
-
-
-class SimulatedDisk(MemoryFileSystem):
-    """A disk that can be slow, full, and dead."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.stream("disk"))
-        self._world = world
-        self.slowness = 0.0
-        self.errors = 0.0
-        #: The directory of a log to which nothing can be written.
-        self.bad_directory = ""
-        #: After how many changes the process dies from the next one on that begins a segment: what the segment before
-        #: holds may not have been flushed by then.
-        self.die_after_roll: int | None = None
-        self.stall = 0.0
-        self.fail = self._before
-
-    def take_stall(self) -> float:
-        """How long the disk has kept the broker waiting since this was last asked."""
-        stall, self.stall = self.stall, 0.0
-        return stall
-
-    def _before(self, operation: str, path: str) -> OSError | None:
-        if self.slowness and operation in ("write", "sync", "read"):
-            self.stall += self.random.random() * self.slowness
-            self._world.counts["slow operations of the disk"] += 1
-        if operation == "create" and path.endswith(".log") and self.die_after_roll is not None:
-            self.die_after, self.die_after_roll = self.die_after_roll, None
-        if operation == "write" and path.endswith(".log") and self._is_bad(path):
-            self._world.counts["failed writes"] += 1
-            return OSError(errno.EIO, "Input/output error", path)
-        return None
-
-    def _is_bad(self, path: str) -> bool:
-        if self.bad_directory and path.startswith(f"{self.bad_directory}/"):
-            return True
-        return self.errors > 0 and self.random.random() < self.errors
-
-    def count_unflushed(self) -> int:
-        """How many files have content that a loss of power may take."""
-        return sum(1 for inode in self._names.values() if inode is not None and bytes(inode.data) != inode.durable)
-
-    def leave_room(self, size: int) -> None:
-        """Let the disk be full after so many bytes more."""
-        self.capacity = self._used() + size

@@ -110,6 +110,8 @@ class GroupMember(Actor):
         self.sessions: dict[TopicPartition, Session] = {}
         self.next_offsets: Offsets = {}
         self.consumer: Any = None
+        #: Until when the application does nothing, while its client goes on with its heartbeats.
+        self.hangs_until = 0.0
 
     def live(self, life: str) -> None:
         """See `Actor`."""
@@ -140,6 +142,8 @@ class GroupMember(Actor):
     def _be_a_member(self, until: float) -> None:
         try:
             while not self.is_stopping and self.world.now < until:
+                if self.hangs_until > self.world.now:
+                    self.clients.pause(self.hangs_until - self.world.now)
                 self.turn()
         finally:
             self.close()

@@ -1,8 +1,4 @@
-"""Small realistic faults, planted one at a time: the simulator has to find every one.
-
-Each replaces one piece of source by another while its module is imported, in a process of its own. A piece that is not
-there exactly once is an error: whoever changes that code says here what the fault looks like now.
-"""
+"""Plants the faults of `planted_faults.py`, one at a time, each in a process of its own, and looks for them."""
 
 from __future__ import annotations
 
@@ -16,154 +12,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from barnabas.testing.simulator.planted_faults import MUTATIONS, Mutation
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 _SOURCES = Path(__file__).parents[3]
-
-
-class Mutation(NamedTuple):
-    """A fault: in `module` `old` becomes `new`."""
-
-    name: str
-    module: str
-    old: str
-    new: str
-
-
-MUTATIONS = [
-    # The log.
-    Mutation(
-        "sequence numbers are not checked",
-        "barnabas.broker.log.producer_append_info",
-        "NO_PRODUCER_EPOCH and not in_sequence:",
-        "NO_PRODUCER_EPOCH and not in_sequence and first_sequence < 0:",
-    ),
-    Mutation(
-        "repeated batches are not recognised",
-        "barnabas.broker.log.unified_log",
-        "if repeated is not None:",
-        "if repeated is not None and repeated.offset_delta < 0:",
-    ),
-    Mutation(
-        "recovery keeps a torn batch",
-        "barnabas.broker.log.log_loader",
-        "        segment.truncate_bytes(position)\n",
-        "        self._producers.map_end_offset = next_offset\n",
-    ),
-    Mutation(
-        "recovery forgets the producers",
-        "barnabas.broker.log.log_loader",
-        "        aborted = self._producers.replay(chunk, header)\n",
-        "        aborted = None\n        self._producers.map_end_offset = header.next_offset\n",
-    ),
-    Mutation(
-        "the high watermark is one too far",
-        "barnabas.broker.log.unified_log",
-        "min(max(offset, self.log_start_offset), self.log_end_offset)",
-        "max(offset, self.log_start_offset) + 1",
-    ),
-    Mutation(
-        "a flush does not reach the disk",
-        "barnabas.broker.log.unified_log",
-        "                file.sync()\n",
-        "                file.size()\n",
-    ),
-    Mutation(
-        "a crash passes for a clean shutdown",
-        "barnabas.broker.log.log_manager",
-        "self.had_clean_shutdown = self.filesystem.exists(marker)",
-        "self.had_clean_shutdown = True",
-    ),
-    # Transactions.
-    Mutation(
-        "the successor's epoch is not raised",
-        "barnabas.broker.transactions.init_producer_id",
-        "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
-        "metadata.initialized(metadata.producer_id, max(epoch, 0), NO_PRODUCER_EPOCH,",
-    ),
-    Mutation(
-        "aborted transactions are not indexed",
-        "barnabas.broker.log.unified_log",
-        "            if aborted is not None:",
-        "            if aborted is not None and aborted.producer_id < 0:",
-    ),
-    Mutation(
-        "readers of committed records read open transactions",
-        "barnabas.broker.log.unified_log",
-        "bound = self.last_stable_offset if committed else self.high_watermark",
-        "bound = self.high_watermark",
-    ),
-    Mutation(
-        "a marker that could not be written is lost",
-        "barnabas.broker.transactions.transaction_marker_sender",
-        "remaining = metadata.without(frozenset(decided.answered))",
-        "remaining = metadata.without(frozenset(metadata.partitions))",
-    ),
-    Mutation(
-        "offsets of an aborted transaction are committed",
-        "barnabas.broker.groups.offsets.store",
-        "            if committed:\n",
-        "            if committed or topics:\n",
-    ),
-    # Groups.
-    Mutation(
-        "commits are forgotten by a restart",
-        "barnabas.broker.groups.group_replay",
-        "            offsets.put(key.group, key.topic, key.partition, offset)\n",
-        "            offsets.get(key.group, key.topic, key.partition)\n",
-    ),
-    Mutation(
-        "the generation is ignored",
-        "barnabas.broker.groups.classic_group",
-        "if generation_id != self.generation_id:",
-        "if generation_id > self.generation_id:",
-    ),
-    Mutation(
-        "partitions are given away before their owner lets go",
-        "barnabas.broker.groups.consumer.reconciliation",
-        "if group.is_free(topic_id, index, member.member_id)]",
-        "if index >= 0]",
-    ),
-    # Fetch sessions.
-    Mutation(
-        "a fetch session keeps its old offsets",
-        "barnabas.broker.handlers.fetch",
-        "            target.offset = asked.fetch_offset\n",
-        "            target.offset = target.offset or asked.fetch_offset\n",
-    ),
-    # The client.
-    Mutation(
-        "a batch that is sent again gets another number",
-        "barnabas.client.producer.batch_drainer",
-        "if numbering is not None and not first.has_sequence:",
-        "if numbering is not None:",
-    ),
-    Mutation(
-        "a consumer commits one record too many",
-        "barnabas.client.consumer.subscription_state",
-        "partition: OffsetAndMetadata(state.position.offset, ",
-        "partition: OffsetAndMetadata(state.position.offset + 1, ",
-    ),
-    Mutation(
-        "a consumer hands out data from before a seek",
-        "barnabas.client.consumer.fetching.fetch_collector",
-        "        if fetch.seek_id != self._subscriptions.seek_id(fetch.partition):\n            return True\n",
-        "        if fetch.seek_id >= 0:\n            return False\n",
-    ),
-]
-
-#: The ones that are looked for in every CI run, for they are found soon.
-SHORT = (
-    "repeated batches are not recognised",
-    "aborted transactions are not indexed",
-    "recovery forgets the producers",
-    "the generation is ignored",
-    "partitions are given away before their owner lets go",
-    "readers of committed records read open transactions",
-)
 
 
 class _MutatedLoader(importlib.machinery.SourceFileLoader):

@@ -85,6 +85,9 @@ class SendingActor(Actor):
         self._topics = topics
         self._settings = settings
         self._pace = pace
+        # When a batch has expired, what was sent after it is sent again in another epoch. If the connection's last
+        # bytes come later than that, it is there twice; in Apache Kafka, too (KIP-360 takes the gap for certain).
+        self.process.resets_connections = settings["delivery_timeout_ms"] <= settings["request_timeout_ms"] + 1000
 
     def live(self, life: str) -> None:
         """See `Actor`."""

@@ -15,7 +15,8 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor, Application
 from barnabas.testing.simulator.administration import AdminActor
 from barnabas.testing.simulator.audit import Audit, read_all
 from barnabas.testing.simulator.broker import SimulatedBroker
-from barnabas.testing.simulator.faults import Faults
+from barnabas.testing.simulator.faults.client_faults import STAYS
+from barnabas.testing.simulator.faults.plan import Faults
 from barnabas.testing.simulator.ledger import Ledger
 from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.network import Network
@@ -98,7 +99,7 @@ class Scenario:
                 self._cast_transformers()
         for number in range(groups):
             self._cast_group(f"group{number}")
-        if random.random() < 0.5:
+        if random.random() < 0.5 or "bad metadata" in self.faults.kinds:
             self._cast_admin()
 
     def _cast_admin(self) -> None:
@@ -166,8 +167,10 @@ class Scenario:
             settings["auto_commit_interval_ms"] = random.choice((300, 2000))
         partitions = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
         self.groups[group] = partitions, isolation == "read_committed"
-        stay = random.choice((10.0, 40.0))
-        for number in range(random.randint(1, 3) + (static_share > 0)):
+        loses_members = "lose client" in self.faults.kinds
+        # Where members are lost, a group in which nobody comes and goes by himself shows who takes over from them.
+        stay = random.choice((10.0, STAYS, STAYS)) if loses_members else random.choice((10.0, 40.0))
+        for number in range(random.randint(1 + loses_members, 3) + (static_share > 0)):
             self.add(
                 GroupMember,
                 f"{group}-member{number}",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.testing.simulator.mutations import MUTATIONS, Mutation, mutated_source
+from barnabas.testing.simulator.mutations import mutated_source
+from barnabas.testing.simulator.planted_faults import MUTATIONS, Mutation
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

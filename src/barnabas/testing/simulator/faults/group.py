@@ -1,0 +1,41 @@
+"""What all kinds of faults have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.actors import Application
+    from barnabas.testing.simulator.scenario import Scenario
+
+
+class FaultGroup:
+    """Faults of one part of the world: each kind brings one fault about when it is called."""
+
+    def __init__(self, scenario: Scenario, random: Random) -> None:
+        self._scenario = scenario
+        self._world = scenario.world
+        self._random = random
+        #: The kinds that this run has, of all groups.
+        self.chosen: dict[str, Callable[[], None]] = {}
+
+    def kinds(self) -> dict[str, Callable[[], None]]:
+        """Name every kind, and what brings it about."""
+        raise NotImplementedError
+
+    def heal(self) -> None:
+        """Let all faults of the group be over."""
+
+    def _noted(self, what: str) -> None:
+        self._world.note("faults", what)
+
+    def _application(self) -> Application:
+        return self._random.choice(self._scenario.applications)
+
+    def _cut_off(self, application: Application, seconds: float) -> None:
+        process = application.process
+        self._noted(f"{process.name} is cut off for {seconds:.1f} s")
+        self._world.counts["clients cut off"] += 1
+        self._scenario.broker.partition(process, seconds)

@@ -1,0 +1,90 @@
+"""What goes wrong, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from barnabas.testing.simulator.faults.broker_faults import BrokerFaults
+from barnabas.testing.simulator.faults.client_faults import ClientFaults
+from barnabas.testing.simulator.faults.disk_faults import DiskFaults
+from barnabas.testing.simulator.faults.group import FaultGroup
+from barnabas.testing.simulator.faults.network_faults import NetworkFaults
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.scenario import Scenario
+
+#: Kinds that do most harm together, and rarely meet where each is chosen by itself.
+THEMES = (
+    ("stop", "power", "die", "crash"),
+    ("zombie", "freeze client", "kill client"),
+    ("partition", "block", "outrun member", "kill client"),
+    ("bad log", "kill client", "freeze client"),
+    ("lose client", "hang member", "freeze broker"),
+    ("reboot", "stop", "block"),
+    ("bad disk", "bad metadata", "slow disk", "full disk"),
+)
+#: What a process or a machine leaves behind.
+ENDS_OF_A_BROKER = THEMES[0]
+GROUPS: tuple[type[FaultGroup], ...] = (NetworkFaults, BrokerFaults, DiskFaults, ClientFaults)
+
+
+class Faults:
+    """Draws for each run which kinds of faults there are and how many, and brings them about until `heal`."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._world = scenario.world
+        self._random = scenario.world.stream("faults")
+        self.duration = self._random.uniform(8, 25)
+        self.is_over = False
+        self._groups = [group(scenario, self._random) for group in GROUPS]
+        kinds = {name: strike for group in self._groups for name, strike in group.kinds().items()}
+        self.kinds = {name: kinds[name] for name in self._choose(list(kinds))}
+        for group in self._groups:
+            group.chosen = self.kinds
+        #: Whether the power fails while there are acknowledged records that are not on the disk.
+        self.loses_unflushed = "power" in self.kinds and not scenario.flushes
+        if self.loses_unflushed:
+            scenario.ledger.loses_unflushed = True
+
+    def _choose(self, kinds: list[str]) -> Collection[str]:
+        random = self._random
+        if random.random() < 0.4:
+            return random.choice(THEMES)
+        if not self._scenario.flushes and random.random() < 0.2:
+            # Where not every record is flushed, these show most.
+            return ENDS_OF_A_BROKER
+        return [name for name in kinds if random.random() < 0.3]
+
+    def begin(self) -> None:
+        """Let the first one come."""
+        self._world.note("faults", f"to come: {', '.join(self.kinds) or 'none'}")
+        self._scenario.network.splits = self._random.random() < 0.3
+        if self.kinds:
+            self._plan()
+
+    def _plan(self) -> None:
+        self._world.after(self._random.expovariate(1 / 1.7), self._strike)
+
+    def _strike(self) -> None:
+        if self.is_over:
+            return
+        name = self._random.choice(list(self.kinds))
+        self.kinds[name]()
+        self._plan()
+
+    def heal(self) -> None:
+        """Let all faults be over, and everything run again; who is gone for good stays away."""
+        self.is_over = True
+        for group in self._groups:
+            group.heal()
+        self.repair()
+
+    def repair(self) -> None:
+        """Start the broker if it is down, and again if a failure of the disk has taken logs out of service."""
+        broker = self._scenario.broker
+        if broker.has_offline_logs:
+            self._world.note("faults", "the operator sees logs that are offline, and starts the broker again")
+            broker.stop()
+        broker.start()

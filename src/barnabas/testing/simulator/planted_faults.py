@@ -1,0 +1,271 @@
+"""Small realistic faults: the simulator has to find every one of them.
+
+Each replaces one piece of source by another while its module is imported. A piece that is not there exactly once is an
+error: whoever changes that code says here what the fault looks like now.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """A fault: in `module` `old` becomes `new`."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    # The log.
+    Mutation(
+        "sequence numbers are not checked",
+        "barnabas.broker.log.producer_append_info",
+        "NO_PRODUCER_EPOCH and not in_sequence:",
+        "NO_PRODUCER_EPOCH and not in_sequence and first_sequence < 0:",
+    ),
+    Mutation(
+        "repeated batches are not recognised",
+        "barnabas.broker.log.unified_log",
+        "if repeated is not None:",
+        "if repeated is not None and repeated.offset_delta < 0:",
+    ),
+    Mutation(
+        "recovery keeps a torn batch",
+        "barnabas.broker.log.log_loader",
+        "        segment.truncate_bytes(position)\n",
+        "        self._producers.map_end_offset = next_offset\n",
+    ),
+    Mutation(
+        "recovery forgets the producers",
+        "barnabas.broker.log.log_loader",
+        "        aborted = self._producers.replay(chunk, header)\n",
+        "        aborted = None\n        self._producers.map_end_offset = header.next_offset\n",
+    ),
+    Mutation(
+        "the high watermark is one too far",
+        "barnabas.broker.log.unified_log",
+        "min(max(offset, self.log_start_offset), self.log_end_offset)",
+        "max(offset, self.log_start_offset) + 1",
+    ),
+    Mutation(
+        "a flush does not reach the disk",
+        "barnabas.broker.log.unified_log",
+        "                file.sync()\n",
+        "                file.size()\n",
+    ),
+    Mutation(
+        "a crash passes for a clean shutdown",
+        "barnabas.broker.log.log_manager",
+        "self.had_clean_shutdown = self.filesystem.exists(marker)",
+        "self.had_clean_shutdown = True",
+    ),
+    # Transactions.
+    Mutation(
+        "the successor's epoch is not raised",
+        "barnabas.broker.transactions.init_producer_id",
+        "metadata.initialized(metadata.producer_id, epoch + 1, NO_PRODUCER_EPOCH,",
+        "metadata.initialized(metadata.producer_id, max(epoch, 0), NO_PRODUCER_EPOCH,",
+    ),
+    Mutation(
+        "aborted transactions are not indexed",
+        "barnabas.broker.log.unified_log",
+        "            if aborted is not None:",
+        "            if aborted is not None and aborted.producer_id < 0:",
+    ),
+    Mutation(
+        "readers of committed records read open transactions",
+        "barnabas.broker.log.unified_log",
+        "bound = self.last_stable_offset if committed else self.high_watermark",
+        "bound = self.high_watermark",
+    ),
+    Mutation(
+        "a marker that could not be written is lost",
+        "barnabas.broker.transactions.transaction_marker_sender",
+        "remaining = metadata.without(frozenset(decided.answered))",
+        "remaining = metadata.without(frozenset(metadata.partitions))",
+    ),
+    Mutation(
+        "offsets of an aborted transaction are committed",
+        "barnabas.broker.groups.offsets.store",
+        "            if committed:\n",
+        "            if committed or topics:\n",
+    ),
+    # Groups.
+    Mutation(
+        "commits are forgotten by a restart",
+        "barnabas.broker.groups.group_replay",
+        "            offsets.put(key.group, key.topic, key.partition, offset)\n",
+        "            offsets.get(key.group, key.topic, key.partition)\n",
+    ),
+    Mutation(
+        "the generation is ignored",
+        "barnabas.broker.groups.classic_group",
+        "if generation_id != self.generation_id:",
+        "if generation_id > self.generation_id:",
+    ),
+    Mutation(
+        "partitions are given away before their owner lets go",
+        "barnabas.broker.groups.consumer.reconciliation",
+        "if group.is_free(topic_id, index, member.member_id)]",
+        "if index >= 0]",
+    ),
+    # The short way into a log.
+    Mutation(
+        "sequence numbers are not checked in the short way",
+        "barnabas.broker.log.plain_append",
+        "        and sequence == producer.batches[-1].last_sequence + 1\n",
+        "",
+    ),
+    Mutation(
+        "the short way does not remember the producer's batch",
+        "barnabas.broker.log.plain_append",
+        "        producer.add_batch(epoch, BatchMetadata(sequence + delta, last_offset, delta, max_timestamp))\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "a failed write is acknowledged in the short way",
+        "barnabas.broker.log.plain_append",
+        "        log.undo_append(segment, error)\n        return False\n",
+        "        log.undo_append(segment, error)\n",
+    ),
+    Mutation(
+        "the short way goes into an open transaction",
+        "barnabas.broker.log.plain_append",
+        "    if (\n        base_offset\n        or attributes\n",
+        "    if (\n        base_offset\n        or attributes & ~0x10\n",
+    ),
+    # The disk.
+    Mutation(
+        "the recovery point is one record too far",
+        "barnabas.broker.log.local_log",
+        "self.recovery_point = min(up_to, self.log_end_offset)",
+        "self.recovery_point = self.log_end_offset + 1",
+    ),
+    Mutation(
+        "directories are not synced",
+        "barnabas.broker.log.local_log",
+        "        if any(base_offset >= self.recovery_point for base_offset in self.segments.base_offsets):\n",
+        "        if self.recovery_point < 0:\n",
+    ),
+    Mutation(
+        "aborted transactions are looked for in one segment only",
+        "barnabas.broker.log.local_log",
+        "            if complete:\n                break\n",
+        "            break\n",
+    ),
+    Mutation(
+        "a repeated batch behind the last one is not looked up after a restart",
+        "barnabas.broker.log.producer_append_info",
+        "            self.lacks_batches\n            and",
+        "            self.lacks_batches\n            and first_sequence < 0\n            and",
+    ),
+    # Transactions.
+    Mutation(
+        "batches of a transaction are not verified",
+        "barnabas.broker.handlers.produce",
+        "if request.transactional_id is not None else {}",
+        "if request.transactional_id == '' else {}",
+    ),
+    Mutation(
+        "the generation of offsets in a transaction is not checked",
+        "barnabas.broker.groups.offsets.transactional",
+        "        group.validate_generation(generation_id)\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "transactions never time out",
+        "barnabas.broker.transactions.transaction_metadata",
+        "self.start_ms + self.timeout_ms < now_ms",
+        "self.start_ms + self.timeout_ms < 0",
+    ),
+    Mutation(
+        "a transaction is complete though a marker failed",
+        "barnabas.broker.transactions.transaction_marker_sender",
+        "        if not remaining.partitions:\n",
+        "        if written or not remaining.partitions:\n",
+    ),
+    Mutation(
+        "producer ids are given twice after a restart",
+        "barnabas.broker.metadata.cluster_metadata",
+        'self._values.get(_PRODUCER_IDS, {}).get("next", 0)',
+        "len(self._values.get(_PRODUCER_IDS, {})) * 0",
+    ),
+    # Groups.
+    Mutation(
+        "a commit is acknowledged without a write",
+        "barnabas.broker.groups.offsets.offset_manager",
+        "        draft.afterwards(partial(self._store.ensure_group, group_id, at.now_ms))\n"
+        "        self._store.commit(group_id, draft, at)\n",
+        "        for topic, partition, offset in commits:\n"
+        "            self._offsets.put_written(group_id, topic, partition, offset, 0)\n",
+    ),
+    Mutation(
+        "classic sessions never expire",
+        "barnabas.broker.groups.classic.sessions",
+        "(member is not None and not member.session_goes_on):",
+        "(member is not None and member.session_timeout_ms < 0):",
+    ),
+    Mutation(
+        "sessions of the consumer protocol never expire",
+        "barnabas.broker.groups.consumer.heartbeat",
+        '        self.expire_later(("member session", group_id, member.member_id), timeout_ms, at)\n',
+        "        assert timeout_ms\n",
+    ),
+    Mutation(
+        "who does not give up its partitions is not put out",
+        "barnabas.broker.groups.consumer.heartbeat",
+        "        if member.state != UNREVOKED_PARTITIONS:\n",
+        "        if member.state != UNREVOKED_PARTITIONS or key:\n",
+    ),
+    Mutation(
+        "commits from an earlier epoch are not held against the assignment",
+        "barnabas.broker.groups.consumer_group",
+        "        return epoch < member.member_epoch\n",
+        "        return epoch < 0\n",
+    ),
+    Mutation(
+        "an earlier epoch of a member is taken for its own",
+        "barnabas.broker.groups.consumer.heartbeat",
+        "    if epoch in (JOIN_EPOCH, member.member_epoch):\n",
+        "    if JOIN_EPOCH <= epoch <= member.member_epoch:\n",
+    ),
+    # Fetch sessions.
+    Mutation(
+        "a fetch session keeps its old offsets",
+        "barnabas.broker.handlers.fetch",
+        "            target.offset = asked.fetch_offset\n",
+        "            target.offset = target.offset or asked.fetch_offset\n",
+    ),
+    # The client.
+    Mutation(
+        "a batch that is sent again gets another number",
+        "barnabas.client.producer.batch_drainer",
+        "if numbering is not None and not first.has_sequence:",
+        "if numbering is not None:",
+    ),
+    Mutation(
+        "a consumer commits one record too many",
+        "barnabas.client.consumer.subscription_state",
+        "partition: OffsetAndMetadata(state.position.offset, ",
+        "partition: OffsetAndMetadata(state.position.offset + 1, ",
+    ),
+    Mutation(
+        "a consumer hands out data from before a seek",
+        "barnabas.client.consumer.fetching.fetch_collector",
+        "        if fetch.seek_id != self._subscriptions.seek_id(fetch.partition):\n            return True\n",
+        "        if fetch.seek_id >= 0:\n            return False\n",
+    ),
+]
+
+#: The ones that are looked for in every CI run, for they are found soon.
+SHORT = (
+    "repeated batches are not recognised",
+    "aborted transactions are not indexed",
+    "recovery forgets the producers",
+    "the generation is ignored",
+    "partitions are given away before their owner lets go",
+    "readers of committed records read open transactions",
+)
