@@ -7,8 +7,6 @@ import re
 import sys
 from typing import Any, NoReturn
 
-from barnabas.errors import ConfigError
-
 _HELP_COLUMN = 30
 _NEGATIVE_VALUE = re.compile(r"-\d")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
@@ -88,17 +86,6 @@ def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("h
 def add_output(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("human", "json")) -> None:
     """The option that chooses the form of the output."""
     parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"{'|'.join(forms)}", metavar="FORM")
-
-
-def named_values(assignments: list[str], option: str) -> dict[str, str]:
-    """The settings in a list of NAME=VALUE. Raises ConfigError naming the option."""
-    values = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name.strip():
-            raise ConfigError(f"{option} {assignment}: it must be NAME=VALUE")
-        values[name.strip()] = value.strip()
-    return values
 
 
 def partition_numbers(text: str) -> list[int]:

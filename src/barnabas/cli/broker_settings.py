@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from barnabas.errors import ConfigError
+from barnabas.cli.named_values import named_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
         properties = read_properties(args.config)
     if args.environment:
         properties |= settings_of_environment(os.environ)
-    chosen = _chosen(args.set)
+    chosen = named_values(args.set, "--set", "num.partitions=6")
     _choose_listener(args, properties, chosen)
     given = {**properties, **chosen}
     if args.data or not _LOG_DIRECTORIES & given.keys():
@@ -66,16 +66,6 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, str]:
             f"{name}://0.0.0.0:{port}" for name, _, port in map(_parts, found[_ADVERTISED].split(","))
         )
     return found
-
-
-def _chosen(assignments: list[str]) -> dict[str, str]:
-    chosen = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name:
-            raise ConfigError(f"--set {assignment}: it must be NAME=VALUE, such as --set num.partitions=6")
-        chosen[name.strip()] = value.strip()
-    return chosen
 
 
 def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:

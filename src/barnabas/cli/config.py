@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.arguments import add_command, add_connection, named_values
+from barnabas.cli.arguments import add_command, add_connection
 from barnabas.cli.connection import admin_client
+from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
 from barnabas.errors import ConfigError, IllegalArgumentError
 

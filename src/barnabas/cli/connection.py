@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from barnabas.cli.arguments import named_values
+from barnabas.cli.named_values import named_values
 from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:

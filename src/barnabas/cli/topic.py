@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli import topic_offsets
-from barnabas.cli.arguments import add_command, add_connection, named_values, positive
+from barnabas.cli.arguments import add_command, add_connection, positive
 from barnabas.cli.connection import admin_client
+from barnabas.cli.named_values import named_values
 from barnabas.cli.output import print_json, print_rows, print_table, printable, report_failures
 
 if TYPE_CHECKING:

@@ -63,6 +63,12 @@ def parse_bootstrap_servers(servers: Iterable[str], setting: str = "bootstrap.se
 
 def _parse_server(server: str, node_id: int, setting: str) -> Node:
     address = server.rpartition("://")[2]
+    if "@" in address:
+        # Not shown: what stands before the @ may be a password.
+        raise ConfigError(
+            f"{setting}: an address holds no user and no password: write host:port, and give sasl.username and "
+            "sasl.password"
+        )
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from barnabas.config.definitions import ConfigDef, canonical_name, definitions
 from barnabas.config.support import IGNORED, SUPPORTED, WHOLE_PREFIXES, gone_since_kafka_4, subject_of
-from barnabas.config.values import Resolved
+from barnabas.config.values import Resolved, shown
 from barnabas.errors import ConfigError
 
 _warned: set[str] = set()
@@ -61,9 +61,9 @@ class Config:
         if key.name in IGNORED[self.section]:
             without_effect.append(key.name)
         elif key.name not in SUPPORTED[self.section] and parsed != key.default:
-            shown = "[hidden]" if key.is_secret else repr(value)
+            text = "[hidden]" if key.is_secret else shown(value)
             raise ConfigError(
-                f"{key.name}={shown} is not supported yet ({subject_of(key.name)}); "
+                f"{key.name}={text} is not supported yet ({subject_of(key.name)}); "
                 + ("remove it" if key.default in (None, "", []) else f"only its default is: {key.default!r}")
             )
         self._given[key.name] = self._values[key.name] = parsed
@@ -117,7 +117,7 @@ class Config:
 
     def shown(self, name: str) -> str:
         """The value of a setting for messages: without secrets, and with variables instead of what they stand for."""
-        return repr(self._resolved.get(self._definitions.key(name).name, self[name]))
+        return shown(self._resolved.get(self._definitions.key(name).name, self[name]))
 
     def raise_without_resolved(self, error: ConfigError) -> NoReturn:
         """Raises the error; or, if its text holds what a config provider gave, one that names the setting instead."""
@@ -156,7 +156,7 @@ class Config:
         return iter(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.section}, { {**self._given, **self._resolved} })"
+        return f"{type(self).__name__}({self.section}, {shown({**self._given, **self._resolved})})"
 
 
 def _warn_once(names: list[str]) -> None:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from barnabas.config.validators import Check, check_for
-from barnabas.config.values import PARSERS, Resolved
+from barnabas.config.values import PARSERS, Resolved, shown
 from barnabas.errors import ConfigError
 
 SECTIONS = ("producer", "consumer", "admin", "topic", "broker")
@@ -97,8 +97,8 @@ class ConfigKey:
                     self._check = check_for(self.valid)
                 parsed = self._check(parsed) if self._check is not None else parsed
         except ValueError as problem:
-            shown = "[hidden]" if self.is_secret else repr(value)
-            raise ConfigError(f"{self.name}={shown} is not valid: it {problem}") from None
+            text = "[hidden]" if self.is_secret else shown(value)
+            raise ConfigError(f"{self.name}={text} is not valid: it {problem}") from None
         return parsed
 
 

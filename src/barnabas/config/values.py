@@ -6,6 +6,7 @@ expectation as its message; `ConfigDef` adds the setting's name and value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,15 @@ class Password:
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+
+#: User and password before a host: in a URL, or in an address without a scheme.
+_USER_INFO = re.compile(r"(?<=//)[^/\s'\",]*@|[^/\s'\",:@]+:[^\s'\",@]*@")
+
+
+def shown(value: Any) -> str:
+    """Show a value that is no secret in a message: its `repr`, without the user and password of a URL in it."""
+    return _USER_INFO.sub("[hidden]@", repr(value))
 
 
 class Resolved:

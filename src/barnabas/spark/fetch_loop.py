@@ -81,6 +81,9 @@ class _Task(NamedTuple):
     settings: Hashable
     topic_ids: Mapping[str, bytes | None]
 
+    def __repr__(self) -> str:
+        return f"_Task({self.options.client!r})"
+
     def take_fetched_ahead(self, offset_range: OffsetRange) -> Fetched:
         if not self.options.keep_fetched_ahead:
             return ()

@@ -11,6 +11,7 @@ from typing import Any
 
 from barnabas.config.definitions import definitions
 from barnabas.errors import ConfigError
+from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.errors import OptionError
 from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, starting_limit
@@ -119,7 +120,7 @@ class SinkOptions:
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check all options at once; raises OptionError."""
         lowered = _lowered(options, WRITE_OPTIONS, "write")
-        self.client = WRITE_DEFAULTS | _client_settings(lowered, "producer")
+        self.client = _client_settings(lowered, "producer").over(WRITE_DEFAULTS)
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")
@@ -143,7 +144,7 @@ class SinkOptions:
             if name in self.client:
                 raise OptionError(f"option {KAFKA_PREFIX}{name} is not allowed with guarantee=exactly-once: {why}")
         if self.client.get(_TWO_PHASE_COMMIT, "").strip().lower() != "true":
-            self.client = EXACTLY_ONCE_DEFAULTS | self.client
+            self.client = self.client.over(EXACTLY_ONCE_DEFAULTS)
         elif "transaction.timeout.ms" in self.client:
             raise OptionError(
                 f"option {KAFKA_PREFIX}transaction.timeout.ms has no meaning with {KAFKA_PREFIX}{_TWO_PHASE_COMMIT}"
@@ -153,18 +154,19 @@ class SinkOptions:
 
 def _lowered(options: Mapping[str, str], known: set[str], purpose: str) -> dict[str, str]:
     lowered = {name.lower(): str(value) for name, value in options.items()}
-    for name, value in lowered.items():
+    # No value is shown of a name that is not known: it may be the misspelt name of a secret.
+    for name in lowered:
         if name in REFUSED_KAFKA:
-            raise OptionError(f"option {name}={value!r} is not allowed: {REFUSED_KAFKA[name]}")
+            raise OptionError(f"option {name} is not allowed: {REFUSED_KAFKA[name]}")
         if name.startswith(KAFKA_PREFIX) or name in known | WITHOUT_EFFECT | OF_SPARK:
             continue
         near = difflib.get_close_matches(name, known | {SERVERS}, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(sorted(known))} and kafka.*"
-        raise OptionError(f"option {name}={value!r} is unknown to the format 'barnabas' for {purpose}{hint}")
+        raise OptionError(f"option {name} is unknown to the format 'barnabas' for {purpose}{hint}")
     return lowered
 
 
-def _client_settings(lowered: Mapping[str, str], section: str) -> dict[str, str]:
+def _client_settings(lowered: Mapping[str, str], section: str) -> ClientSettings:
     if not lowered.get(SERVERS, "").strip():
         raise OptionError(f"option {SERVERS} is missing: set it to the brokers' addresses, such as localhost:9092")
     found = {name.removeprefix(KAFKA_PREFIX): value for name, value in lowered.items() if name.startswith(KAFKA_PREFIX)}
@@ -173,8 +175,8 @@ def _client_settings(lowered: Mapping[str, str], section: str) -> dict[str, str]
         try:
             known.key(name).parse(value)
         except ConfigError as error:
-            raise OptionError(f"option {KAFKA_PREFIX}{name}={value!r}: {error}") from error
-    return found
+            raise OptionError(f"option {KAFKA_PREFIX}{name}: {error}") from None
+    return ClientSettings(found)
 
 
 def chosen_columns(lowered: Mapping[str, str]) -> tuple[str, ...]:

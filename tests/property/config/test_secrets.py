@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from barnabas.client.bootstrap import bootstrap_nodes
 from barnabas.client.client_utils import channel_builder
 from barnabas.config.client_config import ClientConfig
-from barnabas.config.definitions import ConfigKey, definitions
+from barnabas.config.config import Config
+from barnabas.config.definitions import SECTIONS, ConfigKey, definitions
 from barnabas.errors import ConfigError
 from barnabas.network.security.channel_builder import create_channel_builder
 
@@ -112,3 +113,36 @@ def test_no_repr_and_no_error_shows_what_a_config_provider_gave(
 def test_a_secret_of_the_wrong_type_is_not_shown(key: ConfigKey) -> None:
     with pytest.raises(ConfigError, match=r"\[hidden\]"):
         key.parse(12345)
+
+
+URLS = [f"https://user:{MARK}@host/token", f"user:{MARK}@host:9092", f"PLAINTEXT://u:{MARK}@h:1,b:2"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(SECTIONS),
+    st.data(),
+    st.sampled_from(URLS),
+)
+def test_no_error_and_no_repr_shows_the_password_of_a_url_or_an_address(
+    section: str, data: st.DataObject, url: str
+) -> None:
+    """Any setting may be given a URL: those that want one, and all others by mistake."""
+    name = data.draw(st.sampled_from(sorted(definitions(section).keys)))
+    shown = []
+    try:
+        config = Config(section, {name: url})
+        shown = [repr(config), config.shown(name)]
+        bootstrap_nodes(ClientConfig(section, {"bootstrap.servers": url}), lambda host: [host])
+    except ConfigError as error:
+        shown += [str(error), repr(error), str(error.__cause__)]
+    assert shown
+    assert not [text for text in shown if MARK in text]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("name", ["sasl.pasword", "ssl.key.passwort", "sasl.jaas.confg", "pasword"])
+def test_the_value_of_a_misspelt_name_is_not_shown(section: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")) as caught:
+        Config(section, {name: MARK})
+    assert MARK not in str(caught.value)

@@ -8,7 +8,8 @@ from importlib import import_module
 import pytest
 
 from barnabas.cli import main as cli
-from barnabas.cli.arguments import Parser, join_negative_values, named_values, partition_numbers, unescaped
+from barnabas.cli.arguments import Parser, join_negative_values, partition_numbers, unescaped
+from barnabas.cli.named_values import named_values
 from barnabas.errors import ConfigError
 
 LINES_OF_A_SCREEN = 24

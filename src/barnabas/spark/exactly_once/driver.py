@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import KafkaError
+from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once import protocol, transactions
 from barnabas.spark.exactly_once.decision import COMPLETE, Decision
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
@@ -25,6 +26,9 @@ class SinkPlace(NamedTuple):
     def base(self, query: str) -> str:
         """What the query's transactional ids begin with."""
         return f"{self.prefix}-{query}"
+
+    def __repr__(self) -> str:
+        return f"SinkPlace({ClientSettings(self.client)!r}, topic={self.topic!r}, prefix={self.prefix!r})"
 
 
 class Driver:
