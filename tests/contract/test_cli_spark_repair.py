@@ -10,7 +10,7 @@ import pytest
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from barnabas.cli.main import main
 from barnabas.client.producer.transactions import detached as detached_transaction
-from barnabas.spark.exactly_once import driver, protocol
+from barnabas.spark.exactly_once import driver, protocol, transactions
 from barnabas.spark.exactly_once.decision import Decision, TaskTransaction
 
 QUERY = "3e5bf6b2"
@@ -82,3 +82,40 @@ def test_lost_rows_are_shown_until_somebody_chooses(capsys: pytest.CaptureFixtur
         assert [line.split()[3] for line in shown.splitlines() if "rows:0" in line] == ["committed", "lost"] * 2
         assert "has lost no rows" in capsys.readouterr().err
         assert seen(servers) == [b"0"]
+
+
+def test_a_query_that_nobody_knows_is_an_error_and_leaves_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        without_topic = main(["spark", "repair", "mistyped", "-b", servers])
+        said = capsys.readouterr().err
+        with AdminClient(bootstrap_servers=servers) as admin:
+            topics = admin.list_topics()
+        decide(servers, open_transaction(servers, 0))
+        mistyped = main(["spark", "repair", "mistyped", "-b", servers, "--accept-loss"])
+
+        assert (without_topic, mistyped) == (1, 1)
+        assert "there is no topic 'barnabas-spark-decisions'" in said
+        assert "nothing is known of a query 'mistyped'" in capsys.readouterr().err
+        assert list(topics) == []
+        with AdminClient(bootstrap_servers=servers) as admin:
+            assert not [name for name in admin.list_transactions() if "mistyped" in name]
+
+
+def test_open_transactions_of_a_query_that_never_decided_are_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        decide(servers)
+        open_transaction(servers, 0)
+        place = driver.SinkPlace((("bootstrap.servers", servers),), "barnabas-spark-decisions", "barnabas-spark")
+        with AdminClient(bootstrap_servers=servers) as admin:
+            # A dot of another prefix is no wildcard, and other queries' ids are not among them.
+            assert list(transactions.list_open(admin, "barnabas.spark")) == []
+            assert list(transactions.list_open(admin, f"{place.base(QUERY)}-task-")) == [f"{place.base(QUERY)}-task-0"]
+
+        code = main(["spark", "repair", QUERY, "-b", servers])
+
+        assert code == 0
+        assert "state  complete" in capsys.readouterr().out
+        with AdminClient(bootstrap_servers=servers) as admin:
+            assert transactions.list_open(admin, "barnabas-spark") == {}

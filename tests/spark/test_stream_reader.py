@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMinRows
 from pyspark.sql.types import BinaryType, StructType
 
 from barnabas import AdminClient, NewTopic, Producer, TopicPartition
-from barnabas.errors import UnknownTopicOrPartitionError
+from barnabas.errors import KafkaError, UnknownTopicOrPartitionError
 from barnabas.spark.data_source import BarnabasDataSource
 from barnabas.spark.errors import DataLossError, OptionError
 from barnabas.spark.offset_reader import OffsetReader
@@ -349,3 +349,89 @@ def test_a_pattern_goes_on_with_new_topics_when_others_are_deleted_and_data_loss
         readers[1].latestOffset(start, ALL)
     for reader in readers:
         reader.stop()
+
+
+def asked(reader: KafkaStreamReader, start: Any, seconds: float) -> int:
+    """Ask as Spark asks an idle query, over and over; how often that was."""
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        reader.latestOffset(start, ALL)
+        count += 1
+        time.sleep(0.01)
+    return count
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "barnabas.spark"]
+
+
+def test_a_loss_is_warned_of_once_for_each_partition_and_again_when_it_happens_again(
+    servers: str, new_topic: NewTopicName, reader_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, other = new_topic(2), new_topic(1)
+    send(servers, topic, b"a", partition=0)
+    reader = reader_of(servers, f"{topic},{other}", failOnDataLoss="false", **{"fetchOffset.retryIntervalMs": "1"})
+    start = reader.initialOffset()
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.delete_topics([topic])
+        settle(reader)
+
+        assert asked(reader, start, 1.5) > 10
+        assert sorted(line.split()[1] for line in warnings_of(caplog)) == [f"{topic}-0", f"{topic}-1"]
+
+        admin.create_topics([NewTopic(topic, num_partitions=2)])
+        asked(reader, start, 0.5)
+        caplog.clear()
+        admin.delete_topics([topic])
+        asked(reader, start, 0.5)
+    gone = [line for line in warnings_of(caplog) if "no longer exists" in line]
+    assert sorted(line.split()[1] for line in gone) == [f"{topic}-0", f"{topic}-1"]
+
+
+def test_a_topic_that_the_option_no_longer_selects_is_not_said_to_be_gone(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    read_before, read_now = new_topic(1), new_topic(1)
+    checkpoint = {read_before: {"0": 3}, read_now: {"0": 0}}
+    reader = reader_of(servers, read_now)
+
+    with pytest.raises(DataLossError, match=f"the checkpoint has {read_before}-0, .*subscribe={read_now} does not sel"):
+        reader.latestOffset(checkpoint, ALL)
+
+
+def test_periodic_commits_are_made_up_while_no_more_data_comes(
+    servers: str, new_topic: NewTopicName, reader_of: Any
+) -> None:
+    topic = new_topic(1)
+    send(servers, topic, b"a", b"b")
+    group = f"group-of-{topic}"
+    more = {"offsetCommitMode": "periodic", "offsetCommitIntervalMs": "300", "kafka.group.id": group}
+    reader = reader_of(servers, topic, **more)
+    reader.commit({topic: {"0": 1}})
+    reader.commit({topic: {"0": 2}})
+
+    asked(reader, {topic: {"0": 2}}, 0.6)
+
+    with AdminClient(bootstrap_servers=servers) as admin:
+        assert admin.list_consumer_group_offsets(group)[TopicPartition(topic, 0)].offset == 2
+
+
+def test_a_commit_that_keeps_failing_is_warned_of_once_and_its_success_too(
+    servers: str, new_topic: NewTopicName, reader_of: Any, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    topic = new_topic(1)
+    reader = reader_of(servers, topic, offsetCommitMode="onCheckpoint", **{"kafka.group.id": f"group-of-{topic}"})
+    with monkeypatch.context() as broken:
+        broken.setattr(OffsetReader, "commit", raising(KafkaError("the group has members")))
+        for offset in range(5):
+            reader.commit({topic: {"0": offset}})
+    reader.commit({topic: {"0": 5}})
+
+    assert [line.rpartition(" ")[2] for line in warnings_of(caplog)] == ["members", "again"]
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def call(*_: object) -> None:
+        raise error
+
+    return call

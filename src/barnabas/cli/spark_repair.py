@@ -65,7 +65,7 @@ def run_repair(args: Namespace) -> int:
         found = None if decision is None else {"batch": decision.batch, "state": decision.state}
         print_json({"query": args.query, "decision": found, "tasks": rows})
     elif decision is None:
-        print(f"no batch of query {args.query} was ever decided; what its tasks had left open is aborted")
+        print(f"no batch of query {args.query} was ever decided; what its tasks had left open was aborted")
     else:
         print(f"batch  {decision.batch}\nstate  {decision.state}\n")
         print_table(rows, COLUMNS)

@@ -121,6 +121,8 @@ class SinkOptions:
         """Check all options at once; raises OptionError."""
         lowered = _lowered(options, WRITE_OPTIONS, "write")
         self.client = _client_settings(lowered, "producer").over(WRITE_DEFAULTS)
+        if "includeheaders" in lowered:
+            LOGGER.warning("option includeHeaders has no effect on a sink: a column headers is written if there is one")
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")

@@ -47,6 +47,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begun_again: Offsets = {}
         self._uncommitted: Offsets = {}
         self._committed_at = float("-inf")
+        # Losses that are known: Spark asks about 94 times a second, and is told of each once.
+        self._reported: set[str] = set()
+        self._commit_problem = ""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
@@ -71,6 +74,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if not isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMinRows):
             raise NotImplementedError(f"the format 'barnabas' cannot limit a micro-batch by {limit!r}")
+        self._commit_what_is_due()
         begin = from_json(start)
         latest = self._checked(begin, self._end(begin))
         if isinstance(limit, ReadAllAvailable):
@@ -98,7 +102,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if first > 0:
                 self._report_loss(f"{partition} is new to the query and its records before offset {first} are gone")
         for gone in sorted(set(begin) - set(until)):
-            self._report_loss(f"{gone} no longer exists; the query had read it up to offset {begin[gone]}")
+            self._report_loss(self._why_gone(gone, begin[gone]))
         again = [partition for partition, offset in self._begun_again.items() if begin.get(partition) == offset]
         begin = {**begin, **appeared, **self._cluster().earliest(set(again) & set(until))}
         ranges = [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
@@ -117,9 +121,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options.commit_mode == "disabled":
             return
         self._uncommitted = from_json(end)
-        is_due = time.monotonic() - self._committed_at >= self.options.commit_interval
-        if is_due or self.options.commit_mode == "oncheckpoint":
+        if self.options.commit_mode == "oncheckpoint":
             self._commit_to_group()
+        else:
+            self._commit_what_is_due()
 
     def stop(self) -> None:
         """Commit what is left to the group, and let go of the connections."""
@@ -156,12 +161,24 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if partition not in self._begun_again and latest.get(partition, offset) < offset
         ]
 
+    def _commit_what_is_due(self) -> None:
+        """Commit what offsetCommitMode=periodic has left, once its time has come; also while no more data comes."""
+        if not self._uncommitted or self.options.commit_mode != "periodic":
+            return
+        if time.monotonic() - self._committed_at >= self.options.commit_interval:
+            self._commit_to_group()
+
     def _commit_to_group(self) -> None:
         try:
             self._cluster().commit(self._uncommitted)
         except KafkaError as error:
-            LOGGER.warning("Committing offsets to the group %s failed: %s", self.options.group_id, error)
+            if str(error) != self._commit_problem:
+                LOGGER.warning("Committing offsets to the group %s failed: %s", self.options.group_id, error)
+            self._commit_problem = str(error)
         else:
+            if self._commit_problem:
+                LOGGER.warning("Committing offsets to the group %s works again", self.options.group_id)
+            self._commit_problem = ""
             self._uncommitted = {}
         self._committed_at = time.monotonic()
 
@@ -176,15 +193,29 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _checked(self, begin: Offsets, latest: Offsets) -> Offsets:
         """The ends, with the loss of partitions and of offsets reported."""
         found = dict(latest)
-        for partition in sorted(set(begin) - set(latest)):
+        missing = set(begin) - set(latest)
+        shrunken = self._shrunken(begin, latest)
+        # What is whole again would be a new loss the next time.
+        self._reported &= {str(partition) for partition in (*missing, *shrunken)}
+        for partition in sorted(missing):
             found[partition] = begin[partition]
-            self._report_loss(f"{partition} no longer exists; the query had read it up to offset {begin[partition]}")
-        for partition in self._shrunken(begin, latest):
+            self._report_loss(self._why_gone(partition, begin[partition]), partition)
+        for partition in shrunken:
             self._report_loss(
                 f"{partition} ends at offset {latest[partition]} but the query had read it up to {begin[partition]}: "
-                "the topic was deleted and created again, or the broker lost records"
+                "the topic was deleted and created again, or the broker lost records",
+                partition,
             )
         return found
+
+    def _why_gone(self, partition: TopicPartition, offset: int) -> str:
+        strategy = self.options.strategy()
+        if strategy.partitions({partition.topic: [partition.partition]}):
+            return f"{partition} no longer exists; the query had read it up to offset {offset}"
+        return (
+            f"the checkpoint has {partition}, read up to offset {offset}, and the option {strategy!r} does not select "
+            "it any more"
+        )
 
     def _note_topics(self, begin: Offsets) -> None:
         """Compare the topics' ids with those seen before: a topic that was created again begins anew."""
@@ -201,10 +232,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._begun_again.update(read)
                 self._report_loss(f"topic {topic!r} was deleted and created again; the query had read {to_json(read)}")
 
-    def _report_loss(self, what: str) -> None:
+    def _report_loss(self, what: str, partition: TopicPartition | None = None) -> None:
+        """Raise DataLossError; or warn, of a partition once for as long as what it lost stays lost."""
         if self.options.fail_on_data_loss:
             raise DataLossError(
                 f"{what}. Some data may have been missed. To go on without it set failOnDataLoss=false; to start "
                 "over use a new checkpoint and startingOffsets"
             )
+        if str(partition) in self._reported:
+            return
+        if partition is not None:
+            self._reported.add(str(partition))
         LOGGER.warning("failOnDataLoss=false: %s", what)

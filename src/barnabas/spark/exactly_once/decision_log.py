@@ -55,11 +55,14 @@ def ensure_topic(admin: AdminClient, topic: str) -> None:
 class DecisionReader:
     """Follows the log in one process: each read goes on where the last one ended."""
 
-    def __init__(self, client: Mapping[str, str], topic: str) -> None:
-        """`client` are a producer's settings."""
+    def __init__(self, client: Mapping[str, str], topic: str, *, create: bool = True) -> None:
+        """`client` are a producer's settings. Raises DecisionError for a topic that is missing, unless `create`."""
         self._partition = TopicPartition(topic, 0)
         with AdminClient(settings_of("admin", client)) as admin:
-            ensure_topic(admin, topic)
+            if create:
+                ensure_topic(admin, topic)
+            elif topic not in admin.list_topics():
+                raise DecisionError(f"there is no topic {topic!r} for decisions on this cluster")
         self._consumer: Consumer = Consumer(settings_of("consumer", client) | _READER_SETTINGS)
         self._consumer.assign([self._partition])
         self._consumer.seek_to_beginning(self._partition)
@@ -68,15 +71,20 @@ class DecisionReader:
     def read(self, query: str, past: int = 0) -> Decision | None:
         """The query's last committed decision.
 
-        With `past` it waits until everything before that offset is committed or aborted; KafkaTimeoutError after a
-        minute.
+        With `past` it waits until everything before that offset is committed or aborted. Raises KafkaTimeoutError when
+        that, or reading what is committed, takes longer than a minute.
         """
         deadline = time.monotonic() + STABLE_TIMEOUT
         while (end := self._consumer.end_offsets([self._partition])[self._partition]) < past:
             if time.monotonic() > deadline:
                 raise KafkaTimeoutError(f"transactions in {self._partition} have been open for {STABLE_TIMEOUT} s")
             time.sleep(_POLL)
-        while self._consumer.position(self._partition) < end:
+        while (position := self._consumer.position(self._partition)) < end:
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(
+                    f"the decisions in {self._partition} could not be read from offset {position} to {end} within "
+                    f"{STABLE_TIMEOUT:.0f} s: does the topic still exist, and has it a leader?"
+                )
             for record in self._consumer.poll(timeout=_POLL):
                 self._latest[record.key or b""] = record.value
         value = self._latest.get(query.encode())

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import KafkaError
+from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once import protocol, transactions
-from barnabas.spark.exactly_once.decision import COMPLETE, Decision
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError
 from barnabas.spark.exactly_once.decision_log import DecisionReader, DecisionWriter, log_end, settings_of
 from barnabas.spark.exactly_once.repair import repair as repair_steps
 
@@ -107,8 +108,8 @@ class Driver:
             self._admin.close()
 
 
-#: The drivers of this process, for Spark asks one process for one batch after the other.
-_DRIVERS: dict[tuple[SinkPlace, str], Driver] = {}
+#: The drivers of this process that are not at work: Spark asks one process for one batch after the other.
+_DRIVERS: ClientCache[Driver] = ClientCache(most_idle=4)
 
 
 def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> None:
@@ -126,7 +127,7 @@ def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> No
 
 def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps) -> None:
     key = place, query
-    driver = _DRIVERS.pop(key, None) or Driver(place, query)
+    driver = _DRIVERS.acquire(key, lambda: Driver(place, query))
     try:
         protocol.take_steps(steps, driver)
     except BaseException:
@@ -134,12 +135,30 @@ def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps) -> None:
         with contextlib.suppress(KafkaError):
             driver.close()
         raise
-    _DRIVERS[key] = driver
+    _DRIVERS.release(key, driver)
 
 
 def repair(place: SinkPlace, query: str, choice: str | None) -> Decision | None:
-    """Settle a query's last batch: see `repair.repair`."""
+    """Settle a query's last batch: see `repair.repair`.
+
+    Raises DecisionError where nothing is known of such a query, and then has changed nothing on the cluster.
+    """
+    _check_known(place, query)
     driver = Driver(place, query)
     with contextlib.closing(driver):
         decision: Decision | None = protocol.take_steps(repair_steps(query, choice), driver)
         return decision
+
+
+def _check_known(place: SinkPlace, query: str) -> None:
+    client = dict(place.client)
+    with contextlib.closing(DecisionReader(client, place.topic, create=False)) as reader:
+        if reader.read(query) is not None:
+            return
+    with AdminClient(settings_of("admin", client)) as admin:
+        if transactions.list_open(admin, f"{place.base(query)}-task-"):
+            return
+    raise DecisionError(
+        f"nothing is known of a query {query!r}: {place.topic} holds no decision of it, and no transaction whose id "
+        f"begins with {place.base(query)}-task- is open; check the id, the decision topic and the prefix"
+    )

@@ -6,12 +6,14 @@ import contextlib
 import itertools
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.errors import KafkaError
+from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.exactly_once import protocol
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
 #: Seconds for aborting what a failed task has written; if it takes longer the driver or the cluster will do it.
 ABORT_TIMEOUT = 5.0
 
+#: Of so many queries a process keeps the ids.
+_MOST_POOLS = 16
+
 
 class Worker:
     """What a Python process keeps for its tasks on one place: a producer, a reader of decisions, ids for each query."""
 
     def __init__(self, place: SinkPlace) -> None:
         self._place = place
-        self._process = uuid.uuid4().hex
-        self._pools: dict[str, IdPool] = {}
+        self._pools: OrderedDict[str, IdPool] = OrderedDict()
         self._reader: DecisionReader | None = None
         self._producer: Producer[Any, Any] | None = None
 
@@ -42,12 +46,29 @@ class Worker:
         if first is None:
             return protocol.TaskReport(*task)
         performer = _TaskPerformer(self, task, itertools.chain([first], batches), topic)
-        pool = self._pools.setdefault(task.query, IdPool(self._place.base(task.query), self._process))
+        pool = self._pool(task.query)
         report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
         for _ in performer.rows:
             # Nobody wants them, but Spark would end a Python worker that leaves rows behind.
             pass
         return report
+
+    def _pool(self, query: str) -> IdPool:
+        """A query's ids. A pool that was forgotten is made anew under another name, so no id is used again."""
+        pool = self._pools.pop(query, None) or IdPool(self._place.base(query), uuid.uuid4().hex)
+        self._pools[query] = pool
+        if len(self._pools) > _MOST_POOLS:
+            self._pools.popitem(last=False)
+        return pool
+
+    def close(self) -> None:
+        """Let go of the connections; what was written and reported stays open, for the driver to end."""
+        reader, self._reader = self._reader, None
+        producer, self._producer = self._producer, None
+        if reader is not None:
+            reader.close()
+        if producer is not None:
+            producer.close(0)
 
     def reader(self) -> DecisionReader:
         """Made when the first task has rows."""
@@ -118,14 +139,19 @@ class _TaskPerformer:
         return rows, topics
 
 
-#: The workers of this process by place; a process has one task at a time.
-_WORKERS: dict[SinkPlace, Worker] = {}
+#: The workers of this process that are not at work, by place.
+_WORKERS: ClientCache[Worker] = ClientCache(most_idle=2)
 
 
 def write(
     place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None
 ) -> protocol.TaskReport:
     """Write a task's rows: see `write_task`."""
-    report = _WORKERS.setdefault(place, Worker(place)).write(task, batches, topic)
+    worker = _WORKERS.acquire(place, lambda: Worker(place))
+    try:
+        report = worker.write(task, batches, topic)
+    finally:
+        # Also after a failure: its pools know which ids are taken, and it has given up what failed.
+        _WORKERS.release(place, worker)
     freeze_loaded_objects()
     return report

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import one_key_each
-from barnabas.errors import TransactionalIdNotFoundError
+from barnabas.errors import TransactionalIdNotFoundError, UnsupportedVersionError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kinds import CoordinatorType
@@ -66,7 +67,11 @@ class _EndHandler:
 
 def list_open(admin: AdminClient, prefix: str) -> dict[str, int]:
     """The open transactions whose ids begin with `prefix`, with their producer ids, from all brokers."""
-    found = admin.list_transactions(states=[ONGOING])
+    try:
+        found = admin.list_transactions(states=[ONGOING], transactional_id_pattern=f"{re.escape(prefix)}.*")
+    except UnsupportedVersionError:
+        # Brokers before 4.1 (KIP-1152) take no pattern, and tell of all.
+        found = admin.list_transactions(states=[ONGOING])
     return {name: listing.producer_id for name, listing in found.items() if name.startswith(prefix)}
 
 
