@@ -23,7 +23,7 @@ from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.unopened_logs import LoadProgress
-    from barnabas.broker.metrics import BrokerMetrics
+    from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -153,8 +153,8 @@ class BrokerRunner:
     async def _serve_metrics(self, node: BrokerNode) -> asyncio.Server | None:
         if self._metrics is None:
             return None
-        from barnabas.broker.metrics import BrokerMetrics
-        from barnabas.broker.metrics_server import MetricsProtocol
+        from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+        from barnabas.broker.metrics.http_server import MetricsProtocol
 
         metrics = BrokerMetrics(node.core, node.logs)
         node.core.observers.append(metrics)

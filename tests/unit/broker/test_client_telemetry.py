@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.broker.client_metrics.client_metrics_manager import ClientMetricsManager, TelemetryClient
 from barnabas.broker.client_metrics.client_metrics_receiver import ClientMetricsReceiver
-from barnabas.broker.metrics import BrokerMetrics
+from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.client.telemetry.kafka_metrics_collector import DataPoint
 from barnabas.client.telemetry.otlp import encode
 from barnabas.protocol.kafka_uuid import ZERO_UUID, to_text

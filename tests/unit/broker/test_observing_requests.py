@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.metrics import BrokerMetrics
-from barnabas.broker.metrics_server import answer
+from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+from barnabas.broker.metrics.http_server import answer
 from barnabas.broker.request_log import RequestLog
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.incremental_alter_configs_request import (
