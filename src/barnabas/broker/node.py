@@ -107,6 +107,11 @@ class BrokerNode:
         """The group coordinator if it was needed already, for those who look on."""
         return self._groups.made if self._groups is not None else None
 
+    @property
+    def loaded_transactions(self) -> TransactionCoordinator | None:
+        """The transaction coordinator if it was needed already, for those who look on."""
+        return self._transactions.made if self._transactions is not None else None
+
     def _load_at(self, topic: str, now: float) -> float:
         return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else inf
 

@@ -156,7 +156,7 @@ class BrokerRunner:
         from barnabas.broker.metrics.broker_metrics import BrokerMetrics
         from barnabas.broker.metrics.http_server import MetricsProtocol
 
-        metrics = BrokerMetrics(node.core, node.logs)
+        metrics = BrokerMetrics(node, read_clocks, time.thread_time)
         node.core.observers.append(metrics)
         _receive_client_metrics(node, metrics)
         return await self._loop.create_server(

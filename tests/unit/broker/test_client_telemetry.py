@@ -36,7 +36,7 @@ class World:
 
     def __init__(self, settings: dict[str, Any] | None = None, most_values: int = 1000) -> None:
         self.broker = CoreBroker(settings)
-        self.metrics = BrokerMetrics(self.broker.node.core, self.broker.node.logs)
+        self.metrics = BrokerMetrics(self.broker.node, lambda: self.broker.instant, lambda: 0.0)
         receiver = ClientMetricsReceiver(lambda: self.broker.now, most_values)
         self.metrics.registry.register(receiver)
         state = self.broker.state

@@ -109,7 +109,7 @@ class TestMetrics:
 
     @pytest.fixture
     def observed(self, broker: CoreBroker) -> CoreClient:
-        self.metrics = BrokerMetrics(broker.node.core, broker.node.logs)
+        self.metrics = BrokerMetrics(broker.node, lambda: broker.instant, lambda: 0.0)
         broker.node.core.observers.append(self.metrics)
         return broker.connect()
 

@@ -240,6 +240,14 @@ class GroupCoordinator:
         """Whether some groups are not known yet."""
         return self._loader.loading
 
+    def count_groups(self) -> dict[tuple[str, str], int]:
+        """Count the groups by protocol (`classic`, `consumer`) and state."""
+        counts: dict[tuple[str, str], int] = {}
+        for group in self._store.groups.values():
+            kind = group.TYPE.lower(), group.state_name
+            counts[kind] = counts.get(kind, 0) + 1
+        return counts
+
     def statistics(self) -> dict[str, int]:
         """Count the groups, in all and by state, and the timers that run, with that of the next expiry of offsets."""
         counts = {"groups": len(self._store.groups), "timers": len(self._timers) + 1}

@@ -8,12 +8,14 @@ into `KafkaStorageError`. Paths are strings; file offsets and sizes are bytes.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from typing import IO, TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from barnabas.protocol.stored_records import StoredRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from queue import SimpleQueue
 
 Buffer = bytes | bytearray | memoryview
@@ -224,7 +226,9 @@ class OsFile:
 
     def sync(self) -> None:
         """See `File`."""
+        started = time.perf_counter()
         os.fsync(self.descriptor())
+        self._owner.note_flush(started)
 
     def close(self) -> None:
         """See `File`."""
@@ -236,11 +240,14 @@ class OsFile:
 class OsSync:
     """Descriptors on their way to the disk, and directories after them."""
 
-    __slots__ = ("descriptors", "directories", "done", "error")
+    __slots__ = ("_note_flush", "descriptors", "directories", "done", "error")
 
-    def __init__(self, descriptors: list[int], directories: list[str]) -> None:
+    def __init__(
+        self, descriptors: list[int], directories: list[str], note_flush: Callable[[float], None] = lambda _: None
+    ) -> None:
         self.descriptors = descriptors
         self.directories = directories
+        self._note_flush = note_flush
         self.done = False
         self.error: OSError | None = None
 
@@ -253,7 +260,9 @@ class OsSync:
                 self.error = error
         for descriptor in self.descriptors:
             try:
+                started = time.perf_counter()
                 os.fsync(descriptor)
+                self._note_flush(started)
             except OSError as error:
                 self.error = error
             finally:
@@ -312,6 +321,8 @@ class OsFileSystem:
         self.open_flags = (os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT) | os.O_CLOEXEC
         self.opened: deque[OsFile] = deque()
         self._syncs: SimpleQueue[OsSync] | None = None
+        #: How long each flush took, in seconds; None where nobody wants to know.
+        self.flush_seconds: deque[float] | None = None
 
     def make_room(self) -> None:
         """Close a file that was not used lately, if as many as allowed are open (the clock algorithm)."""
@@ -392,13 +403,20 @@ class OsFileSystem:
         """See `FileSystem`."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            started = time.perf_counter()
             os.fsync(descriptor)
+            self.note_flush(started)
         finally:
             os.close(descriptor)
 
+    def note_flush(self, started: float) -> None:
+        """Keep how long a flush took that began then, if somebody counts flushes; from any thread."""
+        if self.flush_seconds is not None:
+            self.flush_seconds.append(time.perf_counter() - started)
+
     def prepare_sync(self, files: list[File], directories: list[str]) -> OsSync:
         """See `FileSystem`. The flush gets descriptors of its own, for those here may be closed meanwhile."""
-        return OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)], directories)
+        return OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)], directories, self.note_flush)
 
     def sync_in_background(self, files: list[File]) -> OsSync:
         """See `FileSystem`."""

@@ -2,13 +2,13 @@
 
 The names are those of the Prometheus JMX exporter's example rules for Kafka, all in lower case:
 `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t` is
-`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`.
+`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. What Kafka does not count is called `barnabas_...`.
 Nothing is computed before somebody asks; while requests are served plain numbers are counted up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -19,26 +19,19 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from barnabas.broker.metrics.coordinator_metrics import CoordinatorMetrics
+from barnabas.broker.metrics.idle_share import IdleShare
+from barnabas.broker.metrics.log_metrics import LogMetrics
+from barnabas.broker.metrics.request_metrics import RequestMetrics
+
 if TYPE_CHECKING:
-    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.node import BrokerNode
     from barnabas.broker.request import Request
-    from barnabas.broker.request_dispatcher import RequestDispatcher
     from barnabas.protocol.message import Message
-
-
-class _Times:
-    """Of one API: how many requests were timed, and the seconds they took."""
-
-    __slots__ = ("count", "local", "throttled", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self.local = 0.0
-        self.throttled = 0.0
 
 
 class BrokerMetrics(Collector):
@@ -46,10 +39,14 @@ class BrokerMetrics(Collector):
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, core: RequestDispatcher, logs: LogManager):
-        self._core = core
-        self._logs = logs
-        self._times: dict[str, _Times] = {}
+    def __init__(self, node: BrokerNode, clocks: Callable[[], Instant], thread_time: Callable[[], float]):
+        """`thread_time` is the processor time of the thread that asks, which is the broker's own, in seconds."""
+        self._core = node.core
+        self._clocks = clocks
+        self._requests = RequestMetrics(node.core)
+        self._logs = LogMetrics(node.logs)
+        self._coordinators = CoordinatorMetrics(lambda: node.loaded_groups, lambda: node.loaded_transactions)
+        self._idle = IdleShare(thread_time)
         self.registry = CollectorRegistry()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -58,14 +55,7 @@ class BrokerMetrics(Collector):
 
     def completed(self, request: Request, response: Message | None, now: float) -> None:
         """Count a request that was answered at `now`."""
-        context = request.context
-        times = self._times.get(request.api.name)
-        if times is None:
-            times = self._times[request.api.name] = _Times()
-        times.count += 1
-        times.local += context.handler_seconds
-        times.total += context.handler_seconds + now - context.instant.now
-        times.throttled += context.throttle
+        self._requests.completed(request, response, now)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
@@ -77,30 +67,19 @@ class BrokerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The numbers as they are now."""
-        yield from self._requests()
+        now, now_ms = self._clocks()
+        flushing = self._logs.take_flush_seconds(now)
+        yield from self._requests.collect(now)
         yield from self._topics()
         yield from self._cluster()
-        yield from self._partitions()
+        yield from self._logs.collect(now)
+        yield from self._coordinators.collect(now_ms)
         yield from self._connections()
-
-    def _requests(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "kafka_network_requestmetrics_requests", "Requests received", labels=("request", "version")
-        )
-        for (_, version), api in sorted(self._core.apis.items()):
-            requests.add_metric((api.name, str(version)), api.requests)
-        yield requests
-        for name, what, seconds in (
-            ("totaltimems", "from the arrival of requests to their responses", "total"),
-            ("localtimems", "in the handlers of requests", "local"),
-            ("throttletimems", "that clients were told to wait", "throttled"),
-        ):
-            summary = SummaryMetricFamily(
-                f"kafka_network_requestmetrics_{name}", f"Milliseconds {what}", labels=("request",)
+        idle = self._idle.share(now, flushing)
+        for name in ("server_kafkarequesthandlerpool_requesthandler", "network_socketserver_networkprocessor"):
+            yield GaugeMetricFamily(
+                f"kafka_{name}avgidlepercent", "Share of its time since the last look in which the broker waited", idle
             )
-            for api_name, times in sorted(self._times.items()):
-                summary.add_metric((api_name,), times.count, getattr(times, seconds) * 1000)
-            yield summary
 
     def _topics(self) -> Iterator[Metric]:
         sums: dict[str, list[int]] = {}
@@ -122,48 +101,51 @@ class BrokerMetrics(Collector):
             yield family
 
     def _cluster(self) -> Iterator[Metric]:
-        topics = list(self._core.state.metadata.topics())
-        offline = self._core.state.replica_manager.offline_count
+        state = self._core.state
+        topics = list(state.metadata.topics())
         partitions = sum(topic.partitions for topic in topics)
+        least = str(state.config.get_int("min.insync.replicas"))
+        # Each partition has one replica, which is in sync: writes with acks=all fail where more are demanded.
+        under_min_isr = sum(t.partitions for t in topics if int(t.configs.get("min.insync.replicas", least)) > 1)
+        offline = state.replica_manager.offline_count
         for name, what, value in (
+            ("server_kafkaserver_brokerstate", "3: the broker runs", 3),
             ("server_replicamanager_partitioncount", "Partitions on this broker", partitions),
-            ("server_replicamanager_leadercount", "Partitions that this broker leads", partitions),
+            ("server_replicamanager_leadercount", "Partitions that this broker leads and serves", partitions - offline),
             ("server_replicamanager_underreplicatedpartitions", "Partitions with replicas that lag behind", 0),
+            ("server_replicamanager_underminisrpartitioncount", "Partitions that refuse acks=all", under_min_isr),
             ("server_replicamanager_offlinereplicacount", "Replicas that are offline", offline),
             ("controller_kafkacontroller_activecontrollercount", "Whether this node is the controller", 1),
             ("controller_kafkacontroller_activebrokercount", "Brokers of the cluster", 1),
             ("controller_kafkacontroller_globaltopiccount", "Topics of the cluster", len(topics)),
             ("controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster", partitions),
-            ("controller_kafkacontroller_offlinepartitionscount", "Partitions without a leader", offline),
-            (
-                "server_delayedoperationpurgatory_purgatorysize",
-                "Requests that wait for something",
-                self._core.state.purgatory.parked,
-            ),
+            ("controller_kafkacontroller_offlinepartitionscount", "Partitions that nobody serves", offline),
+            ("server_delayedoperationpurgatory_purgatorysize", "Requests that wait", state.purgatory.parked),
         ):
             yield GaugeMetricFamily(f"kafka_{name}", what, value)
 
-    def _partitions(self) -> Iterator[Metric]:
-        names = ("topic", "partition")
-        size = GaugeMetricFamily("kafka_log_log_size", "Bytes on disk", labels=names)
-        start = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset", labels=names)
-        end = GaugeMetricFamily("kafka_log_log_logendoffset", "Offset of the next record", labels=names)
-        segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments", labels=names)
-        for name, log in sorted(self._logs.logs.items()):
-            labels = (name.topic, str(name.partition))
-            size.add_metric(labels, log.size)
-            start.add_metric(labels, log.log_start_offset)
-            end.add_metric(labels, log.log_end_offset)
-            segments.add_metric(labels, log.number_of_segments)
-        yield from (size, start, end, segments)
-
     def _connections(self) -> Iterator[Metric]:
-        counts: dict[str, int] = {}
+        counts: dict[str, int] = dict.fromkeys(self._core.state.advertised, 0)
+        software: dict[tuple[str, str, str], int] = {}
         for connection in self._core.channel.connections.values():
-            counts[connection.info.listener] = counts.get(connection.info.listener, 0) + 1
+            info = connection.info
+            counts[info.listener] = counts.get(info.listener, 0) + 1
+            client = (info.listener, info.client_software_name, info.client_software_version)
+            software[client] = software.get(client, 0) + 1
         family = GaugeMetricFamily(
             "kafka_server_socket_server_metrics_connection_count", "Open connections", labels=("listener",)
         )
-        for listener in sorted(counts.keys() | self._core.state.advertised.keys()):
-            family.add_metric((listener,), counts.get(listener, 0))
+        for listener in sorted(counts):
+            family.add_metric((listener,), counts[listener])
         yield family
+        clients = GaugeMetricFamily(
+            "kafka_server_socket_server_metrics_connections",
+            "Open connections by what clients say they are (KIP-511)",
+            labels=("listener", "client_software_name", "client_software_version"),
+        )
+        for client in sorted(software):
+            clients.add_metric(client, software[client])
+        yield clients
+        yield GaugeMetricFamily(
+            "barnabas_throttled_connections", "Connections that wait for a quota", self._core.channel.muted
+        )

@@ -73,6 +73,11 @@ class RequestChannel:
         for connection in resumed:
             connection.go_on()
 
+    @property
+    def muted(self) -> int:
+        """How many connections wait because their clients have used too much."""
+        return len(self._muted)
+
     def mute(self, connection: ClientConnection, seconds: float) -> None:
         """Work on no more requests of a connection for so long."""
         connection.mute()

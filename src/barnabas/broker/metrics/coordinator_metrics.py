@@ -1,0 +1,71 @@
+"""What is counted of groups and transactions. Where none was ever used, their coordinators are not loaded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.group_coordinator import GroupCoordinator
+    from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+
+_GROUPS = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+#: The states of Kafka's GroupMetadataManager, of groups of the classic protocol.
+CLASSIC_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
+CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+_COORDINATOR = "kafka_server_group_coordinator_metrics"
+
+
+class CoordinatorMetrics:
+    """The numbers of both coordinators; the functions give them if they are loaded."""
+
+    def __init__(
+        self,
+        groups: Callable[[], GroupCoordinator | None],
+        transactions: Callable[[], TransactionCoordinator | None],
+    ):
+        self._groups = groups
+        self._transactions = transactions
+
+    def collect(self, now_ms: int) -> Iterator[Metric]:
+        """The numbers as they are now."""
+        yield from self._of_groups()
+        yield from self._of_transactions(now_ms)
+
+    def _of_groups(self) -> Iterator[Metric]:
+        groups = self._groups()
+        counts = groups.count_groups() if groups is not None else {}
+        yield GaugeMetricFamily(_GROUPS, "Groups", sum(counts.values()))
+        for state in CLASSIC_STATES:
+            yield GaugeMetricFamily(
+                f"{_GROUPS}{state.lower()}",
+                f"Groups of the classic protocol: {state}",
+                counts.get(("classic", state), 0),
+            )
+        protocols = GaugeMetricFamily(f"{_COORDINATOR}_group_count", "Groups by protocol", labels=("protocol",))
+        for protocol in ("classic", "consumer"):
+            protocols.add_metric((protocol,), sum(count for (kind, _), count in counts.items() if kind == protocol))
+        yield protocols
+        states = GaugeMetricFamily(
+            f"{_COORDINATOR}_consumer_group_count", "Groups of the consumer protocol", labels=("state",)
+        )
+        for state in CONSUMER_STATES:
+            states.add_metric((state,), counts.get(("consumer", state), 0))
+        yield states
+
+    def _of_transactions(self, now_ms: int) -> Iterator[Metric]:
+        from barnabas.broker.transactions.transaction_state import NAMES, ONGOING
+
+        coordinator = self._transactions()
+        known = coordinator.all() if coordinator is not None and not coordinator.loading else []
+        by_state = GaugeMetricFamily("barnabas_transactions", "Transactional ids by state", labels=("state",))
+        for state, name in NAMES.items():
+            by_state.add_metric((name,), sum(metadata.state == state for metadata in known))
+        yield by_state
+        oldest = min((metadata.start_ms for metadata in known if metadata.state == ONGOING), default=None)
+        age = 0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000)
+        yield GaugeMetricFamily(
+            "barnabas_oldest_open_transaction_seconds", "How long the oldest open transaction has been open", age
+        )

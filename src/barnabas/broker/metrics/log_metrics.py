@@ -1,0 +1,86 @@
+"""What is counted of the logs: sizes and offsets, flushes, the cleaner, and what is out of service."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
+
+from barnabas.broker.metrics.percentiles import Percentiles
+from barnabas.broker.metrics.request_metrics import add_quantiles
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log_manager import LogManager
+
+#: So many flushes between two scrapes are looked at.
+_MOST_FLUSHES = 100_000
+
+
+class LogMetrics:
+    """The numbers of one data directory."""
+
+    def __init__(self, logs: LogManager):
+        self._logs = logs
+        self._flushes = Percentiles()
+        # Threads append to it; it is emptied when somebody asks.
+        self._flush_seconds: deque[float] = deque(maxlen=_MOST_FLUSHES)
+        if hasattr(logs.filesystem, "flush_seconds"):
+            logs.filesystem.flush_seconds = self._flush_seconds
+
+    def take_flush_seconds(self, now: float) -> float:
+        """Count the flushes since the last time; how long they took together."""
+        seconds = 0.0
+        for _ in range(len(self._flush_seconds)):
+            taken = self._flush_seconds.popleft()
+            self._flushes.record(taken, now)
+            seconds += taken
+        return seconds
+
+    def collect(self, now: float) -> Iterator[Metric]:
+        """The numbers as they are now."""
+        yield from self._partitions()
+        flushes = SummaryMetricFamily(
+            "kafka_log_logflushstats_logflushrateandtimems",
+            "Milliseconds to bring a file or a directory to the disk",
+            count_value=self._flushes.count,
+            sum_value=self._flushes.total * 1000,
+        )
+        add_quantiles(flushes, {}, self._flushes, now)
+        yield flushes
+        yield from self._cleaner()
+        offline_directory = 0 if self._logs.logs or not self._logs.unopened.failures else 1
+        yield GaugeMetricFamily(
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Data directories of which no partition is served",
+            offline_directory,
+        )
+
+    def _partitions(self) -> Iterator[Metric]:
+        names = ("topic", "partition")
+        size = GaugeMetricFamily("kafka_log_log_size", "Bytes on disk", labels=names)
+        start = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset", labels=names)
+        end = GaugeMetricFamily("kafka_log_log_logendoffset", "Offset of the next record", labels=names)
+        segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments", labels=names)
+        for name, log in sorted(self._logs.logs.items()):
+            labels = (name.topic, str(name.partition))
+            size.add_metric(labels, log.size)
+            start.add_metric(labels, log.log_start_offset)
+            end.add_metric(labels, log.log_end_offset)
+            segments.add_metric(labels, log.number_of_segments)
+        yield from (size, start, end, segments)
+
+    def _cleaner(self) -> Iterator[Metric]:
+        cleaner = self._logs.cleaner
+        yield GaugeMetricFamily(
+            "kafka_log_logcleanermanager_uncleanable_partitions_count",
+            "Compacted partitions that are not cleaned any more, and grow",
+            len(cleaner.manager.uncleanable),
+        )
+        yield GaugeMetricFamily("barnabas_log_cleanings", "Cleanings of logs since the start", cleaner.cleanings)
+        stats = cleaner.last_stats
+        kept = 100.0 * stats.bytes_after / stats.bytes_before if stats is not None and stats.bytes_before else 0.0
+        yield GaugeMetricFamily(
+            "kafka_log_logcleaner_cleaner_recopy_percent", "What the last cleaning kept, of what it read", kept
+        )

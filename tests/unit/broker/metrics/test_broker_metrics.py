@@ -1,0 +1,155 @@
+"""What operators alert on: errors, failures, times by percentile, flushes, idleness, groups, what is out of service."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.log.filesystem import OsFileSystem
+from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+from barnabas.broker.metrics.error_codes import error_codes
+from barnabas.broker.metrics.idle_share import IdleShare
+from barnabas.errors import KafkaStorageError
+from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.core_broker import CoreBroker, CoreClient, batch, create, produce
+
+
+class Observed:
+    """A broker whose metrics are taken."""
+
+    def __init__(self) -> None:
+        self.broker = CoreBroker()
+        self.metrics = BrokerMetrics(self.broker.node, lambda: self.broker.instant, lambda: 0.0)
+        self.broker.node.core.observers.append(self.metrics)
+        self.client: CoreClient = self.broker.connect()
+
+    def samples(self) -> dict[str, float]:
+        lines = [line for line in self.metrics.text().decode().splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+@pytest.fixture
+def observed() -> Observed:
+    return Observed()
+
+
+def test_errors_are_counted_by_api_and_name(observed: Observed) -> None:
+    observed.client.request(create("t"), 7)
+    observed.client.request(create("t"), 7)
+    observed.client.request(produce("t", batch(b"a")), 12)
+    observed.client.request(produce("missing", batch(b"a")), 12)
+
+    found = observed.samples()
+
+    errors = "kafka_network_requestmetrics_errors_total"
+    assert found[f'{errors}{{error="TOPIC_ALREADY_EXISTS",request="CreateTopics"}}'] == 1
+    assert found[f'{errors}{{error="UNKNOWN_TOPIC_OR_PARTITION",request="Produce"}}'] == 1
+    assert found[f'{errors}{{error="NONE",request="Produce"}}'] == 1
+
+
+def test_a_failing_disk_is_a_failed_request_and_a_mistake_of_a_client_is_none(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed.client.request(create("t"), 7)
+    observed.client.request(produce("missing", batch(b"a")), 12)
+
+    def fail(*_: object) -> None:
+        raise KafkaStorageError("the disk is full")
+
+    monkeypatch.setattr(type(observed.broker.node.state.replica_manager), "append", fail)
+    observed.client.request(produce("t", batch(b"a")), 12)
+
+    found = observed.samples()
+    assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="t"}'] == 1
+    assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="missing"}'] == 0
+    assert found['kafka_server_brokertopicmetrics_totalproducerequests_total{topic="t"}'] == 1
+
+
+def test_times_are_shown_by_percentile_and_phase(observed: Observed) -> None:
+    clock = [0.0]
+
+    def timer() -> float:
+        clock[0] += 0.25
+        return clock[0]
+
+    observed.broker.node.core.timer = timer
+    observed.client.request(MetadataRequest(topics=[]), 12)
+
+    found = observed.samples()
+    for phase, milliseconds in (("localtimems", 250), ("totaltimems", 250), ("remotetimems", 0)):
+        name = f'kafka_network_requestmetrics_{phase}{{quantile="0.99",request="Metadata"}}'
+        assert found[name] == pytest.approx(milliseconds, rel=0.05, abs=0.01)
+
+
+def test_partitions_out_of_service_are_offline_everywhere(observed: Observed) -> None:
+    observed.client.request(create("t", 3), 7)
+    observed.client.request(produce("t", batch(b"a"), 0), 12)
+    (log,) = (log for name, log in observed.broker.node.logs.logs.items() if name.partition == 0)
+    log.storage_failure("appending", OSError(5, "Input/output error"))
+
+    found = observed.samples()
+    assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 1
+    assert found["kafka_server_replicamanager_offlinereplicacount"] == 1
+    assert found["kafka_server_replicamanager_leadercount"] == 2
+
+
+def test_a_topic_that_demands_more_replicas_than_there_are_is_below_its_minimum(observed: Observed) -> None:
+    observed.client.request(create("t", 2, min_insync_replicas="2"), 7)
+    assert observed.samples()["kafka_server_replicamanager_underminisrpartitioncount"] == 2
+
+
+def test_groups_and_transactions_are_counted_by_state_and_not_loaded_for_it(observed: Observed) -> None:
+    found = observed.samples()
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 0
+    assert found['barnabas_transactions{state="Ongoing"}'] == 0
+    assert observed.broker.node.loaded_groups is None
+
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topic = OffsetCommitRequestTopic(name="t", partitions=[partition])
+    observed.client.request(create("t"), 7)
+    observed.client.request(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+    observed.client.request(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    found = observed.samples()
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 1
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsempty"] == 1
+    assert found['kafka_server_group_coordinator_metrics_group_count{protocol="classic"}'] == 1
+    assert found['barnabas_transactions{state="Empty"}'] == 1
+
+
+def test_flushes_are_timed_only_while_somebody_wants_to_know(tmp_path: object) -> None:
+    from collections import deque
+
+    disk = OsFileSystem()
+    file = disk.open(f"{tmp_path}/f")
+    file.sync()
+    assert disk.flush_seconds is None
+
+    disk.flush_seconds = deque()
+    file.sync()
+    disk.sync_directory(str(tmp_path))
+    assert len(disk.flush_seconds) == 2
+    file.close()
+
+
+def test_the_idle_share_is_what_neither_the_processor_nor_the_disk_took() -> None:
+    used = [0.0]
+    idle = IdleShare(lambda: used[0])
+    assert idle.share(0.0, 0.0) == 1.0
+    used[0] = 2.0
+    assert idle.share(10.0, 3.0) == pytest.approx(0.5)
+    # A second look in the same moment sees the same.
+    assert idle.share(10.1, 0.0) == pytest.approx(0.5)
+    used[0] = 50.0
+    assert idle.share(20.0, 0.0) == 0.0
+
+
+def test_error_codes_are_found_at_every_depth() -> None:
+    partitions = [PartitionData(partition_index=0, error_code=0), PartitionData(partition_index=1, error_code=3)]
+    response = FetchResponse(error_code=7, responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
+    assert sorted(error_codes(response)) == [0, 3, 7]
