@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 _HELP_COLUMN = 30
+#: The forms of what commands print; YAML needs the extra `console`.
+FORMS = ("human", "json", "yaml")
 _NEGATIVE_VALUE = re.compile(r"-\d")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -40,10 +42,60 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{"formatter_class": Help, "allow_abbrev": False, **settings})
 
+    #: What was given to the command: all of it, for the message about what is wrong with a part.
+    given: ClassVar[list[str]] = []
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and name the part of the command to which something does not belong."""
+        Parser.given = list(args or ())
+        parsed, rest = self.parse_known_args(args, namespace)
+        if rest:
+            parser = _innermost(self, Parser.given)
+            what = "unknown option" if rest[0].startswith("-") else "more than it takes:"
+            parser.error(f"{what} {' '.join(rest)}" + _nearest_option(parser, rest[0]))
+        return parsed
+
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end with code 2."""
-        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
+        """Say what is wrong in one line, with what was probably meant, and end with code 2."""
+        from barnabas.cli.habits import equivalent
+        from barnabas.cli.output import printable
+
+        command = Parser.given[0] if Parser.given else ""
+        meant = equivalent(command, Parser.given[1:], set(self._option_string_actions))
+        text = meant or _plain_choice(self, message)
+        sys.stderr.write(f"{self.prog}: {printable(text)} (see {self.prog} --help)\n")
         sys.exit(2)
+
+
+def _innermost(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.ArgumentParser:
+    """The parser of the part of the command that was reached."""
+    for argument in arguments:
+        for action in parser._subparsers._group_actions if parser._subparsers is not None else ():
+            if argument in (action.choices or {}):
+                return _innermost(action.choices[argument], arguments[1:])  # type: ignore[index]
+        arguments = arguments[1:]
+    return parser
+
+
+def _nearest_option(parser: argparse.ArgumentParser, given: str) -> str:
+    import difflib
+
+    nearest = difflib.get_close_matches(given.partition("=")[0], parser._option_string_actions, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest and given.startswith("-") else ""
+
+
+def _plain_choice(parser: argparse.ArgumentParser, message: str) -> str:
+    """Argparse's sentence about a wrong choice, with the nearest right one instead of a long list first."""
+    import difflib
+
+    match = re.match(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)$", message, re.DOTALL)
+    if match is None:
+        return message
+    choices = [choice.strip("' ") for choice in match[3].split(",")]
+    nearest = difflib.get_close_matches(match[2], choices, n=1, cutoff=0.5)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    what = f"there is no `{parser.prog} {match[2]}`" if match[1] == "ACTION" else f"{match[1]} {match[2]!r} is unknown"
+    return f"{what}{hint} There are {', '.join(choices)}" if hint else f"{what}; there are {', '.join(choices)}"
 
 
 def join_negative_values(arguments: list[str]) -> list[str]:
@@ -66,7 +118,7 @@ def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -
     return parser
 
 
-def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("human", "json")) -> None:
+def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:
     """The options of every command that talks to a broker."""
     add_output(parser, forms)
     group = parser.add_argument_group("connection")
@@ -83,7 +135,7 @@ def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("h
     group.add_argument("-v", "--verbose", action="store_true", help="say on stderr what the client does")
 
 
-def add_output(parser: argparse.ArgumentParser, forms: tuple[str, ...] = ("human", "json")) -> None:
+def add_output(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:
     """The option that chooses the form of the output."""
     parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"{'|'.join(forms)}", metavar="FORM")
 

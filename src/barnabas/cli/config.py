@@ -9,11 +9,12 @@ from barnabas.cli.arguments import add_command, add_connection
 from barnabas.cli.connection import admin_client
 from barnabas.cli.named_values import named_values
 from barnabas.cli.output import note, print_rows
-from barnabas.errors import ConfigError, IllegalArgumentError
+from barnabas.errors import ConfigError, IllegalArgumentError, InvalidRequestError
 
 if TYPE_CHECKING:
     import argparse
 
+    from barnabas.client.admin.admin_client import AdminClient
     from barnabas.client.admin.configs import ConfigEntry, ConfigResource
 
 KINDS = ("topic", "broker", "group", "client-metrics")
@@ -80,6 +81,8 @@ def show_or_change(args: argparse.Namespace) -> int:
     resource = _resource(args.kind, args.name)
     changes: dict[str, str | None] = {**named_values(args.set, "set"), **dict.fromkeys(args.unset)}
     with admin_client(args) as admin:
+        if args.kind == "broker" and args.name != "default":
+            _check_broker(admin, int(args.name))
         if changes:
             admin.incremental_alter_configs({resource: changes}, validate_only=args.dry_run)
             print_rows(args.output, [{"name": n, "value": v} for n, v in changes.items()], ("name", "value"))
@@ -119,6 +122,13 @@ def _resource(kind: str, name: str) -> ConfigResource:
     if not name.isdecimal():
         raise IllegalArgumentError(f"broker {name!r}: give its id, which `barnabas cluster` shows, or `default`")
     return ConfigResource.broker(int(name))
+
+
+def _check_broker(admin: AdminClient, broker: int) -> None:
+    """Raise InvalidRequestError at once for a broker that is not there: its answer would be waited for."""
+    there = sorted(node.id for node in admin.describe_cluster().nodes)
+    if broker not in there:
+        raise InvalidRequestError(f"the cluster has no broker {broker}; it has {', '.join(map(str, there))}")
 
 
 def _chosen(entries: Mapping[str, ConfigEntry], names: list[str], *, everything: bool) -> list[ConfigEntry]:

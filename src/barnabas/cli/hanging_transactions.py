@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.cli.output import time_text
-from barnabas.errors import UnknownTopicOrPartitionError
+from barnabas.errors import IllegalArgumentError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     from barnabas.client.admin.admin_client import AdminClient
@@ -23,13 +23,18 @@ class OpenTransaction(NamedTuple):
 
 def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartition]:
     """The partitions of `TOPIC` or `TOPIC:LIST`, of all topics where nothing is named. Raises for what is not there."""
+    from argparse import ArgumentTypeError
+
     from barnabas.cli.arguments import partition_numbers
     from barnabas.protocol.topic_partition import TopicPartition
 
     wanted: dict[str, list[int] | None] = {}
     for text in named:
         topic, colon, numbers = text.rpartition(":")
-        wanted[topic if colon else text] = partition_numbers(numbers) if colon else None
+        try:
+            wanted[topic if colon else text] = partition_numbers(numbers) if colon else None
+        except ArgumentTypeError as problem:
+            raise IllegalArgumentError(f"{text}: {problem}") from None
     topics = admin.describe_topics(wanted or admin.list_topics(include_internal=True))
     found = []
     for description in topics.values():

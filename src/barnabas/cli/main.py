@@ -19,6 +19,11 @@ COMMANDS = {
     "txn": ("txn", "list, describe and abort transactions"),
     "config": ("config", "show and change settings: topics, brokers, groups, client metrics"),
     "cluster": ("cluster", "show the brokers"),
+    "quota": ("quota", "list, set and remove quotas of users, clients and addresses"),
+    "log-dir": ("log_dir", "show the brokers' log directories, their sizes and problems"),
+    "feature": ("feature", "list the cluster's features, and set their levels"),
+    "leader": ("leader", "elect leaders of partitions anew"),
+    "monitoring": ("monitoring", "print a Grafana dashboard, or alert rules for Prometheus"),
     "log": ("log", "read a partition's files, without a broker"),
     "spark": ("spark", "show where a streaming query stands against its topics"),
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
@@ -26,17 +31,14 @@ COMMANDS = {
 }
 
 _USAGE = """\
-usage: barnabas COMMAND [OPTION]...
-
+usage: barnabas COMMAND [OPTION]..., or barnabas --version
 The Kafka system in Python. To begin with:
   barnabas up                          a broker on localhost:9092
   echo hello | barnabas produce news   send a record to the topic `news`
   barnabas consume news                print the topic, and wait for more
 
-commands:
+commands: (`barnabas COMMAND --help` explains one)
 {commands}
-
-`barnabas COMMAND --help` explains one; `barnabas --version` tells the version.
 """
 
 #: The exit codes of programs that a signal ended, as shells have them; success is 0, failure 1, wrong usage 2.
@@ -66,6 +68,11 @@ def _run(arguments: list[str]) -> int:
     module = import_module(f"barnabas.cli.{COMMANDS[arguments[0]][0]}")
     try:
         parsed = _parse(module, arguments)
+        if getattr(parsed, "output", None) == "yaml":
+            from barnabas.cli.output import use_yaml
+
+            use_yaml()
+            parsed.output = "json"
         code: int | None = module.run(parsed)
         sys.stdout.flush()
         return code or 0
@@ -114,6 +121,12 @@ def _parse(module: Any, arguments: list[str]) -> Any:
 def _unknown(command: str) -> int:
     import difflib
 
+    from barnabas.cli.habits import equivalent
+
+    meant = equivalent("", [command], set())
+    if meant is not None:
+        sys.stderr.write(f"barnabas: {meant}\n")
+        return 2
     nearest = difflib.get_close_matches(command, COMMANDS, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; there are: {', '.join(COMMANDS)}"
     sys.stderr.write(f"barnabas: there is no command {command!r}{hint}\n")

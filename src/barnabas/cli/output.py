@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from barnabas.errors import KafkaError
+from barnabas.errors import ConfigError, KafkaError
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _GAP = "  "
+_dump: Callable[[Any], str] = functools.partial(json.dumps, indent=2, ensure_ascii=False)
 
 
 def print_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -23,9 +25,19 @@ def print_rows(form: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[s
         print_table(rows, columns)
 
 
+def use_yaml() -> None:
+    """Let `print_json` print YAML from now on. Raises `ConfigError` where its library is missing."""
+    global _dump
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError("-o yaml needs PyYAML: pip install 'barnabas[console]', or use -o json") from None
+    _dump = lambda document: str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))  # noqa: E731
+
+
 def print_json(document: Any) -> None:
-    """Print a document as JSON."""
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    """Print a document as JSON, or as YAML where that was asked for."""
+    print(_dump(document).rstrip("\n"))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from barnabas import errors
 from barnabas.broker import handlers
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.metadata.memory_store import MemoryStore
-from barnabas.broker.metrics import BrokerMetrics
+from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -274,7 +274,7 @@ class TestWhatIsOffline:
     def test_in_log_directories_and_metrics_it_shows(self, broken: CoreBroker) -> None:
         described = broken.connect().request(DescribeLogDirsRequest(topics=None), 4)
         assert described.results[0].error_code == STORAGE
-        metrics = BrokerMetrics(broken.node.core, broken.node.logs).text().decode()
+        metrics = BrokerMetrics(broken.node, lambda: broken.instant, lambda: 0.0).text().decode()
         assert "kafka_server_replicamanager_offlinereplicacount 1.0" in metrics
         assert "kafka_controller_kafkacontroller_offlinepartitionscount 1.0" in metrics
 

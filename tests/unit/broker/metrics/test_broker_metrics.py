@@ -91,7 +91,7 @@ def test_partitions_out_of_service_are_offline_everywhere(observed: Observed) ->
     observed.client.request(create("t", 3), 7)
     observed.client.request(produce("t", batch(b"a"), 0), 12)
     (log,) = (log for name, log in observed.broker.node.logs.logs.items() if name.partition == 0)
-    log.storage_failure("appending", OSError(5, "Input/output error"))
+    log.fail("appending", OSError(5, "Input/output error"))
 
     found = observed.samples()
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 1

@@ -1,0 +1,60 @@
+"""`barnabas leader`: gives partitions back to the replica that is to lead them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.connection import admin_client
+from barnabas.cli.output import error_line, print_rows
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+COLUMNS = ("topic", "partition", "result")
+_EXAMPLES = """\
+  barnabas leader elect                   the preferred replica of every partition
+  barnabas leader elect flights:0,2-4
+  barnabas leader elect --unclean flights:3
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    about = "elect leaders of partitions anew"
+    parts = add_command(subparsers, "leader", about, examples=_EXAMPLES).add_subparsers(metavar="ACTION", required=True)
+    elect = add_command(parts, "elect", "make the preferred replica of partitions their leader", examples=_EXAMPLES)
+    elect.add_argument("partitions", metavar="TOPIC[:LIST]", nargs="*", help="all topics unless some are given")
+    elect.add_argument(
+        "--unclean", action="store_true", help="for partitions without a leader, any live replica; may lose records"
+    )
+    add_connection(elect)
+    elect.set_defaults(action=_elect)
+
+
+def run(args: Namespace) -> int:
+    """Do what was asked for."""
+    code: int = args.action(args)
+    return code
+
+
+def _elect(args: Namespace) -> int:
+    from barnabas.cli.hanging_transactions import all_partitions
+    from barnabas.errors import ElectionNotNeededError
+    from barnabas.protocol.kinds import ElectionType
+
+    kind = ElectionType.UNCLEAN if args.unclean else ElectionType.PREFERRED
+    with admin_client(args) as admin:
+        partitions = all_partitions(admin, args.partitions)
+        found = admin.elect_leaders(kind, partitions, raise_errors=False)
+    rows, failed = [], False
+    for partition in sorted(partitions):
+        error = found.errors.get(partition)
+        result = "elected"
+        if isinstance(error, ElectionNotNeededError):
+            result = "leads already"
+        elif error is not None:
+            result, failed = error_line(error), True
+        rows.append({"topic": partition.topic, "partition": partition.partition, "result": result})
+    print_rows(args.output, rows, COLUMNS)
+    return int(failed)
