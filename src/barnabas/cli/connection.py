@@ -96,7 +96,9 @@ def _checked(args: Namespace, section: str, settings: dict[str, Any], client: C,
 
     logs.set_up(verbose=args.verbose)
     try:
-        check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
+        # What the client's own threads find out meanwhile is said once, by the check.
+        with logs.only_errors(args.verbose):
+            check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
     except BaseException:
         close()
         raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 
 QUIET_SECONDS = 30.0
 
@@ -22,6 +24,19 @@ class NoRepeats(logging.Filter):
             return False
         self._said[text] = record.created
         return True
+
+
+@contextlib.contextmanager
+def only_errors(verbose: bool) -> Iterator[None]:
+    """Leave warnings out for a while, unless everything is wanted."""
+    logger = logging.getLogger("barnabas")
+    level = logger.level
+    if not verbose:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def set_up(*, verbose: bool) -> None:

@@ -103,7 +103,7 @@ def _parser(args: Namespace) -> Parse:
         if args.key_delimiter is not None:
             raise IllegalArgumentError("-k is for -f lines; a JSON line has its key in the field `key`")
         return json_parser(args.key_as, args.value_as, **common)
-    delimiter = unescaped(args.key_delimiter).encode() if args.key_delimiter else None
+    delimiter = unescaped(args.key_delimiter).encode(errors="surrogateescape") if args.key_delimiter else None
     return line_parser(delimiter, args.key_as, args.value_as, **common)
 
 
@@ -111,7 +111,7 @@ def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise IllegalArgumentError(f"-H {text}: it must be NAME=VALUE")
-    return name, value.encode()
+    return name, value.encode(errors="surrogateescape")
 
 
 def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:

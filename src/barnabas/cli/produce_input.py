@@ -118,9 +118,9 @@ def _data(fields: Mapping[str, Any], name: str, default_encoding: str) -> bytes 
     found = fields.get(name)
     if found is None:
         return None
-    if not isinstance(found, str):
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
     try:
+        if not isinstance(found, str):
+            return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
         text = found.encode()
     except UnicodeEncodeError as problem:
         raise SerializationError(f"its {name} is no valid text: {problem}") from None

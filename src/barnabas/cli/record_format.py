@@ -155,6 +155,6 @@ def format_string(text: str, key_as: str = "utf8", value_as: str = "utf8") -> Fo
         raise IllegalArgumentError(
             f"-f {text!r}: there is no %{unknown[0]}; there are {' '.join(map('%'.__add__, tokens))}"
         )
-    literals = [unescaped(piece).encode() for piece in pieces[0::2]]
+    literals = [unescaped(piece).encode(errors="surrogateescape") for piece in pieces[0::2]]
     first, rest = literals[0], list(zip([tokens[token] for token in pieces[1::2]], literals[1:], strict=True))
     return lambda record: first + b"".join([write(record) + literal for write, literal in rest])
