@@ -242,9 +242,7 @@ class OsSync:
 
     __slots__ = ("_note_flush", "descriptors", "directories", "done", "error")
 
-    def __init__(
-        self, descriptors: list[int], directories: list[str], note_flush: Callable[[float], None] = lambda _: None
-    ) -> None:
+    def __init__(self, descriptors: list[int], directories: list[str], note_flush: Callable[[float], None]) -> None:
         self.descriptors = descriptors
         self.directories = directories
         self._note_flush = note_flush
@@ -416,7 +414,8 @@ class OsFileSystem:
 
     def prepare_sync(self, files: list[File], directories: list[str]) -> OsSync:
         """See `FileSystem`. The flush gets descriptors of its own, for those here may be closed meanwhile."""
-        return OsSync([os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)], directories, self.note_flush)
+        descriptors = [os.dup(file.descriptor()) for file in files if isinstance(file, OsFile)]
+        return OsSync(descriptors, directories, self.note_flush)
 
     def sync_in_background(self, files: list[File]) -> OsSync:
         """See `FileSystem`."""
