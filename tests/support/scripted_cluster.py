@@ -231,7 +231,10 @@ class ScriptedCluster(Environment):
         """Let the membership core do what it can now."""
         for _ in range(4):
             if self._core is not None and not self._core.is_done:
-                self._core.run_once(self.now)
+                try:
+                    self._core.run_once(self.now)
+                except BaseException as error:  # noqa: BLE001 - as CoreThread does
+                    self._core.fail(error)
 
     def next_change(self) -> float:
         """When the cluster does something by itself the next time."""

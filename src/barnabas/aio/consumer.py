@@ -21,7 +21,7 @@ from barnabas.client.consumer.membership.messages import GroupMembershipOperatio
 from barnabas.client.consumer.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.client.steps import Steps
-from barnabas.errors import IllegalArgumentError
+from barnabas.errors import IllegalArgumentError, KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -96,18 +96,18 @@ class Consumer(ConsumerBase[K, V]):
         """
         if max_records is not None and max_records < 1:
             raise IllegalArgumentError(f"max_records is {max_records}; it must be at least 1")
-        return await self._run_alone(self._polling.poll(timeout, max_records))
+        return await self._run_poll(self._polling.poll(timeout, max_records))
 
     async def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
         """All records that have arrived as one Arrow batch, or None when there are none after `timeout`.
 
         See `barnabas.Consumer.poll_arrow`.
         """
-        return await self._run_alone(self._polling.poll_arrow(timeout))
+        return await self._run_poll(self._polling.poll_arrow(timeout))
 
     async def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
         """All data that has arrived, still encoded. See `barnabas.Consumer.poll_raw`."""
-        return await self._run_alone(self._polling.poll_raw(timeout))
+        return await self._run_poll(self._polling.poll_raw(timeout))
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
@@ -238,6 +238,16 @@ class Consumer(ConsumerBase[K, V]):
             )
 
     # --- inner
+
+    async def _run_poll(self, steps: Steps[T]) -> T:
+        try:
+            return await self._run_alone(steps)
+        except (KafkaError, asyncio.CancelledError):
+            raise
+        except BaseException:
+            # Of a deserializer, say: what was collected is handed out by the next poll.
+            self._polling.take_back()
+            raise
 
     async def _run_alone(self, steps: Steps[T]) -> T:
         if self._unfinished is not None:

@@ -67,6 +67,7 @@ class LoopEnvironment(BoundLoop, Environment):
                 core.run_once(now)
             except Exception as error:  # noqa: BLE001  whatever it is, the application's next call must raise it
                 core.fail(error)
+                driver.wake()
             if core.is_done:
                 driver.stop()
                 core.close()

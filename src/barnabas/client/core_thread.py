@@ -25,7 +25,7 @@ class Core(Protocol):
         """Do what is due, then poll the network once; returns the time after that."""
 
     def fail(self, error: BaseException) -> None:
-        """End because of an error that the core did not expect, and pass it to the application's next call."""
+        """Come to an end because of an error that the core did not expect, and pass it to the application."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -40,13 +40,15 @@ class CoreThread(threading.Thread):
         self._clock = clock
 
     def run(self) -> None:
-        """Drive the core. An error that it did not expect ends it and is raised by the application's next call."""
+        """Drive the core. An error that it did not expect is the beginning of its end."""
         core = self._core
         try:
             now = self._clock()
             while not core.is_done:
-                now = core.run_once(now)
-        except BaseException as error:  # noqa: BLE001 - the thread must not end without a word
-            core.fail(error)
+                try:
+                    now = core.run_once(now)
+                except BaseException as error:  # noqa: BLE001 - the thread must not end without a word
+                    core.fail(error)
+                    now = self._clock()
         finally:
             core.close()

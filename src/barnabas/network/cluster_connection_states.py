@@ -233,6 +233,10 @@ class ClusterConnectionStates:
         nodes = self._nodes
         return min(nodes[n].last_attempt + nodes[n].setup_timeout - now for n in self._connecting)
 
+    def nodes(self) -> list[int]:
+        """List the nodes that a connection was tried to."""
+        return list(self._nodes)
+
     def remove(self, node_id: int) -> None:
         """Forgets a node."""
         self._nodes.pop(node_id, None)

@@ -86,6 +86,10 @@ class NetworkClient:
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
+        # Requests of callers that no response was made for yet, by correlation id.
+        self._unanswered: dict[int, ClientRequest] = {}
+        # An exception from outside (a signal handler's, say) ended the work on the network in its middle.
+        self._is_torn = False
         self.metrics = NetworkMetrics() if metrics is None else metrics
         # Why the last attempt to connect failed; empty since one succeeded.
         self._last_failure = ""
@@ -114,10 +118,12 @@ class NetworkClient:
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begins to connect to a node that `connection_states` allows to be connected to."""
+        was_torn, self._is_torn = self._is_torn, True
         attempt = self.connection_states.connecting(node.id, now, node.host)
         self._connected_to[node.id] = node
         log.debug("%s: connecting to node %s", self.client_id, node)
         self.selector.connect(node.id, node.host, node.port, attempt)
+        self._is_torn = was_torn
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds to wait before the node is worth another look; infinite when only an event can change something."""
@@ -224,23 +230,28 @@ class NetworkClient:
         return None if request.api_key == ApiKey.API_VERSIONS else self._metadata_updater
 
     def _do_send(self, request: ClientRequest, *, is_internal: bool, now: float) -> None:
+        was_torn, self._is_torn = self._is_torn, True
+        if not is_internal:
+            self._unanswered[request.correlation_id] = request
         try:
             message, version = self._api_versions.build(request)
             parts = encode_request_parts(message, version, request.correlation_id, self.client_id)
-        except UnsupportedVersionError as error:
-            self._abort(request, is_internal, error, now)
-            return
-        self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
-        self._idle_expiry.used(request.destination, now)
-        self.metrics.sent(request.destination, sum(map(len, parts)), now)
-        self.selector.send(request.destination, parts, expect_response=request.expect_response)
+        except Exception as error:  # noqa: BLE001  whatever cannot be written fails this request, and nothing else
+            self._abort(request, is_internal, _as_kafka_error(request, error), now)
+        else:
+            self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
+            self._idle_expiry.used(request.destination, now)
+            self.metrics.sent(request.destination, sum(map(len, parts)), now)
+            self.selector.send(request.destination, parts, expect_response=request.expect_response)
+        self._is_torn = was_torn
 
-    def _abort(self, request: ClientRequest, is_internal: bool, error: UnsupportedVersionError, now: float) -> None:
-        log.debug("%s: no version of %r suits node %s: %s", self.client_id, request, request.destination, error)
+    def _abort(self, request: ClientRequest, is_internal: bool, error: KafkaError, now: float) -> None:
+        log.debug("%s: %r cannot be sent to node %s: %s", self.client_id, request, request.destination, error)
         if is_internal:
             self._fail_internal(request, error, now)
-        else:
-            self._aborted_sends.append(ClientResponse(request, now, error=error, version_mismatch=True))
+            return
+        is_mismatch = isinstance(error, UnsupportedVersionError)
+        self._aborted_sends.append(ClientResponse(request, now, error=error, version_mismatch=is_mismatch))
 
     def _fail_internal(self, request: ClientRequest, error: KafkaError | None, now: float) -> None:
         owner = self._owner(request)
@@ -253,16 +264,23 @@ class NetworkClient:
         """
         enter_client(self.client_id)
         self._ensure_open()
+        if self._is_torn:
+            self.recover(now)
         if self._aborted_sends:
             responses, self._aborted_sends = self._aborted_sends, []
             self._complete_responses(responses)
             return responses
+        self._is_torn = True
         until_update = self._metadata_updater.maybe_update(now, self)
         if self.telemetry_sender is not None:
             until_update = min(until_update, self.telemetry_sender.maybe_update(now, self))
         if timeout > 0:
             timeout = min(timeout, until_update, self._time_to_next_timeout(now))
-        now = self.selector.poll(timeout, now)
+        try:
+            now = self.selector.poll(timeout, now)
+        except BaseException:
+            self._is_torn = not getattr(self.selector, "is_only_waiting", False)
+            raise
         responses = []
         self.handle_completed_sends(responses, now)
         self.handle_completed_receives(responses, now)
@@ -274,7 +292,29 @@ class NetworkClient:
         self._handle_rebootstrap(responses, now)
         self._close_idle_connections(now)
         self._complete_responses(responses)
+        self._is_torn = False
         return responses
+
+    def recover(self, now: float) -> None:
+        """Begin anew after an exception from outside: every request in flight is answered as disconnected."""
+        self._is_torn = True
+        log.info("%s: closing all connections, for the last poll was interrupted in its middle", self.client_id)
+        for node_id in self.connection_states.nodes():
+            self.selector.close(node_id)
+            if not self.connection_states.is_disconnected(node_id):
+                self.connection_states.disconnected(node_id, now)
+            self._forget(node_id, now)
+            # An answer with metadata may have been taken in half.
+            self._metadata_updater.handle_server_disconnect(now, node_id, None)
+        self.in_flight_requests.drain()
+        self._aborted_sends = []
+        self._metadata_updater.handle_failed_request(now, None)
+        if self.telemetry_sender is not None:
+            self.telemetry_sender.handle_failed_request(now, None)
+        error = DisconnectError("the connection was closed because the call that used it was interrupted")
+        lost = [ClientResponse(request, now, error=error, disconnected=True) for request in self._unanswered.values()]
+        self._complete_responses(lost)
+        self._is_torn = False
 
     def _time_to_next_timeout(self, now: float) -> float:
         return min(
@@ -289,6 +329,7 @@ class NetworkClient:
                 response.on_complete()
             except Exception:
                 log.exception("%s: the callback of %r failed", self.client_id, response.request)
+            self._unanswered.pop(response.request.correlation_id, None)
 
     def handle_completed_sends(self, responses: list[ClientResponse], now: float) -> None:
         """A request that expects no response is complete, and leaves the in-flight requests, as soon as it is sent."""
@@ -555,3 +596,11 @@ class NetworkClient:
     def _ensure_open(self) -> None:
         if self._is_closed:
             raise IllegalStateError(f"{self.client_id}: the network client is closed")
+
+
+def _as_kafka_error(request: ClientRequest, error: Exception) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    wrapped = KafkaError(f"{request!r} cannot be written: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -104,6 +104,7 @@ class Selector:
         self.authentications: list[Authentication] = []
         self.disconnected: dict[int, Disconnection] = {}
         self.completed_sends: list[int] = []
+        self.is_only_waiting = False
         self.completed_receives: list[tuple[int, Buffer]] = []
         self._send_buffer = send_buffer
         self._receive_buffer = receive_buffer
@@ -248,7 +249,10 @@ class Selector:
         if self._failed or self._has_said_last_word or unread:
             timeout = 0.0
             self._has_said_last_word = False
+        # Whether an exception of a signal handler, which comes out of `select`, loses nothing.
+        self.is_only_waiting = not unread and not self.completed_sends
         events = self._selector.select(min(max(timeout, 0.0), _LONGEST_WAIT))
+        self.is_only_waiting = False
         for key, mask in events:
             channel = key.data
             if channel is None:

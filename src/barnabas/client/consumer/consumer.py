@@ -17,7 +17,7 @@ from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.client.environment import Environment
 from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.client.steps import Steps, run
-from barnabas.errors import IllegalArgumentError
+from barnabas.errors import IllegalArgumentError, KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Consumer(ConsumerBase[K, V]):
         """
         if max_records is not None and max_records < 1:
             raise IllegalArgumentError(f"max_records is {max_records}; it must be at least 1")
-        return self._run(self._polling.poll(timeout, max_records))
+        return self._run_poll(self._polling.poll(timeout, max_records))
 
     def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
         """All records that have arrived as one Arrow batch, or None when there are none after `timeout`.
@@ -80,14 +80,14 @@ class Consumer(ConsumerBase[K, V]):
         The columns are those of Spark's Kafka source with headers: key, value, topic, partition, offset, timestamp,
         timestampType, headers. Deserializers are not used. Otherwise like `poll`.
         """
-        return self._run(self._polling.poll_arrow(timeout))
+        return self._run_poll(self._polling.poll_arrow(timeout))
 
     def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
         """All data that has arrived, still encoded, for a reader that decodes in another thread (the Spark source).
 
         Positions move to the end of the data, and deserializers are not used; otherwise like `poll`.
         """
-        return self._run(self._polling.poll_raw(timeout))
+        return self._run_poll(self._polling.poll_raw(timeout))
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
@@ -197,6 +197,10 @@ class Consumer(ConsumerBase[K, V]):
         with self._use:
             try:
                 run(self._polling.close(timeout, operation))
+            except BaseException:
+                # Also one from outside: the group must not wait for a member that nobody drives.
+                self._polling.abandon(operation)
+                raise
             finally:
                 self._single_thread.is_closed = True
 
@@ -213,6 +217,16 @@ class Consumer(ConsumerBase[K, V]):
     def _run(self, steps: Steps[T]) -> T:
         with self._use:
             return run(steps)
+
+    def _run_poll(self, steps: Steps[T]) -> T:
+        try:
+            return self._run(steps)
+        except KafkaError:
+            raise
+        except BaseException:
+            # Of a signal handler, a deserializer, or a callback: what was collected is handed out by the next poll.
+            self._polling.take_back()
+            raise
 
     def _unsubscribe_in(self, call: str) -> None:
         run(self._polling.unsubscribe())

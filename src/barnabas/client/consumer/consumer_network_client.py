@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.consumer.request_future import RequestFuture
@@ -67,6 +68,24 @@ def _as_lost_connection(error: KafkaError) -> KafkaError:
     return lost
 
 
+class _Tearing:
+    """Held during work that an exception must not leave half done unnoticed."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: ConsumerNetworkClient) -> None:
+        self._client = client
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._client.note_torn()
+
+
 class ConsumerNetworkClient:
     """Queues requests per node, transmits them in `poll`, and completes their futures there.
 
@@ -95,6 +114,12 @@ class ConsumerNetworkClient:
         self._pending_completion: deque[RequestFutureCompletionHandler] = deque()
         # API key to what its answered requests took, in milliseconds; for the metrics, which other threads may read.
         self.latencies: defaultdict[int, Statistic] = defaultdict(partial(Statistic, metric_config))
+        # Those whose futures are not completed, whatever has become of their requests.
+        self._outstanding: set[RequestFutureCompletionHandler] = set()
+        # An exception from outside ended a call in its middle; `on_torn` are told when that is put right.
+        self._is_torn = False
+        self._tearing = _Tearing(self)
+        self.on_torn: list[Callable[[], object]] = []
         self._wakeup_requested = False
         self._wakeups_disabled = False
 
@@ -113,6 +138,7 @@ class ConsumerNetworkClient:
             callback=handler.on_complete,
         )
         self._nodes[node.id] = node
+        self._outstanding.add(handler)
         self._unsent.setdefault(node.id, deque()).append((request, handler))
         return handler.future
 
@@ -130,34 +156,61 @@ class ConsumerNetworkClient:
         Raises `WakeupError` after `wakeup`.
         """
         self.now = now
-        has_news = self.fire_pending_completed_requests()
-        delay = self._try_send(now)
-        if has_news or self._pending_completion or (should_block is not None and not should_block()):
-            timeout = 0.0
-        elif self._unsent and not self.client.in_flight_request_count():
-            timeout = min(timeout, delay, self._retry_backoff)
-        else:
-            timeout = min(timeout, delay)
+        if self._is_torn:
+            self.recover()
+        with self._tearing:
+            has_news = self.fire_pending_completed_requests()
+            delay = self._try_send(now)
+            if has_news or self._pending_completion or (should_block is not None and not should_block()):
+                timeout = 0.0
+            elif self._unsent and not self.client.in_flight_request_count():
+                timeout = min(timeout, delay, self._retry_backoff)
+            else:
+                timeout = min(timeout, delay)
         self.client.poll(max(0.0, timeout), now)
         self.now = now = self._clock()
-        self._check_disconnects(now)
         self.maybe_trigger_wakeup()
-        self._try_send(now)
-        self._fail_expired_requests(now)
-        self.fire_pending_completed_requests()
+        with self._tearing:
+            self._check_disconnects(now)
+            self._try_send(now)
+            self._fail_expired_requests(now)
+            self.fire_pending_completed_requests()
         return now
 
     def transmit_sends(self, now: float) -> None:
         """Hand over what is queued, without waiting and without completing anything."""
-        self._try_send(now)
+        if self._is_torn:
+            self.recover()
+        with self._tearing:
+            self._try_send(now)
         self.client.poll(0.0, now)
+
+    def note_torn(self) -> None:
+        """Begin anew with the next `poll`."""
+        self._is_torn = True
+
+    def recover(self) -> None:
+        """Fail all requests and begin anew: an exception left the core's state half changed."""
+        self._is_torn = True
+        self.client.recover(self.now)
+        self._unsent.clear()
+        self._pending_completion.clear()
+        for begin_anew in self.on_torn:
+            begin_anew()
+        for handler in list(self._outstanding):
+            if not handler.future.is_done:
+                handler.future.raise_error(DisconnectError("The request was given up: the call was interrupted"))
+            self._outstanding.discard(handler)
+        self._is_torn = False
 
     def fire_pending_completed_requests(self) -> bool:
         """Complete the futures of all requests that are finished; tells whether there were any."""
         pending = self._pending_completion
         has_news = bool(pending)
         while pending:
-            pending.popleft().fire_completion()
+            handler = pending.popleft()
+            handler.fire_completion()
+            self._outstanding.discard(handler)
         return has_news
 
     def wakeup(self) -> None:
@@ -200,7 +253,11 @@ class ConsumerNetworkClient:
             node = self._nodes[node_id]
             queue = self._unsent[node_id]
             while queue and self.client.ready(node, now):
-                self.client.send(queue.popleft()[0], now)
+                request, handler = queue.popleft()
+                try:
+                    self.client.send(request, now)
+                except KafkaError as error:
+                    handler.on_failure(DisconnectError(f"The request was not sent: {error}"))
             if queue:
                 delay = min(delay, self.client.connection_delay(node, now))
             else:

@@ -47,6 +47,8 @@ log = client_logger("barnabas.consumer")
 
 # Between two looks at the sockets while there are records to hand out; large answers go on arriving meanwhile.
 _IO_INTERVAL = 0.001
+# Seconds that the heartbeat thread has to leave the group, where the application does not wait for it.
+_FAREWELL = 5.0
 COMMIT_SYNC, COMMITTED = "commit-sync", "committed"
 
 
@@ -78,6 +80,8 @@ class ConsumerPolling:
         self.iteration = RecordIteration()
         self._arrow: Any = None
         self._last_io = 0.0
+        # An exception from outside ended a poll in its middle.
+        self._is_torn = False
         if self._coordinator is not None:
             self._coordinator.consumed_offsets = self.consumed_offsets
 
@@ -160,6 +164,9 @@ class ConsumerPolling:
 
     def _poll(self, timeout: float, collect: Callable[[float], Any]) -> Steps[Any]:
         self._check_poll()
+        if self._is_torn:
+            self.take_back()
+        self._collector.begin_call()
         self._take_back_undelivered()
         now = self._clock()
         self._metrics.poll_began(now)
@@ -167,6 +174,14 @@ class ConsumerPolling:
             return (yield from self._poll_until(now + timeout, now, collect))
         finally:
             self._metrics.poll_ended(self._clock())
+
+    def take_back(self) -> None:
+        """Go back to where the last poll began, which was interrupted: its records did not reach the application."""
+        self._is_torn = True
+        self._arrow = None
+        self.iteration.clear()
+        self._collector.take_back()
+        self._is_torn = False
 
     def _poll_until(self, deadline: float, now: float, collect: Callable[[float], Any]) -> Steps[Any]:
         while True:
@@ -461,6 +476,13 @@ class ConsumerPolling:
         self._interceptors.close()
         if errors:
             raise errors[0]
+
+    def abandon(self, operation: GroupMembershipOperation) -> None:
+        """End what `close` could not: the heartbeat thread leaves the group by itself, and the connections close."""
+        coordinator = self._coordinator
+        if coordinator is not None:
+            coordinator.abandon(operation, self._clock() + _FAREWELL)
+        self._client.client.close()
 
     def _finish_commits(self, deadline: float) -> Steps[None]:
         coordinator = self.coordinator()

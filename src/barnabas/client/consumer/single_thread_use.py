@@ -22,11 +22,12 @@ class SingleThreadUse:
     in a forked child: its heartbeat thread is not there, and its sockets are the parent's.
     """
 
-    __slots__ = ("__weakref__", "_depth", "_lock", "_owner", "client_id", "is_closed", "is_foreign")
+    __slots__ = ("__weakref__", "_depth", "_owner", "client_id", "is_closed", "is_foreign")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner: int | None = None
+        # The thread inside, under the only key. `setdefault` and `clear` are atomic, and an exception of a signal
+        # handler can come before or after them, but not leave a consumer locked without an owner.
+        self._owner: dict[str, int] = {}
         self._depth = 0
         self.client_id = ""
         self.is_closed = False
@@ -37,17 +38,16 @@ class SingleThreadUse:
     def __enter__(self) -> None:
         self._check_open()
         thread = threading.get_ident()
-        if self._owner != thread:
-            if not self._lock.acquire(blocking=False):
-                raise ConcurrentModificationError(
-                    "Another thread is using this consumer, which is made for one thread at a time; "
-                    "only wakeup() may be called from others"
-                )
-            if self.is_closed:
-                # By the thread that held the lock just now.
-                self._lock.release()
-                self._check_open()
-            self._owner = thread
+        if self._owner.setdefault("thread", thread) != thread:
+            raise ConcurrentModificationError(
+                "Another thread is using this consumer, which is made for one thread at a time; "
+                "only wakeup() may be called from others"
+            )
+        if self.is_closed:
+            # By the thread that was inside just now.
+            if self._depth == 0:
+                self._owner.clear()
+            self._check_open()
         self._depth += 1
         enter_client(self.client_id)
 
@@ -60,8 +60,7 @@ class SingleThreadUse:
     ) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self._owner = None
-            self._lock.release()
+            self._owner.clear()
 
 
 def _in_child() -> None:

@@ -119,6 +119,19 @@ class ClassicCoordinator(Coordinator):
         self._needs_join_prepare = True
         self._request_rejoin(event.reason)
 
+    def _recover(self, now: float) -> Steps[None]:
+        """See `Coordinator`: join again as the same member, which also tells whether it still is one."""
+        log.warning("Group %s: a rebalance was interrupted by an exception; joining again", self._settings.group_id)
+        self._rebalances.given_up(now)
+        self._is_joining = False
+        self._leader = None
+        self._needs_join_prepare = True
+        self._last_commit = None
+        self._events.clear()
+        self._request_rejoin("a rebalance was interrupted in the client")
+        self._is_torn = False
+        yield from ()
+
     # --- joining
 
     def _request_rejoin(self, reason: str) -> None:

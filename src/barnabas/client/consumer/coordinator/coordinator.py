@@ -17,7 +17,6 @@ from barnabas.client.consumer.membership.messages import (
     Generation,
     GroupMembershipOperation,
     Leave,
-    MembershipFailed,
     OffsetsCommitted,
     OffsetsFetched,
     Stop,
@@ -77,7 +76,6 @@ class Coordinator:
         self.listener = ConsumerRebalanceListenerInvoker(subscriptions, rebalances)
         self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
         self._events: deque[Event] = deque()
-        self._failure: KafkaError | None = None
         self._generation = NO_GENERATION
         # Numbers the joins, so that events of one that was given up are told from those of the present one.
         self._attempt = 0
@@ -88,6 +86,8 @@ class Coordinator:
         self._assignment_number = 0
         # The automatic commit that comes before partitions are given up, and until when it is waited for.
         self._last_commit: tuple[int | None, float] | None = None
+        # An exception from outside (a signal handler's, `sys.exit` in a listener) ended a step of a rebalance.
+        self._is_torn = False
 
     # --- the heartbeat thread
 
@@ -109,6 +109,15 @@ class Coordinator:
         else:
             self._membership.close()
 
+    def abandon(self, operation: GroupMembershipOperation, deadline: float) -> None:
+        """Have the membership core leave and end by itself, without waiting for it."""
+        if self._join_heartbeat_thread is None:
+            self._membership.close()
+            return
+        if self._subscriptions.has_auto_assigned_partitions:
+            self._membership.send(Leave("the consumer was closed", operation))
+        self._membership.send(Stop(deadline))
+
     # --- poll
 
     def poll(self, now: float) -> Steps[None]:
@@ -118,16 +127,35 @@ class Coordinator:
         """
         self._membership.heartbeat.poll(now)
         self.raise_failure()
+        if self._is_torn:
+            yield from self._recover(now)
         if self._membership.events or self._events:
             self.take_events()
-            while self._events:
-                yield from self._handle(self._events.popleft(), now)
+            yield from self._whole(self._handle_events(now))
         if self.commits.has_completed:
             yield from self.commits.invoke_completed_callbacks()
         if self._subscriptions.has_auto_assigned_partitions:
-            yield from self._step(now)
+            yield from self._whole(self._step(now))
         if now >= self._next_auto_commit_at:
             self._auto_commit_async(now)
+
+    def _whole(self, steps: Steps[None]) -> Steps[None]:
+        """Take steps of a rebalance, which raise a `KafkaError` only where nothing is half done."""
+        self._is_torn = True
+        try:
+            yield from steps
+        except KafkaError:
+            self._is_torn = False
+            raise
+        self._is_torn = False
+
+    def _handle_events(self, now: float) -> Steps[None]:
+        while self._events:
+            yield from self._handle(self._events.popleft(), now)
+
+    def _recover(self, now: float) -> Steps[None]:
+        """Join again: a step of a rebalance was interrupted, and may have been done in part."""
+        raise NotImplementedError
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         """Take one event of the membership core."""
@@ -159,20 +187,20 @@ class Coordinator:
 
     def raise_failure(self) -> None:
         """Raise the error that ended the membership core, if one did."""
-        if self._membership.is_done and self._failure is not None:
-            raise self._failure
+        if self._membership.failure is not None:
+            raise self._membership.failure
 
     def take_events(self) -> None:
         """Take in what the membership core posted: results at once, the rest is kept for `poll`."""
         events = self._membership.events
         while events:
-            event = events.popleft()
+            # Taken off last: an interruption must not lose one.
+            event = events[0]
             if isinstance(event, OffsetsCommitted | OffsetsFetched):
                 self.commits.completed(event)
-                continue
-            if isinstance(event, MembershipFailed):
-                self._failure = event.error
-            self._events.append(event)
+            else:
+                self._events.append(event)
+            events.popleft()
 
     def require_metadata_after(self, version: int) -> None:
         """Do not join before the metadata is newer than this."""

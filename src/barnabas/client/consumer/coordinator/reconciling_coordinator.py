@@ -105,6 +105,13 @@ class ReconcilingCoordinator(Coordinator):
             self._forget_membership()
         self.listener.raise_first_error()
 
+    def _recover(self, now: float) -> Steps[None]:
+        """See `Coordinator`: what was taken of a target is not known, so all is lost and the member joins anew."""
+        log.warning("Group %s: a rebalance was interrupted by an exception; joining again", self._settings.group_id)
+        self._events.clear()
+        yield from self._lose(now)
+        self._is_torn = False
+
     def _forget_membership(self) -> None:
         super()._forget_membership()
         self._generation = NO_GENERATION

@@ -44,6 +44,21 @@ class FetchCollector:
         self._next_in_line: CompletedFetch | None = None
         # The time that the call in progress knows of.
         self._now = 0.0
+        # Where the positions stood that the call in progress has moved on.
+        self._before: dict[TopicPartition, FetchPosition] = {}
+
+    def begin_call(self) -> None:
+        """Count what was collected before as handed out."""
+        if self._before:
+            self._before = {}
+
+    def take_back(self) -> None:
+        """Go back to where the call in progress began: what it collected does not reach the application."""
+        self._fetcher.begin_anew()
+        self._next_in_line = None
+        for partition, position in self._before.items():
+            if self._subscriptions.is_assigned(partition):
+                self._subscriptions.seek_unvalidated(partition, position)
 
     @property
     def has_available_fetches(self) -> bool:
@@ -199,6 +214,8 @@ class FetchCollector:
         position = self._subscriptions.valid_position(partition)
         leader = position.current_leader if position is not None else self._metadata.leader_and_epoch(partition)
         epoch = fetch.leader_epoch
+        if position is not None:
+            self._before.setdefault(partition, position)
         self._subscriptions.set_position(partition, FetchPosition(fetch.next_offset, epoch, leader))
         if before == fetch.fetch_offset or fetch.is_consumed:
             # What comes between the first part and the last is neither the largest lag nor the smallest lead.
@@ -238,9 +255,9 @@ class FetchCollector:
             self._subscriptions.request_offset_reset(partition)
             return
         error = OffsetOutOfRangeError(
-            f"Offset {fetch.fetch_offset} of {partition} is out of range: the log now begins at "
-            f"{fetch.response.log_start_offset} and ends at {fetch.response.high_watermark}. auto.offset.reset is "
-            "none, so seek() to an offset in between"
+            f"Offset {fetch.fetch_offset} of {partition} is out of range{_range_of(fetch.response)}. "
+            "auto.offset.reset is none, so seek() to an offset that the log has (beginning_offsets() and "
+            "end_offsets() tell)"
         )
         error.partitions = (partition,)
         raise error
@@ -251,3 +268,10 @@ class FetchCollector:
             self._end(self._next_in_line)
         while self._fetcher.completed_fetches:
             self._fetcher.ended(self._fetcher.completed_fetches.popleft(), self._now)
+
+
+def _range_of(response: Any) -> str:
+    """What the response tells of the log; brokers leave it out of most errors."""
+    if response.log_start_offset < 0 or response.high_watermark < 0:
+        return ""
+    return f": the log begins at {response.log_start_offset} and ends at {response.high_watermark}"

@@ -64,6 +64,19 @@ class Fetcher:
         self.completed_fetches: deque[CompletedFetch] = deque()
         self.metrics = metrics
         self._counted_assignment = 0
+        # Counts the times that everything on its way was dropped: answers of before are ignored.
+        self._beginnings = 0
+        client.on_torn.append(self.begin_anew)
+
+    def begin_anew(self) -> None:
+        """Drop all data and all sessions, and fetch again from the positions."""
+        self._beginnings += 1
+        self._sessions = {}
+        self._pending_nodes = set()
+        self._full_nodes = set()
+        self._plan = FetchPlan(self._metadata, self._subscriptions, self._config.max_partition_bytes)
+        self._nothing_to_send = None
+        self.completed_fetches.clear()
 
     # --- sending
 
@@ -73,7 +86,8 @@ class Fetcher:
         for node, data, asked in requests:
             self._pending_nodes.add(node.id)
             self._client.send(node, fetch_request(data, self._config), now).add_listener(
-                partial(self._fetched, node, asked), partial(self._fetch_failed, node)
+                partial(self._fetched, node, asked, self._beginnings),
+                partial(self._fetch_failed, node, self._beginnings),
             )
         return len(requests)
 
@@ -107,7 +121,9 @@ class Fetcher:
 
     # --- answers
 
-    def _fetched(self, node: Node, asked: Asked, response: ClientResponse) -> None:
+    def _fetched(self, node: Node, asked: Asked, beginnings: int, response: ClientResponse) -> None:
+        if beginnings != self._beginnings:
+            return
         self._pending_nodes.discard(node.id)
         session = self._session(node.id)
         message = response.message
@@ -178,7 +194,9 @@ class Fetcher:
         for partition in self._metadata.update_partition_leadership(leaders, nodes):
             self._subscriptions.maybe_validate_position(partition, self._metadata.leader_and_epoch(partition))
 
-    def _fetch_failed(self, node: Node, error: KafkaError) -> None:
+    def _fetch_failed(self, node: Node, beginnings: int, error: KafkaError) -> None:
+        if beginnings != self._beginnings:
+            return
         log.info("A fetch from node %s failed: %s", node.id, error)
         self._pending_nodes.discard(node.id)
         session = self._session(node.id)

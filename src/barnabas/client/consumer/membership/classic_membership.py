@@ -98,6 +98,8 @@ class ClassicMembership:
         self._leaves_in_flight = 0
         # A farewell that waits for a new connection: to whom, and what is to be said.
         self._late_leave: tuple[Node, Any] | None = None
+        # One that waits for the coordinator to be found.
+        self._farewell: Any = None
         lookup.on_found = heartbeat.reset_session_timeout
         lookup.on_fatal = self._fail
 
@@ -132,6 +134,9 @@ class ClassicMembership:
 
     def step(self, now: float) -> None:
         """Do what is due."""
+        if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
+            request, self._farewell = self._farewell, None
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
             (node, request), self._late_leave = self._late_leave, None
             self._client.send(node, request, now).add_listener(self._left, self._left)
@@ -142,6 +147,8 @@ class ClassicMembership:
 
     def time_to_next_step(self, now: float) -> float:
         """Seconds until `step` has something to do, answers apart."""
+        if self._farewell is not None:
+            return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
         if self._late_leave is not None:
             return self._client.client.connection_delay(self._late_leave[0], now)
         if self.state == UNJOINED or (self.state == PREPARING_REBALANCE and self._join_in_flight):
@@ -330,6 +337,15 @@ class ClassicMembership:
                 self._late_leave = node, request
             else:
                 self._client.send(node, request, now).add_listener(self._left, self._left)
+        self._reset(NO_GENERATION)
+
+    def take_leave(self) -> None:
+        """See `GroupMembership`."""
+        self._leaves_in_flight = 0
+        self._late_leave = None
+        if self.generation.member_id and self._group.leaves(GroupMembershipOperation.DEFAULT):
+            self._farewell = leave_group(self._group, self.generation.member_id, "the consumer failed")
+            self._leaves_in_flight = 1
         self._reset(NO_GENERATION)
 
     def _left(self, _outcome: object) -> None:

@@ -80,11 +80,21 @@ class CommittedOffsets:
         self._backoff = backoff
         self._post = post
         self._waiting: deque[_Pending] = deque()
+        # In the order they were asked for.
+        self._unanswered: dict[int, _Pending] = {}
         self._in_flight = 0
 
     def add(self, command: CommitOffsets | FetchOffsets) -> None:
         """Queue a command."""
-        self._waiting.append(_Pending(command))
+        self._unanswered[command.id] = pending = _Pending(command)
+        self._waiting.append(pending)
+
+    def abandon(self, error: KafkaError) -> None:
+        """Answer everything that was asked for with this error."""
+        for pending in list(self._unanswered.values()):
+            self._answer(pending, error)
+        self._waiting.clear()
+        self._in_flight = 0
 
     @property
     def is_idle(self) -> bool:
@@ -137,6 +147,8 @@ class CommittedOffsets:
 
     def _answered(self, pending: _Pending, message: Any) -> None:
         command = pending.command
+        if command.id not in self._unanswered:
+            return
         if isinstance(command, FetchOffsets):
             self._offsets_fetched(pending, message)
             return
@@ -196,9 +208,12 @@ class CommittedOffsets:
             self._failed(pending, error)
             return
         self._in_flight -= 1
+        self._unanswered.pop(pending.command.id, None)
         self._post(OffsetsFetched(pending.command.id, offsets, None))
 
     def _failed(self, pending: _Pending, error: KafkaError) -> None:
+        if pending.command.id not in self._unanswered:
+            return
         self._in_flight -= 1
         # A broker that cannot store the commit in time may not be the coordinator any longer.
         self._lookup.note_error(error)
@@ -218,6 +233,7 @@ class CommittedOffsets:
 
     def _answer(self, pending: _Pending, error: KafkaError | None) -> None:
         command = pending.command
+        self._unanswered.pop(command.id, None)
         if isinstance(command, CommitOffsets):
             self._post(OffsetsCommitted(command.id, error))
         else:

@@ -106,6 +106,8 @@ class ConsumerMembershipManager:
         # Something is to be said before the interval is over.
         self._is_urgent = False
         self._leaves_in_flight = 0
+        # A farewell that waits for the coordinator to be found.
+        self._farewell: Any = None
         lookup.on_fatal = self._fail
 
     # --- commands
@@ -146,6 +148,9 @@ class ConsumerMembershipManager:
 
     def step(self, now: float) -> None:
         """See `GroupMembership`."""
+        if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
+            request, self._farewell = self._farewell, None
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         if self.state == UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
@@ -163,6 +168,8 @@ class ConsumerMembershipManager:
 
     def time_to_next_step(self, now: float) -> float:
         """See `GroupMembership`."""
+        if self._farewell is not None:
+            return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
         if self.state == UNSUBSCRIBED:
             return inf
         if self._lookup.coordinator(now) is None:
@@ -278,6 +285,14 @@ class ConsumerMembershipManager:
             return
         self._leaves_in_flight += 1
         self._client.send(node, self._request.leave(for_good=for_good), now).add_listener(self._left, self._left)
+
+    def take_leave(self) -> None:
+        """See `GroupMembership`."""
+        self._leaves_in_flight = 0
+        if self.state != UNSUBSCRIBED:
+            self._farewell = self._request.leave(for_good=self._group.is_dynamic)
+            self._leaves_in_flight = 1
+        self._reset()
 
     def _left(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.

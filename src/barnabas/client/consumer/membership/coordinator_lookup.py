@@ -30,6 +30,13 @@ class CoordinatorLookup:
         self._retry_at = 0.0
         self.on_found: Callable[[float], None] = lambda now: None
         self.on_fatal: Callable[[KafkaError], None] = lambda error: None
+        client.on_torn.append(self.begin_anew)
+
+    def begin_anew(self) -> None:
+        """Forget the coordinator, and the look-up in flight."""
+        self._coordinator = None
+        self._in_flight = False
+        self._retry_at = 0.0
 
     def coordinator(self, now: float) -> Node | None:
         """The coordinator, if it is known and can be reached."""

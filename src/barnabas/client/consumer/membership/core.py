@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
     from barnabas.network.network_client import NetworkClient
 
+# Seconds that a core that failed has to leave its group.
+_FAREWELL = 5.0
+
 
 class MembershipCore:
     """Coordinator connection, membership, heartbeats, commits: all of it owned by whoever calls `run_once`.
@@ -50,6 +53,9 @@ class MembershipCore:
         self.events: deque[Event] = deque()
         self._wake_application = wake_application
         self._stop: Stop | None = None
+        #: Why the core does no more than leave the group; set by the owner's thread, and never reset.
+        self.failure: KafkaError | None = None
+        self._ends_at = float("inf")
         self.heartbeat = heartbeat
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
@@ -72,8 +78,9 @@ class MembershipCore:
             self._take(self._commands.popleft(), now)
         self._membership.step(now)
         self._offsets.step(now)
-        if self._stop is not None and (now >= self._stop.deadline or self._is_idle()):
-            self.is_done = True
+        if self._stop is not None or self.failure is not None:
+            self.is_done = now >= self._ends_at or self._is_idle()
+        if self.is_done:
             return now
         return self._client.poll(self._time_to_next_step(now), now)
 
@@ -82,9 +89,20 @@ class MembershipCore:
         return coordinator_metrics(self._client, self.heartbeat.sent_at, now)
 
     def fail(self, error: BaseException) -> None:
-        """End because of an error that was not expected, and have the application's core raise it."""
-        self.is_done = True
-        self._post(MembershipFailed(_as_kafka_error(error)))
+        """Leave the group and end, because of an error that was not expected; the application's core raises it.
+
+        What may be half done is dropped: connections, requests, commits. A second error ends the core at once.
+        """
+        failure = _as_kafka_error(error)
+        if self.failure is not None:
+            self.is_done = True
+            return
+        self.failure = failure
+        self._ends_at = min(self._ends_at, self._client.now + _FAREWELL)
+        self._post(MembershipFailed(failure))
+        self._client.recover()
+        self._offsets.abandon(failure)
+        self._membership.take_leave()
 
     def close(self) -> None:
         """Close the connections."""
@@ -93,11 +111,14 @@ class MembershipCore:
     def _take(self, command: Command, now: float) -> None:
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)
+            if self.failure is not None:
+                self._offsets.abandon(self.failure)
             # Sent before a Join that follows it: from then on the old generation may not commit any more.
             self._offsets.step(now)
         elif isinstance(command, Stop):
             self._stop = command
-        else:
+            self._ends_at = min(self._ends_at, command.deadline)
+        elif self.failure is None:
             self._membership.take(command, now)
 
     def _is_idle(self) -> bool:
@@ -105,7 +126,7 @@ class MembershipCore:
 
     def _time_to_next_step(self, now: float) -> float:
         nearest = min(self._membership.time_to_next_step(now), self._offsets.time_to_next_step(now))
-        return nearest if self._stop is None else min(nearest, self._stop.deadline - now)
+        return min(nearest, self._ends_at - now)
 
     def _post(self, event: Event) -> None:
         self.events.append(event)
@@ -115,6 +136,9 @@ class MembershipCore:
 def _as_kafka_error(error: BaseException) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
-    wrapped = KafkaError(f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}")
+    wrapped = KafkaError(
+        f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}. The consumer leaves its group and "
+        "takes no more calls: close it and make a new one"
+    )
     wrapped.__cause__ = error
     return wrapped

@@ -18,6 +18,9 @@ class GroupMembership(Protocol):
     def take(self, command: Command, now: float) -> None:
         """Take a command of the application's core."""
 
+    def take_leave(self) -> None:
+        """Be out of the group, and tell the coordinator as soon as it is found; a static member stays in it."""
+
     def step(self, now: float) -> None:
         """Do what is due."""
 
