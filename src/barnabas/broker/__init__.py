@@ -1,34 +1,44 @@
-"""The broker: `node` puts it together, `request_dispatcher` takes requests to `handlers`, `network` has the sockets.
+"""The broker: partitions, groups, transactions and their administration behind Kafka's protocol.
 
-Rule 1. **Everything behind the dispatcher belongs to the event loop's thread**, so no state has a lock. State machines
-get an `Instant` (both clocks, read together) and touch no socket, disk or global randomness; only
-`network/socket_server.py` has the sockets, only `log/filesystem.py` the log files, only the stores in `metadata` their
-databases.
+`BrokerNode` (`node.py`) puts one together: no socket, no clock. `network/` has the connections, `RequestDispatcher`
+(KafkaApis) takes each request to the one file in `handlers/` that serves its API, `ReplicaManager` finds the
+`Partition`, `log/` keeps the records, `metadata/` the topics and settings; `groups/` and `transactions/` are
+coordinators on `coordinator/`. `runner.py` is the process around it, `embedded.py` a broker for users' tests.
 
-Rule 2. **A request is an object** (`Request`): a handler returns its response, a parked `DelayedOperation`, or None
-where no response is expected. A request's frame is valid until its handler returns; what is kept of it is copied. A
-connection works on one request at a time, as in Kafka.
+Rule 1. **One thread owns all state**: the event loop's. `SocketServer`, a test or the simulator drives `node.core`:
+bytes go to a `ClientConnection`, `settle(instant)` answers what they set off, `tick(instant)` does what is due when
+`next_deadline()` has come. There are no locks.
 
-Rule 3. **What waits is parked, once** (`purgatory`): answered by `complete`, by `try_complete` after one of its keys
-was marked, or by `on_expiration`. Marking is cheap; marked operations are asked once, at the end of a turn. Background
-work comes in pieces, with a budget.
+Rule 2. **Time is an `Instant`, an argument.** Randomness is injected. Nothing behind `node.core` reads a clock.
 
-Rule 4. **Everything that a client can make the broker keep has a bound** (tests/unit/broker/test_bounds.py,
-tests/contract/broker/test_hostile_clients.py). Expressions of clients go through an automaton, never `re`.
+Rule 3. **A connection works on one request at a time**, as in Kafka, so answers leave in order. A request's frame is
+valid until its handler returns: what is kept longer is copied.
 
-Rule 5. **Whoever adds a check to the general way of Produce makes the short ways refuse where it would matter**:
-docs/internals/short-ways.md.
+Rule 4. **A handler answers or parks.** It returns a message, None (acks=0), or a `DelayedOperation` that waits in the
+`Purgatory`: for data (`DelayedFetch`), for records to be committed (`DelayedProduce`), for a group, for a commit of
+the metadata. It is answered once: by `complete`, by `try_complete` after one of its keys was marked, or at its
+deadline. Whoever changes something marks its key; the purgatory looks at the end of the turn.
 
-- `BrokerNode(config, data_directory, store, ...)` is a broker without sockets and clock; `network/socket_server.py` the
-  asyncio shell around it, `tests/support/core_broker.py` the one of the tests, `embedded` the child process of
-  `Broker()`, `runner` that of `barnabas up`.
-- `replica_manager`: `partition(topic, index)` raises what the client is to be told; `append` wakes fetches. `Partition`
-  has leader epoch and high watermark. A log is made when its partition is first used.
-- `config`: `BrokerConfig` shows what holds now; `dynamic_config` has the settings that may change and takes them over
-  from the metadata, so whoever reads `config[...]` when it matters follows by itself. `config_admin` checks and stores
-  changes. A new feature level: a row in `features`.
-- `client_quotas` measures only while a quota is set; a handler that finds one exceeded says so in the context, the
-  response tells it and the connection is muted (KIP-219).
-- Observers are told of every answered request (metrics, request log); without them no time is taken.
-- `coordinator/` is what `groups/` and `transactions/` share. Their code loads with the first request that needs it.
+Rule 5. **Who asks for the disk waits, and nobody else.** Beside the loop, through the `Storage` port, are: flushes of
+`flush.messages` and `flush.ms` and of rolled segments, and the commits of CreateTopics, CreatePartitions, DeleteTopics,
+AlterClientQuotas and UpdateFeatures (one in flight at a time: `BrokerState.in_turn`). On the loop are: writes of
+records (to the system's cache), reads (which wait where the cache lacks them), the flush of a coordinator's records
+where `flush.messages` is set for its topic, the first flush of a leader epoch, commits for topics that are made
+automatically, for settings and for blocks of producer ids, and renames.
+
+Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed. Replication moves
+in there: more replicas to wait for, the same `DelayedProduce`.
+
+Rule 7. **An error is an answer.** Handlers turn `KafkaError` into error codes. `CloseConnection` is for a client that
+cannot be told otherwise; any other exception ends one connection and is reported as a fault. A failing disk costs the
+requests that need it: a partition out of service has no leader in Metadata, is one line in the log, and comes back by
+itself (see `log`).
+
+Rule 8. **Everything a client can make the broker keep has a bound** (`tests/unit/broker/test_bounds.py`).
+
+Rule 9. **Short ways only decide whether all is plain** (`log/plain_append.py`, `handlers/plain_produce.py`): what is
+not goes the general way, untouched. Whoever adds a check to the general way makes the short one refuse where it would
+matter; `tests/property/broker/test_plain_produce.py` holds both against each other.
+
+To serve another API: a module in `handlers/`. To let another setting change at run time: `dynamic_config.py`.
 """

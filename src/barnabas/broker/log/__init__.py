@@ -1,30 +1,45 @@
-"""The log: Kafka's files, to the byte, under Kafka's names.
+"""The log: records of partitions on disk, in Apache Kafka's files to the byte.
 
-Rule 1. **Two promises.** What `append` returned survives the end of the process; what was flushed (`flush.messages`,
-`flush.ms`, a rolled segment soon after) survives the loss of power.
+`LogManager` has all logs of one data directory, a `UnifiedLog` each: validation, producers and leader epochs on a
+`LocalLog` of `LogSegment`s, each a file of record batches (`FileRecords`) with its indexes. `LogLoader` opens and
+recovers, `LogCleaner` compacts, `BackgroundWork` flushes, deletes and checkpoints. The names are Kafka's.
 
-Rule 2. **An append writes all of its batches with one call, or nothing.** Memory changes after the file.
+Rule 1. **Two promises.** What `append` returned survives the end of the process; what a flush covered survives the
+loss of power (`flush.messages`, `flush.ms`, a rolled segment soon after, a clean end). The recovery point is where that
+ends.
 
-Rule 3. **Recovery reads what lies beyond the recovery point and cuts at the first batch that is not whole and sound**,
-with all that follows, as Apache Kafka does; it names file, position and size. A damaged batch before the recovery point
-is left, and its reader gets `CorruptRecordError`.
+Rule 2. **An append is one write or nothing.** It is checked whole before: checksums, records, timestamps, sequence
+numbers, transactions. When the write fails, what it left is cut; memory has not changed.
 
-Rule 4. **`filesystem` is the only file I/O**; `memory_filesystem` is a disk that tears writes, fills up and loses
-power. Everything takes the time as an argument.
+Rule 3. **The log does not decide what is committed.** The partition moves the high watermark
+(`update_high_watermark`), and gives the leader epoch. Readers see whole batches below it, or below the last stable
+offset.
 
-Rule 5. **Background work in pieces.** `LogManager.step(budget, now_ms) -> bool` does flushes, retention, deletions,
-checkpoints and a piece of compaction, a unit at a time; True means that more is due at once. A log is opened, and
-recovered, when it is asked for, the others step by step (`unopened_logs`).
+Rule 4. **All files are touched through the port `FileSystem`** (`filesystem.py`), and every operation there may fail
+with `OSError`; the log turns it into `KafkaStorageError`. `memory_filesystem.py` is a disk that tears writes, fills up,
+fails at any operation and loses power. Flushes are prepared here (`prepare_flush`); `Storage` runs them.
 
-Rule 6. **A log has one owner, the loop's thread**, and while it is cleaned no retention touches it. Files outlive the
-reads that use them.
+Rule 5. **A failure costs what it must.** One that leaves the files as they were costs the call, and reading goes on
+while writing fails. One that leaves them unknown takes the log offline; `LogManager` opens it anew, recovering, as soon
+as the disk allows it. Only a failed flush waits for a restart: the system may have dropped the pages. `troubles` says
+what fails at present; the first of a kind, and its end, are one line in the log each. `LogManager.offline` names what
+is out of service.
 
-From the top: `log_manager` (all logs of a directory) → `unified_log` (validation, producers, epochs, transactions) →
-`local_log` (segments) → `log_segment` → `file_records` and the indexes; `log_loader` opens and recovers.
-`UnifiedLog.append(data, *, now_ms, origin, leader_epoch) -> LogAppendInfo` takes a read-only buffer;
-`read(offset, max_bytes, *, ...) -> FetchDataInfo` gives whole batches only. `plain_append` is the short way.
+Rule 6. **Recovery cuts at the first batch that is not whole and sound**, with everything behind it, and names file,
+position and size; sound batches behind the gap make it an error. It reads only what lies beyond the recovery point. A
+damaged batch before that stays, and its reader gets `CorruptRecordError`.
 
-Compaction: `LogCleaner.step` does pieces of one cleaning (`Cleaner`, a generator) of the dirtiest log that is due;
-`BatchFilter` says what stays of a batch, by the compiled offset map (24 bytes a key) and `CleanedTransactionMetadata`.
-`meta.properties` and its version: docs/internals/data-format.md.
+Rule 7. **A log is opened when it is asked for**, the others step by step; what takes more than `OPEN_BYTES` answers
+NOT_LEADER_OR_FOLLOWER meanwhile. Index entries are kept in memory until flush, roll or close; an index that does not
+fit is made anew from the batches.
+
+Rule 8. **Everything in the background is a step**: `LogManager.step(budget, now_ms)` does so many units (a log looked
+at, a file deleted) and a piece of compaction. Retention leaves a log alone while it is cleaned. With little room on the
+disk deleted files go at once.
+
+How compaction works: `LogCleanerManager` chooses the dirtiest log that is due (`LogToClean`); `Cleaner`, a generator,
+fills an offset map (`offset_map.py`, compiled: 24 bytes a key) and copies what `BatchFilter` and
+`CleanedTransactionMetadata` keep; `replace_segments` is decided by renaming to `.swap`, which the next start completes.
+
+`plain_append.py` is the short way in for what most clients send. The formats: docs/internals/data-format.md.
 """

@@ -1,16 +1,17 @@
-"""How the broker's connections work: sockets, frames, limits. `socket_server` has the sockets, the rest has none.
+"""How the broker's connections work: frames in, answers out, limits; only `socket_server.py` has sockets and clocks.
 
-Rule 1. `SocketServer` is an asyncio protocol per connection: bytes go into the connection's `RequestBuffer`, responses
-come out by the `Transport`; large ranges of files go to the socket by `sendfile`.
+Rule 1. **Nothing here knows what is asked.** `RequestChannel` gives each frame to the dispatcher's `handle`; import-linter
+holds that.
 
-Rule 2. `RequestBuffer` grows with what has come, never by a claim; a connection without a request holds no buffer, and
-all of them together at most what `RequestMemory` allows. Bytes that slow readers leave unsent are counted.
+Rule 2. **A connection works on one request at a time.** While one is parked, while its client does not read, or while
+it is muted (KIP-219), what follows waits in the `RequestBuffer`; when that is full the socket is not read.
 
-Rule 3. A connection has one request in work. `RequestChannel` says whose turn it is, and holds connections that wait:
-a parked request, or a client that is muted (KIP-219).
+Rule 3. **Memory is bounded.** A buffer grows with what has come, never by a claim; a connection without a request holds
+none; `RequestMemory` bounds all large requests together, `ConnectionQuotas` the connections (KIP-402, KIP-612).
 
-Rule 4. A connection whose client sends no more is closed when all that came before is answered, also behind a parked
-request; when the socket itself is gone, what is left is dropped.
+Rule 4. **A socket is a `Transport`**: asyncio's in `socket_server.py`, or what a test or the simulator brings. Large
+ranges of the log go to it as `FileRegion`s, from the file to the socket.
 
-`connection_quotas` counts connections, in all and by address; half of the descriptors stay with the log.
+`SocketServer` reads both clocks once for each turn, has the dispatcher settle what a turn has set off when it ends, and
+wakes it at its next deadline; `attend` takes up what the storage threads have done.
 """
