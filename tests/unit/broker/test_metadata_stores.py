@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,8 +95,8 @@ def test_sqlite_keeps_everything_across_a_restart(tmp_path: Path) -> None:
 def test_sqlite_is_one_file_at_rest_beside_the_reserve_for_a_full_disk(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "m.sqlite"))
     store.apply([Operation("a", {})])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.sqlite", "m.sqlite-reserve"]
     store.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.sqlite", "m.sqlite-reserve"]
 
 
 def test_sqlite_applies_nothing_when_the_database_refuses(tmp_path: Path) -> None:
@@ -123,4 +125,21 @@ def test_sqlite_forgets_old_deletions_and_then_reads_in_full(tmp_path: Path, mon
     assert store._database.execute("SELECT count(*) FROM record").fetchone()[0] < 20
     assert store.read(5) == Changes(1000, True, [])
     assert not store.read(995).full
+    store.close()
+
+
+def test_sqlite_has_what_was_committed_when_the_process_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from barnabas.broker.metadata.metadata_store import Operation\n"
+        "from barnabas.broker.metadata.sqlite_store import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "for number in range(50):\n"
+        "    store.apply([Operation(f'k{number}', {'n': number})])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = str(tmp_path / "m.sqlite")
+    subprocess.run([sys.executable, "-c", script, path], check=False)
+    store = SqliteStore(path)
+    assert {change.key: change.value for change in store.read().changes} == {f"k{n}": {"n": n} for n in range(50)}
     store.close()

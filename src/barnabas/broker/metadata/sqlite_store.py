@@ -69,24 +69,37 @@ def _is_full(problem: sqlite3.Error) -> bool:
 class SqliteStore(MetadataStore):
     """A store in the file `path`, created when missing, with its directory. Raises OSError, sqlite3.Error.
 
-    Rollback journal, synchronous=EXTRA: one file at rest, and a commit survives a power failure. Measured: 1.1 ms per
-    commit against 0.2 ms for a write-ahead log, which would leave two more files; metadata changes are rare.
+    Write-ahead log, synchronous=FULL: a commit survives a loss of power and costs one fsync, where a rollback journal
+    costs five to nine: on a disk with 50 ms per fsync that is the difference between 18 and 3 new topics a second. The
+    log lies beside the file while the broker runs, and after a crash; a clean end leaves one file.
     """
 
     def __init__(self, path: str):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         self._path = path
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._reserve = _Reserve(path + RESERVE_SUFFIX)
+        try:
+            self._open()
+        except sqlite3.Error as problem:
+            # On a full disk there may be no room for the write-ahead log.
+            if not _is_full(problem) or not self._reserve.release():
+                raise
+            self._database.close()
+            self._open()
+        self._reserve.make()
+
+    def _open(self) -> None:
+        self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         self._subscribers = Subscribers()
         execute = self._database.execute
+        execute("PRAGMA journal_mode=WAL")
+        # With a rollback journal, where the file system allows no other, it is more.
         execute("PRAGMA synchronous=EXTRA")
         if execute("SELECT count(*) FROM sqlite_master WHERE name = 'store'").fetchone()[0] == 0:
             self._database.executescript(_SCHEMA)
         self._version: int
         self._oldest_readable: int
         self._version, self._oldest_readable = execute("SELECT version, oldest_readable FROM store").fetchone()
-        self._reserve = _Reserve(path + RESERVE_SUFFIX)
-        self._reserve.make()
 
     def read(self, version: int = 0) -> Changes:
         """See MetadataStore."""

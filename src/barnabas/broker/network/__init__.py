@@ -1,7 +1,7 @@
 """How the broker's connections work: frames in, answers out, limits; only `socket_server.py` has sockets and clocks.
 
-Rule 1. **Nothing here knows what is asked.** `RequestChannel` gives each frame to the dispatcher's `handle`; import-linter
-holds that.
+Rule 1. **Nothing here knows what is asked.** `RequestChannel` gives each frame to the dispatcher's `handle`;
+import-linter holds that.
 
 Rule 2. **A connection works on one request at a time.** While one is parked, while its client does not read, or while
 it is muted (KIP-219), what follows waits in the `RequestBuffer`; when that is full the socket is not read.
