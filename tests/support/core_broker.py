@@ -120,10 +120,13 @@ class CoreClient:
         self.connection = broker.node.core.channel.connect(self.transport, "10.0.0.1", "PLAINTEXT", broker.now)
 
     def request(self, message: Message, version: int, client_id: str | None = "test") -> Any:
-        """Send a request, settle, and give its response if it has come."""
+        """Send a request, settle, and give its response if it has come; large ones come a piece at a time."""
         before = len(self.responses)
         self.send(message, version, client_id)
-        self.broker.node.core.settle(self.broker.instant)
+        node = self.broker.node
+        node.core.settle(self.broker.instant)
+        while len(self.responses) == before and node.state.large_responses.next_deadline() <= self.broker.now:
+            node.state.large_responses.tick(self.broker.instant)
         return self.responses[-1] if len(self.responses) > before else None
 
     def send(self, message: Message, version: int, client_id: str | None = "test", response_version: int = -1) -> None:

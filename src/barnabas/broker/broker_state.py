@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.fetch_session import FetchSessionCache
+from barnabas.broker.piecewise import PiecewiseResponses
 from barnabas.broker.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class BrokerState:
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
     - `transaction_coordinator`: transactional ids and their transactions;
-    - `purgatory`: requests that wait;
+    - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -60,6 +61,7 @@ class BrokerState:
         "client_quotas",
         "config",
         "fetch_sessions",
+        "large_responses",
         "loggers",
         "make_config_admin",
         "make_group_coordinator",
@@ -91,6 +93,7 @@ class BrokerState:
         self.random = random
         self.rack: str | None = config["broker.rack"]
         self.purgatory = Purgatory()
+        self.large_responses = PiecewiseResponses()
         self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
         self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None

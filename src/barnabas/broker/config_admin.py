@@ -12,6 +12,7 @@ from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS, TopicMetadata
+from barnabas.broker.piecewise import PIECE
 from barnabas.broker.topic_admin import check_topic_configs, check_topic_name, text_of
 from barnabas.config.definitions import definitions
 from barnabas.protocol.kinds import ConfigResourceType, OpType
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 
 Response = TypeVar("Response")
+#: What a commit is worth, in partitions of a Metadata response.
+_COMMIT = PIECE // 2
 
 
 class Change(NamedTuple):
@@ -148,16 +151,16 @@ class ConfigAdmin:
             self._loggers.set(change.name, None if change.operation == OpType.DELETE else change.value)
 
 
-def change_each(
+def changing(
     resources: Sequence[Any], change: Callable[[Any], None], new_response: Callable[..., Response]
-) -> list[Response]:
-    """Changes the resources of a request one by one, and makes the response to each.
+) -> Callable[[Any], tuple[Response, int]]:
+    """What changes one of the resources of a request: it gives the response to that one, and its weight.
 
-    One that is named twice is not changed at all, like in Apache Kafka.
+    One that is named twice is not changed at all, like in Apache Kafka. Each change is a commit of its own.
     """
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    responses = []
-    for resource in resources:
+
+    def change_one(resource: Any) -> tuple[Response, int]:
         kind, name = resource.resource_type, resource.resource_name
         code, message = errors.NONE, None
         try:
@@ -166,8 +169,9 @@ def change_each(
             change(resource)
         except errors.KafkaError as problem:
             code, message = problem.code, str(problem)
-        responses.append(new_response(resource_type=kind, resource_name=name, error_code=code, error_message=message))
-    return responses
+        return new_response(resource_type=kind, resource_name=name, error_code=code, error_message=message), _COMMIT
+
+    return change_one
 
 
 def check_broker_id(name: str, node_id: int) -> None:

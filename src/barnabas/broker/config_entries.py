@@ -62,6 +62,11 @@ def topic_entries(config: BrokerConfig, topic: TopicMetadata) -> list[ConfigEntr
     return [_topic_entry(config, topic, keys[name], defaults[name]) for name in sorted(keys)]
 
 
+def topic_entry(config: BrokerConfig, topic: TopicMetadata, name: str) -> ConfigEntry:
+    """One setting of a topic."""
+    return _topic_entry(config, topic, definitions("topic").keys[name], config.topic_defaults[name])
+
+
 def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     """All settings of a broker, by name."""
     return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic})]

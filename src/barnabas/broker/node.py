@@ -100,6 +100,7 @@ class BrokerNode:
         state.make_transaction_coordinator = transactions.make
         self.core.services.append(groups)
         self.core.services.append(transactions)
+        self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 from barnabas.broker.network.request_channel import RequestChannel
+from barnabas.broker.piecewise import PiecewiseResponse
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.request import Request, ServedApi
 from barnabas.broker.request_context import CloseConnection, RequestContext
@@ -135,6 +136,9 @@ class RequestDispatcher:
         if measuring:
             request.context.handler_seconds = self.timer() - started
         if isinstance(response, DelayedOperation):
+            if isinstance(response, PiecewiseResponse):
+                name = request_class(request.api.key).NAME
+                response.on_fault = lambda problem: self._report_fault(connection, name, problem)
             if not self.observers:
                 request.message = None
             connection.park(response, request.answer)

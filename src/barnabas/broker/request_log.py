@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.loggers import REQUEST_LOGGER
+from barnabas.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.request import Request
@@ -51,7 +52,7 @@ class RequestLog:
                 "requestApiVersion": api.version,
                 "correlationId": context.correlation_id,
                 "clientId": context.client_id,
-                "requestApiKeyName": api.name,
+                "requestApiKeyName": ApiKey(api.key).name,
             },
             "connection": f"{connection.client_host}:{connection.client_port}-{connection.id}",
             "totalTimeMs": _ms(context.handler_seconds + max(0.0, now - context.instant.now)),

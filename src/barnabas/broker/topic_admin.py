@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_NAME_LENGTH = 249
 #: As many partitions one request may create (Kafka's MAX_PARTITIONS_PER_BATCH).
 MAX_PARTITIONS_PER_REQUEST = 10_000
+#: As many there may be at all: every client that asks for all metadata is told of each of them.
+MAX_PARTITIONS = 100_000
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DEFAULT = -1
@@ -61,14 +63,10 @@ class TopicAdmin:
         """Store planned topics, all or none; `done` as for `ClusterMetadata`."""
         self._metadata.put_topics(topics, done)
 
-    def auto_create(self, name: str, now_ms: int) -> TopicMetadata:
-        """Create a topic because a client asked for its metadata. Raises KafkaError."""
-        internal = _internal_topics(self._config)
-        if name in internal:
-            return self.ensure_internal(name, now_ms)
-        topic = self.plan(name, _DEFAULT, _DEFAULT, {}, {}, now_ms)
-        self.create([topic])
-        return topic
+    def plan_automatically(self, name: str, now_ms: int) -> TopicMetadata:
+        """The topic that a client's asking for its metadata creates, not yet stored. Raises KafkaError."""
+        partitions, configs = _internal_topics(self._config).get(name, (_DEFAULT, {}))
+        return self.plan(name, partitions, _DEFAULT, {}, configs, now_ms)
 
     def ensure_internal(self, name: str, now_ms: int) -> TopicMetadata:
         """The internal topic of that name, created with the broker's settings for it if it is missing."""
@@ -92,7 +90,6 @@ class TopicAdmin:
                 "partitions cannot be removed."
             )
         added = count - topic.partitions
-        _check_partition_limit(added)
         if assignments is not None:
             if len(assignments) != added:
                 raise errors.InvalidReplicaAssignmentError(
@@ -121,8 +118,29 @@ class TopicAdmin:
             raise errors.InvalidPartitionsError(
                 f"{partitions} partitions: the number must be larger than 0, or -1 for the broker's default."
             )
-        _check_partition_limit(partitions)
         return partitions
+
+    def partitions_asked_for(self, count: int, assignments: Sequence[Any]) -> int:
+        """How many partitions a topic would get, as far as what was asked for makes sense."""
+        if assignments:
+            return len(assignments)
+        return self._config.get_int("num.partitions") if count == _DEFAULT else max(count, 0)
+
+    def check_request(self, added: int) -> None:
+        """Whether one request may ask for so many new partitions in all. Raises PolicyViolationError."""
+        if added > MAX_PARTITIONS_PER_REQUEST:
+            raise errors.PolicyViolationError(
+                f"{added} partitions are too many for one request; {MAX_PARTITIONS_PER_REQUEST} is the limit."
+            )
+
+    def check_cluster(self, added: int) -> None:
+        """Whether there is room for so many more partitions. Raises PolicyViolationError."""
+        present = self._metadata.partition_count
+        if present + added > MAX_PARTITIONS:
+            raise errors.PolicyViolationError(
+                f"The cluster has {present} partitions; {added} more would be above the limit of {MAX_PARTITIONS}. "
+                "Delete topics, or create them with fewer partitions."
+            )
 
     def _check_replication_factor(self, factor: int) -> None:
         if factor == _DEFAULT:
@@ -145,7 +163,6 @@ class TopicAdmin:
             raise errors.InvalidReplicaAssignmentError("The assigned partitions must be 0, 1, 2, ... without a gap.")
         for replicas in assignments.values():
             self._check_replicas(replicas)
-        _check_partition_limit(len(assignments))
         return len(assignments)
 
     def _check_replicas(self, replicas: Sequence[int]) -> None:
@@ -205,13 +222,6 @@ def text_of(value: Any) -> str | None:
         # As Java writes large numbers.
         return str(value).replace("e+", "E").replace("e", "E")
     return str(value)
-
-
-def _check_partition_limit(partitions: int) -> None:
-    if partitions > MAX_PARTITIONS_PER_REQUEST:
-        raise errors.PolicyViolationError(
-            f"{partitions} partitions are too many for one request; {MAX_PARTITIONS_PER_REQUEST} is the limit."
-        )
 
 
 def _internal_topics(config: BrokerConfig) -> dict[str, tuple[int, dict[str, str]]]:

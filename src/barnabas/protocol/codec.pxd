@@ -70,6 +70,7 @@ cdef class Encoder:
     cdef int _write_integer(self, Field field, object value) except -1
     cdef int _write_sized(self, Field field, object value) except -1
     cdef int _write_array(self, Field field, object value) except -1
+    cdef int _write_encoded(self, object elements) except -1
     cdef int _write_tags(self, Plan plan, object instance) except -1
     cdef bytes _tag_content(self, Field field, object value)
     cdef int _write_length(self, Field field, Py_ssize_t length) except -1

@@ -21,6 +21,7 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
+from barnabas.protocol.encoded_elements import EncodedElements
 from barnabas.protocol.stored_records import StoredRecords
 
 if not cython.compiled:
@@ -629,6 +630,8 @@ class Encoder:
             return self._write_length(field, -1)
         count: cython.Py_ssize_t = len(value)
         self._write_length(field, count)
+        if type(value) is EncodedElements:
+            return self._write_encoded(value)
         index: cython.Py_ssize_t = 0
         kind: Field = field.element
         element: Any = None
@@ -645,6 +648,14 @@ class Encoder:
             raise off from None
         if index != count:
             raise FieldError(f"it changed from {count} to {index} elements meanwhile", error=IllegalArgumentError)
+        return 0
+
+    def _write_encoded(self, elements: Any) -> int:
+        for part in elements.parts:
+            if self.parts is not None and len(part) >= SHIP_SEPARATELY:
+                self._ship(part)
+            else:
+                self._write_octets(part)
         return 0
 
     def _write_tags(self, plan: Plan, instance: Any) -> int:

@@ -15,6 +15,9 @@ from barnabas.protocol.plan import plan_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
     from barnabas.protocol.message import Buffer, Message
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "decode_request",
     "decode_request_header",
     "decode_response",
+    "encode_elements",
     "encode_request",
     "encode_request_parts",
     "encode_response",
@@ -110,6 +114,20 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
             f"RequestHeader.request_api_version at byte 2: {cls.NAME} has no version {version}; {known}"
         )
     return header, _decode(cls, header.request_api_version, frame, start)
+
+
+def encode_elements(elements: Iterable[Any], message: type[Message], path: str, version: int) -> bytes:
+    """The bytes of elements of an array field of structs, as they stand in a message of that version.
+
+    `path` names the field from the message on: `"topics"`, or `"topics.partitions"`. Raises as `Message.encode` does.
+    """
+    plan = plan_of(message, version)
+    for name in path.split("."):
+        plan = next(field.element.plan for field in plan.all_fields if field.name == name)
+    encoder = Encoder()
+    for element in elements:
+        encoder.message(plan, element)
+    return encoder.joined()
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:

@@ -51,7 +51,7 @@ class TestRequestLog:
         logged.client.request(MetadataRequest(topics=[]), 12, client_id="billing-service")
         line = logged.logged()[0]
         assert line["requestHeader"]["clientId"] == "billing-service"
-        assert line["requestHeader"]["requestApiKeyName"] == "Metadata"
+        assert line["requestHeader"]["requestApiKeyName"] == "METADATA"
         assert line["requestHeader"]["requestApiVersion"] == 12
         assert line["connection"].startswith("10.0.0.1:")
         assert "request" not in line

@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config_admin import change_each
+from barnabas.broker.config_admin import changing
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 
 API = 33
@@ -23,7 +25,7 @@ OPERATION = AclOperation.ALTER_CONFIGS
 RESOURCE = ResourceType.CLUSTER
 
 
-def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
 
     def change(resource: AlterConfigsResource) -> None:
@@ -32,7 +34,13 @@ def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRe
             resource.resource_type, resource.resource_name, configs, validate_only=request.validate_only
         )
 
-    return AlterConfigsResponse(responses=change_each(request.resources, change, AlterConfigsResourceResponse))
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(AlterConfigsResponse, "responses", context.api_version),
+        request.resources,
+        changing(request.resources, change, AlterConfigsResourceResponse),
+        lambda responses: AlterConfigsResponse(responses=responses),
+    )
 
 
 def _configs(resource: AlterConfigsResource) -> dict[str, str]:

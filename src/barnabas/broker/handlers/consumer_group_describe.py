@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 
 API = 69
@@ -23,16 +25,28 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.GROUP
 
 
+#: What a group and one of its members are worth, in partitions of a Metadata response.
+_GROUP_WEIGHT, _MEMBER_WEIGHT = 10, 10
+
+
 def handle(
     broker: BrokerState, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
-    """Each group has its own result."""
-    groups = [_described(broker, group_id) for group_id in request.group_ids]
-    if request.include_authorized_operations:
-        for group in groups:
-            if not group.error_code:
-                group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
-    return ConsumerGroupDescribeResponse(groups=groups)
+) -> Message | PiecewiseResponse:
+    """Each group has its own result, once."""
+
+    def make(group_id: str) -> tuple[DescribedGroup, int]:
+        group = _described(broker, group_id)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
+        return group, _GROUP_WEIGHT + _MEMBER_WEIGHT * len(group.members)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(ConsumerGroupDescribeResponse, "groups", context.api_version),
+        dict.fromkeys(request.group_ids),
+        make,
+        lambda groups: ConsumerGroupDescribeResponse(groups=groups),
+    )
 
 
 def _described(broker: BrokerState, group_id: str) -> DescribedGroup:

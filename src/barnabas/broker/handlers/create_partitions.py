@@ -45,6 +45,12 @@ def _change(
     names = Counter(topic.name for topic in request.topics)
     planned: list[TopicMetadata] = []
     results: list[CreatePartitionsTopicResult] = []
+    total = 0
+    try:
+        broker.topic_admin.check_request(sum(_added(broker, name, count) for name, count in _largest(request).items()))
+    except errors.PolicyViolationError as problem:
+        refused = [CreatePartitionsTopicResult(name, problem.code, str(problem)) for name in names]
+        return CreatePartitionsResponse(results=refused)
     for topic in request.topics:
         result = CreatePartitionsTopicResult(name=topic.name)
         try:
@@ -52,10 +58,11 @@ def _change(
                 raise errors.InvalidRequestError(f"Topic {topic.name!r} stands in the request more than once.")
             assignments = None if topic.assignments is None else [a.broker_ids for a in topic.assignments]
             plan = broker.topic_admin.enlarge(topic.name, topic.count, assignments)
-            before = broker.metadata.topic(topic.name)
-            added = plan.partitions - (before.partitions if before is not None else 0)
+            added = _added(broker, topic.name, plan.partitions)
+            broker.topic_admin.check_cluster(total + added)
             broker.client_quotas.mutate(context, added, strict=context.api_version >= _STRICT_QUOTA_FROM)
             planned.append(plan)
+            total += added
         except errors.KafkaError as problem:
             result.error_code, result.error_message = problem.code, str(problem)
         results.append(result)
@@ -69,3 +76,16 @@ def _change(
     if not planned or request.validate_only:
         return answer(None)
     return broker.commit(lambda done: broker.topic_admin.create(planned, done), answer)
+
+
+def _largest(request: CreatePartitionsRequest) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for topic in request.topics:
+        counts[topic.name] = max(topic.count, counts.get(topic.name, 0))
+    return counts
+
+
+def _added(broker: BrokerState, name: str, count: int) -> int:
+    """How many partitions a topic would get that it does not have; 0 where there is no such topic."""
+    topic = broker.metadata.topic(name)
+    return max(count - topic.partitions, 0) if topic is not None else 0

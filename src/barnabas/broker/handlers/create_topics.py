@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.metadata.cluster_metadata import folded
+from barnabas.broker.metadata.cluster_metadata import TopicMetadata, folded
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,
@@ -21,7 +21,7 @@ from barnabas.protocol.messages.create_topics_response import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.metadata.cluster_metadata import TopicMetadata
+    from barnabas.broker.config_entries import ConfigEntry
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -46,9 +46,16 @@ def handle(
 def _change(
     broker: BrokerState, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse | DelayedOperation:
+    admin = broker.topic_admin
     names = Counter(topic.name for topic in request.topics)
     planned: dict[str, TopicMetadata] = {}
     results: dict[str, CreatableTopicResult] = {}
+    added = 0
+    show = _Shown(broker)
+    try:
+        admin.check_request(sum(admin.partitions_asked_for(t.num_partitions, t.assignments) for t in request.topics))
+    except errors.PolicyViolationError as problem:
+        return CreateTopicsResponse(topics=[_refused(name, problem) for name in names])
     for topic in request.topics:
         try:
             if names[topic.name] > 1:
@@ -56,25 +63,23 @@ def _change(
             if folded(topic.name) in planned:
                 raise errors.InvalidTopicError(f"Topic {topic.name!r} collides with another one of this request.")
             plan = _plan(broker, context, topic)
+            admin.check_cluster(added + plan.partitions)
             broker.client_quotas.mutate(context, plan.partitions, strict=context.api_version >= _STRICT_QUOTA_FROM)
             planned[folded(topic.name)] = plan
-            results[topic.name] = _result(broker, plan)
+            results[topic.name] = show.result(plan)
+            added += plan.partitions
         except errors.KafkaError as problem:
-            results[topic.name] = CreatableTopicResult(
-                name=topic.name, error_code=problem.code, error_message=str(problem)
-            )
+            results[topic.name] = _refused(topic.name, problem)
 
     def answer(problem: errors.KafkaError | None) -> CreateTopicsResponse:
         if problem is not None:
             for topic in planned.values():
-                results[topic.name] = CreatableTopicResult(
-                    name=topic.name, error_code=problem.code, error_message=str(problem)
-                )
+                results[topic.name] = _refused(topic.name, problem)
         return CreateTopicsResponse(topics=list(results.values()))
 
     if not planned or request.validate_only:
         return answer(None)
-    return broker.commit(lambda done: broker.topic_admin.create(planned.values(), done), answer)
+    return broker.commit(lambda done: admin.create(planned.values(), done), answer)
 
 
 def _plan(broker: BrokerState, context: RequestContext, topic: CreatableTopic) -> TopicMetadata:
@@ -88,23 +93,40 @@ def _plan(broker: BrokerState, context: RequestContext, topic: CreatableTopic) -
     )
 
 
-def _result(broker: BrokerState, topic: TopicMetadata) -> CreatableTopicResult:
-    from barnabas.broker.config_entries import topic_entries
+def _refused(name: str, problem: errors.KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=problem.code, error_message=str(problem))
 
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic.id,
-        error_message=None,
-        num_partitions=topic.partitions,
-        replication_factor=1,
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.sensitive,
-            )
-            for entry in topic_entries(broker.config, topic)
-        ],
+
+class _Shown:
+    """Shows new topics; what a topic does not set itself is worked out once for all topics of the request."""
+
+    def __init__(self, broker: BrokerState):
+        self._config = broker.config
+        self._defaults: dict[str, CreatableTopicConfigs] = {}
+
+    def result(self, topic: TopicMetadata) -> CreatableTopicResult:
+        """The response to a topic that is created."""
+        from barnabas.broker.config_entries import topic_entries, topic_entry
+
+        if not self._defaults:
+            bare = TopicMetadata(topic.name, topic.id, topic.partitions, {}, topic.created_ms)
+            self._defaults = {entry.name: _shown(entry) for entry in topic_entries(self._config, bare)}
+        own = {name: _shown(topic_entry(self._config, topic, name)) for name in topic.configs}
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.id,
+            error_message=None,
+            num_partitions=topic.partitions,
+            replication_factor=1,
+            configs=[own.get(name, shown) for name, shown in self._defaults.items()],
+        )
+
+
+def _shown(entry: ConfigEntry) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
     )

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 
 API = 42
@@ -23,10 +25,19 @@ OPERATION = AclOperation.DELETE
 RESOURCE = ResourceType.GROUP
 
 
-def handle(broker: BrokerState, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+#: What an append is worth, in partitions of a Metadata response.
+_WEIGHT = 25
+
+
+def handle(broker: BrokerState, context: RequestContext, request: DeleteGroupsRequest) -> Message | PiecewiseResponse:
     """Each group has its own result."""
-    group_ids = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=[_delete(broker, context, group_id) for group_id in group_ids])
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(DeleteGroupsResponse, "results", context.api_version),
+        dict.fromkeys(request.groups_names),
+        lambda group_id: (_delete(broker, context, group_id), _WEIGHT),
+        lambda results: DeleteGroupsResponse(results=results),
+    )
 
 
 def _delete(broker: BrokerState, context: RequestContext, group_id: str) -> DeletableGroupResult:

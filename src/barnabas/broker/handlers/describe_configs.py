@@ -11,6 +11,7 @@ from barnabas import errors
 from barnabas.broker import config_entries
 from barnabas.broker.config_entries import ConfigEntry
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
 from barnabas.protocol.messages.describe_configs_response import (
@@ -23,6 +24,7 @@ from barnabas.protocol.messages.describe_configs_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 
 API = 32
@@ -30,10 +32,27 @@ VERSIONS = (1, 4)
 OPERATION = AclOperation.DESCRIBE_CONFIGS
 RESOURCE = ResourceType.CLUSTER
 
+#: What one setting is worth, in partitions of a Metadata response.
+_WEIGHT = 3
 
-def handle(broker: BrokerState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """All settings of each resource, or those that were asked for."""
-    return DescribeConfigsResponse(results=[_describe(broker, request, resource) for resource in request.resources])
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: DescribeConfigsRequest
+) -> Message | PiecewiseResponse:
+    """All settings of each resource, or those that were asked for; a resource is described once."""
+    asked = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+
+    def make(resource: DescribeConfigsResource) -> tuple[DescribeConfigsResult, int]:
+        result = _describe(broker, request, resource)
+        return result, 1 + _WEIGHT * len(result.configs)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(DescribeConfigsResponse, "results", context.api_version),
+        asked.values(),
+        make,
+        lambda results: DescribeConfigsResponse(results=results),
+    )
 
 
 def _describe(

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_groups_request import DescribeGroupsRequest
 
 API = 15
@@ -24,14 +26,26 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.GROUP
 
 
-def handle(broker: BrokerState, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Each group has its own result."""
-    groups = [_described(broker, group_id, context.api_version) for group_id in request.groups]
-    if request.include_authorized_operations:
-        for group in groups:
-            if not group.error_code:
-                group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
-    return DescribeGroupsResponse(groups=groups)
+#: What a group and one of its members are worth, in partitions of a Metadata response.
+_GROUP_WEIGHT, _MEMBER_WEIGHT = 10, 10
+
+
+def handle(broker: BrokerState, context: RequestContext, request: DescribeGroupsRequest) -> Message | PiecewiseResponse:
+    """Each group has its own result, once."""
+
+    def make(group_id: str) -> tuple[DescribedGroup, int]:
+        group = _described(broker, group_id, context.api_version)
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
+        return group, _GROUP_WEIGHT + _MEMBER_WEIGHT * len(group.members)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(DescribeGroupsResponse, "groups", context.api_version),
+        dict.fromkeys(request.groups),
+        make,
+        lambda groups: DescribeGroupsResponse(groups=groups),
+    )
 
 
 def _described(broker: BrokerState, group_id: str, version: int) -> DescribedGroup:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.transactions.transaction_state import NAMES
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_transactions_response import (
@@ -19,6 +20,7 @@ from barnabas.protocol.messages.describe_transactions_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 
 API = 65
@@ -29,9 +31,20 @@ RESOURCE = ResourceType.TRANSACTIONAL_ID
 
 def handle(
     broker: BrokerState, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
-    """Each id has its own result."""
-    return DescribeTransactionsResponse(transaction_states=[_one(broker, id) for id in request.transactional_ids])
+) -> Message | PiecewiseResponse:
+    """Each id has its own result, once."""
+
+    def make(transactional_id: str) -> tuple[TransactionState, int]:
+        state = _one(broker, transactional_id)
+        return state, 1 + sum(1 + len(topic.partitions) for topic in state.topics)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(DescribeTransactionsResponse, "transaction_states", context.api_version),
+        dict.fromkeys(request.transactional_ids),
+        make,
+        lambda states: DescribeTransactionsResponse(transaction_states=states),
+    )
 
 
 def _one(broker: BrokerState, transactional_id: str) -> TransactionState:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.config_admin import Change, change_each
+from barnabas.broker.config_admin import Change, changing
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -17,6 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.incremental_alter_configs_request import (
         AlterConfigsResource,
         IncrementalAlterConfigsRequest,
@@ -30,7 +32,7 @@ RESOURCE = ResourceType.CLUSTER
 
 def handle(
     broker: BrokerState, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
 
     def change(resource: AlterConfigsResource) -> None:
@@ -39,5 +41,10 @@ def handle(
             resource.resource_type, resource.resource_name, changes, validate_only=request.validate_only
         )
 
-    responses = change_each(request.resources, change, AlterConfigsResourceResponse)
-    return IncrementalAlterConfigsResponse(responses=responses)
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(IncrementalAlterConfigsResponse, "responses", context.api_version),
+        request.resources,
+        changing(request.resources, change, AlterConfigsResourceResponse),
+        lambda responses: IncrementalAlterConfigsResponse(responses=responses),
+    )

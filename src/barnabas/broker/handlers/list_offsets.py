@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
 from barnabas.protocol.kinds import AclOperation, IsolationLevel, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_segment import TimestampAndOffset
     from barnabas.broker.partition import Partition
     from barnabas.broker.request_context import RequestContext
-    from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.list_offsets_request import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+        ListOffsetsTopic,
+    )
 
 API = 2
 VERSIONS = (1, 11)
@@ -44,27 +50,41 @@ _FROM_VERSION = {
 }
 
 
-def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+#: Finding a timestamp, in partitions of a Metadata response, and how many partitions of a topic are looked up at once.
+_WEIGHT = 25
+_PARTITIONS_AT_ONCE = 100
+
+
+def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsRequest) -> Message | PiecewiseResponse:
     """Each partition has its own result; a partition may stand in the request once."""
     isolation = isolation_level(request.isolation_level)
-    asked = Counter(
+    version = context.api_version
+    times = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    topics = []
-    for topic in request.topics:
+
+    def make(part: tuple[ListOffsetsTopic, list[ListOffsetsPartition]]) -> tuple[ListOffsetsTopicResponse, int]:
+        topic, partitions = part
         responses = []
-        for partition in topic.partitions:
+        for partition in partitions:
             response = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
             try:
-                if asked[topic.name, partition.partition_index] > 1:
+                if times[topic.name, partition.partition_index] > 1:
                     raise errors.InvalidRequestError
                 found = broker.replica_manager.partition(topic.name, partition.partition_index)
-                _look_up(found, partition, isolation, context.api_version, response)
+                _look_up(found, partition, isolation, version, response)
             except errors.KafkaError as problem:
                 response.error_code = problem.code
             responses.append(response)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=responses))
-    return ListOffsetsResponse(topics=topics)
+        return ListOffsetsTopicResponse(name=topic.name, partitions=responses), 1 + _WEIGHT * len(responses)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(ListOffsetsResponse, "topics", version),
+        parts_of(request.topics, _PARTITIONS_AT_ONCE),
+        make,
+        lambda topics: ListOffsetsResponse(topics=topics),
+    )
 
 
 def _look_up(

@@ -8,11 +8,14 @@ authorized operations of the cluster (KIP-700). v12 topics can be asked for by i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.metadata.cluster_metadata import TopicMetadata, folded
 from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
+from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
@@ -25,8 +28,8 @@ from barnabas.protocol.thresholds import METADATA_BY_ID_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.metadata.cluster_metadata import TopicMetadata
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 
 API = 3
@@ -37,18 +40,35 @@ RESOURCE = ResourceType.TOPIC
 #: From here on a topic may be asked for by its id, and a response may leave out its name.
 
 
-def handle(broker: BrokerState, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Describe the topics asked for: all of them for null (in version 0: for an empty list)."""
+def handle(broker: BrokerState, context: RequestContext, request: MetadataRequest) -> Message | PiecewiseResponse:
+    """Describe the topics asked for, each once: all of them for null (in version 0: for an empty list)."""
     version = context.api_version
     operations = (
         AUTHORIZED_OPERATIONS[ResourceType.TOPIC]
         if request.include_topic_authorized_operations
         else AUTHORIZED_OPERATIONS_NOT_REQUESTED
     )
+    found: Iterable[TopicMetadata | MetadataResponseTopic]
     if request.topics is None or (version == 0 and not request.topics):
-        topics = [describe_topic(broker, topic, operations) for topic in broker.metadata.topics()]
+        found = broker.metadata.topics()
     else:
-        topics = [_asked_for(broker, context, request, topic, operations) for topic in request.topics]
+        found = _asked_for(broker, context, request)
+
+    def make(topic: TopicMetadata | MetadataResponseTopic) -> tuple[MetadataResponseTopic, int]:
+        if isinstance(topic, MetadataResponseTopic):
+            return topic, 1
+        return describe_topic(broker, topic, operations), 1 + topic.partitions
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(MetadataResponse, "topics", version),
+        found,
+        make,
+        lambda topics: _response(broker, context, request, topics),
+    )
+
+
+def _response(broker: BrokerState, context: RequestContext, request: MetadataRequest, topics: Any) -> MetadataResponse:
     host, port = broker.endpoint(context.connection.listener)
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
@@ -64,67 +84,101 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
 
 
 def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int) -> MetadataResponseTopic:
-    """A topic as Metadata responses show it."""
-    leader = broker.node_id
-    offline = broker.replica_manager.offline_partitions(topic.name)
+    """A topic as Metadata responses show it; its partitions are made as they are encoded."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
-        partitions=[
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=leader,
-                leader_epoch=INITIAL_LEADER_EPOCH,
-                replica_nodes=[leader],
-                isr_nodes=[leader],
-            )
-            if index not in offline
-            else MetadataResponsePartition(
-                error_code=errors.LeaderNotAvailableError.code,
-                partition_index=index,
-                leader_id=NO_LEADER,
-                leader_epoch=INITIAL_LEADER_EPOCH,
-                replica_nodes=[leader],
-                isr_nodes=[leader],
-                offline_replicas=[leader],
-            )
-            for index in range(topic.partitions)
-        ],
+        partitions=cast(
+            "list[MetadataResponsePartition]", LazyList(topic.partitions, lambda: _partitions(broker, topic))
+        ),
         topic_authorized_operations=operations,
     )
 
 
+def _partitions(broker: BrokerState, topic: TopicMetadata) -> Iterator[MetadataResponsePartition]:
+    me = broker.node_id
+    offline = broker.replica_manager.offline_partitions(topic.name)
+    # One for all that are served: it is encoded before the next is asked for.
+    served = MetadataResponsePartition(
+        leader_id=me, leader_epoch=INITIAL_LEADER_EPOCH, replica_nodes=[me], isr_nodes=[me]
+    )
+    for index in range(topic.partitions):
+        if index in offline:
+            yield MetadataResponsePartition(
+                error_code=errors.LeaderNotAvailableError.code,
+                partition_index=index,
+                leader_id=NO_LEADER,
+                leader_epoch=INITIAL_LEADER_EPOCH,
+                replica_nodes=[me],
+                isr_nodes=[me],
+                offline_replicas=[me],
+            )
+        else:
+            served.partition_index = index
+            yield served
+
+
 def _asked_for(
-    broker: BrokerState, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic, operations: int
-) -> MetadataResponseTopic:
-    if asked.name is None or asked.topic_id != ZERO_UUID:
-        return _by_id(broker, context, asked, operations)
-    topic = broker.metadata.topic(asked.name)
-    if topic is None:
+    broker: BrokerState, context: RequestContext, request: MetadataRequest
+) -> list[TopicMetadata | MetadataResponseTopic]:
+    """Each topic that is asked for, once, however often it is named; new ones are created in one commit."""
+    found: dict[str | bytes, TopicMetadata | MetadataResponseTopic] = {}
+    creation = _AutomaticCreation(broker, context, request)
+    for asked in request.topics or ():
+        if asked.name is None or asked.topic_id != ZERO_UUID:
+            key: str | bytes = asked.topic_id
+            if key not in found:
+                found[key] = _by_id(broker, context, asked)
+        elif asked.name not in found:
+            topic = broker.metadata.topic(asked.name)
+            try:
+                found[asked.name] = topic or creation.plan(asked.name)
+            except errors.KafkaError as problem:
+                found[asked.name] = MetadataResponseTopic(error_code=problem.code, name=asked.name)
+    if creation.planned:
         try:
-            topic = _create(broker, context, request, asked.name)
+            broker.topic_admin.create(creation.planned.values())
         except errors.KafkaError as problem:
-            return MetadataResponseTopic(error_code=problem.code, name=asked.name)
-    return describe_topic(broker, topic, operations)
+            for new in creation.planned.values():
+                found[new.name] = MetadataResponseTopic(error_code=problem.code, name=new.name)
+    return list(found.values())
 
 
 def _by_id(
-    broker: BrokerState, context: RequestContext, asked: MetadataRequestTopic, operations: int
-) -> MetadataResponseTopic:
+    broker: BrokerState, context: RequestContext, asked: MetadataRequestTopic
+) -> TopicMetadata | MetadataResponseTopic:
     if context.api_version < METADATA_BY_ID_FROM:
         # KAFKA-14208: ids stand in versions 10 and 11, but clients that send them there are wrong.
         return MetadataResponseTopic(error_code=errors.InvalidRequestError.code, name=asked.name or "")
     topic = broker.metadata.topic_by_id(asked.topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=errors.UnknownTopicIdError.code, name=None, topic_id=asked.topic_id)
-    return describe_topic(broker, topic, operations)
+    return topic
 
 
-def _create(broker: BrokerState, context: RequestContext, request: MetadataRequest, name: str) -> TopicMetadata:
-    from barnabas.broker.topic_admin import check_topic_name
+class _AutomaticCreation:
+    """The topics that come into being because a request asks for them; they are stored in one commit."""
 
-    check_topic_name(name)
-    if not (request.allow_auto_topic_creation and broker.config.get_bool("auto.create.topics.enable")):
-        raise errors.UnknownTopicOrPartitionError
-    return broker.topic_admin.auto_create(name, context.now_ms)
+    def __init__(self, broker: BrokerState, context: RequestContext, request: MetadataRequest):
+        self._admin = broker.topic_admin
+        self._is_allowed = request.allow_auto_topic_creation and broker.config.get_bool("auto.create.topics.enable")
+        self._now_ms = context.now_ms
+        self._partitions = 0
+        self.planned: dict[str, TopicMetadata] = {}
+
+    def plan(self, name: str) -> TopicMetadata:
+        """Another topic. Raises KafkaError."""
+        from barnabas.broker.topic_admin import check_topic_name
+
+        check_topic_name(name)
+        if not self._is_allowed:
+            raise errors.UnknownTopicOrPartitionError
+        if folded(name) in self.planned:
+            raise errors.InvalidTopicError(f"Topic {name!r} collides with another one of this request.")
+        topic = self._admin.plan_automatically(name, self._now_ms)
+        self._admin.check_request(self._partitions + topic.partitions)
+        self._admin.check_cluster(self._partitions + topic.partitions)
+        self._partitions += topic.partitions
+        self.planned[folded(name)] = topic
+        return topic

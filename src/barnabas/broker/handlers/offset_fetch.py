@@ -7,9 +7,11 @@ id and epoch (KIP-848). v10 topics by id (KIP-848).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from barnabas.protocol.messages.offset_fetch_response import (
@@ -25,6 +27,7 @@ from barnabas.protocol.thresholds import OFFSET_FETCH_GROUPS_FROM, OFFSET_FETCH_
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest
 
 API = 9
@@ -36,13 +39,34 @@ _GROUP_ERROR_FROM = 2
 _UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code
 
 
-def handle(broker: BrokerState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Committed offsets; -1 where there is none."""
+def handle(broker: BrokerState, context: RequestContext, request: OffsetFetchRequest) -> Message | PiecewiseResponse:
+    """Committed offsets; -1 where there is none. All offsets of a group (null topics) are told once."""
     version = context.api_version
     if version < OFFSET_FETCH_GROUPS_FROM:
         return _one_group(broker, request, version)
     fetch = _fetch_by_id if version >= OFFSET_FETCH_TOPIC_IDS_FROM else _fetch
-    return OffsetFetchResponse(groups=[fetch(broker, group, request.require_stable) for group in request.groups])
+
+    def make(group: OffsetFetchRequestGroup) -> tuple[OffsetFetchResponseGroup, int]:
+        found = fetch(broker, group, request.require_stable)
+        return found, 1 + sum(1 + len(topic.partitions) for topic in found.topics)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(OffsetFetchResponse, "groups", version),
+        _asked_once(request.groups),
+        make,
+        lambda groups: OffsetFetchResponse(groups=groups),
+    )
+
+
+def _asked_once(groups: list[OffsetFetchRequestGroup]) -> Iterator[OffsetFetchRequestGroup]:
+    whole: set[str] = set()
+    for group in groups:
+        if group.topics is not None:
+            yield group
+        elif group.group_id not in whole:
+            whole.add(group.group_id)
+            yield group
 
 
 def _fetch(broker: BrokerState, group: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:

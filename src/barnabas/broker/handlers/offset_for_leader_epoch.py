@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_for_leader_epoch_response import (
     EpochEndOffset,
@@ -18,9 +19,11 @@ from barnabas.protocol.messages.offset_for_leader_epoch_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.offset_for_leader_epoch_request import (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
     )
 
 API = 23
@@ -29,18 +32,29 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
 
+#: What a partition is worth, in partitions of a Metadata response, and how many of a topic are worked on at once.
+_WEIGHT = 20
+_PARTITIONS_AT_ONCE = 50
+
+
 def handle(
     broker: BrokerState, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Message | PiecewiseResponse:
     """Each partition has its own result."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(broker, topic.topic, partition) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+
+    def make(
+        part: tuple[OffsetForLeaderTopic, list[OffsetForLeaderPartition]],
+    ) -> tuple[OffsetForLeaderTopicResult, int]:
+        name = part[0].topic
+        found = [_end_offset(broker, name, partition) for partition in part[1]]
+        return OffsetForLeaderTopicResult(topic=name, partitions=found), 1 + _WEIGHT * len(found)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(OffsetForLeaderEpochResponse, "topics", context.api_version),
+        parts_of(request.topics, _PARTITIONS_AT_ONCE),
+        make,
+        lambda topics: OffsetForLeaderEpochResponse(topics=topics),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.broker.transactions.marker import Marker
 from barnabas.broker.transactions.partition_markers import PartitionMarkers
 from barnabas.protocol.kinds import AclOperation, ResourceType
@@ -21,6 +22,7 @@ from barnabas.protocol.messages.write_txn_markers_response import (
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 
 API = 27
@@ -31,24 +33,34 @@ RESOURCE = ResourceType.CLUSTER
 _SECOND_PROTOCOL = 2
 
 
-def handle(broker: BrokerState, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Each partition has its own result."""
+#: Appends that are made before others are served.
+_APPENDS_AT_ONCE = 20
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Message | PiecewiseResponse:
+    """Each partition of a marker has its own result, once."""
     markers = PartitionMarkers(broker.replica_manager, lambda: broker.group_coordinator)
-    return WriteTxnMarkersResponse(markers=[_one(markers, marker, context.now_ms) for marker in request.markers])
+    return broker.large_responses.answer(_append_all(markers, request, context.now_ms))
 
 
-def _one(markers: PartitionMarkers, asked: WritableTxnMarker, now_ms: int) -> WritableTxnMarkerResult:
-    topics = [
-        WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(index, _append(markers, _marker(asked, topic.name, index), now_ms))
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in asked.topics
-    ]
-    return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
+def _append_all(markers: PartitionMarkers, request: WriteTxnMarkersRequest, now_ms: int) -> Pieces:
+    results = []
+    appends = 0
+    for asked in request.markers:
+        result = WritableTxnMarkerResult(producer_id=asked.producer_id)
+        for topic in asked.topics:
+            partitions = []
+            for index in dict.fromkeys(topic.partition_indexes):
+                code = _append(markers, _marker(asked, topic.name, index), now_ms)
+                partitions.append(WritableTxnMarkerPartitionResult(index, code))
+                appends += 1
+                if appends % _APPENDS_AT_ONCE == 0:
+                    yield
+            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        results.append(result)
+    return WriteTxnMarkersResponse(markers=results)
 
 
 def _marker(asked: WritableTxnMarker, topic: str, index: int) -> Marker:

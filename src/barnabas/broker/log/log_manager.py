@@ -28,6 +28,7 @@ from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_file_utils import (
     DELETE_DIR_SUFFIX,
+    LOG_FILE_SUFFIX,
     MARKED_DIR_SUFFIXES,
     STRAY_DIR_SUFFIX,
     log_directory_name,
@@ -312,9 +313,19 @@ class LogManager:
         return self.logs.get(topic_partition)
 
     def size(self, topic_partition: TopicPartition) -> int:
-        """The bytes of a log's segments; 0 without one, or as long as it is not open."""
+        """The bytes of a log's segments; 0 without one."""
         log = self.logs.get(topic_partition)
-        return 0 if log is None else log.size
+        if log is not None:
+            return log.size
+        directory = self.unopened.directory_of(topic_partition)
+        return 0 if directory is None else self._segments_size(directory)
+
+    def _segments_size(self, directory: str) -> int:
+        try:
+            entries = self.filesystem.list_directory(directory)
+        except OSError:
+            return 0
+        return sum(entry.size for entry in entries if entry.name.endswith(LOG_FILE_SUFFIX))
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes | None = None, config: Settings | None = None

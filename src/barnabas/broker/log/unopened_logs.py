@@ -77,6 +77,11 @@ class UnopenedLogs:
         """What the checkpoints say, and must go on saying, of all that is not open."""
         return self._waiting | {name: log for name, (log, _) in self.failures.items()}
 
+    def directory_of(self, name: TopicPartition) -> str | None:
+        """Where a log lies that is not open; None if there is none of that name."""
+        found = self._waiting.get(name) or self.failures.get(name, (None,))[0]
+        return None if found is None else found.directory
+
     @property
     def first(self) -> TopicPartition:
         """The log to go on with."""

@@ -96,6 +96,7 @@ class ClusterMetadata:
         self.on_written_again: Callable[[], None] = lambda: None
         self._is_failing = False
         self._topics: dict[str, TopicMetadata] = {}
+        self._partition_count: int | None = None
         self._topics_by_id: dict[bytes, TopicMetadata] = {}
         self._folded_names: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -132,6 +133,13 @@ class ClusterMetadata:
     def colliding_topic(self, name: str) -> str | None:
         """The topic whose name is the same but for '.' and '_', which names in metrics confuse."""
         return self._folded_names.get(folded(name))
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all topics have together."""
+        if self._partition_count is None:
+            self._partition_count = sum(topic.partitions for topic in self._topics.values())
+        return self._partition_count
 
     def topics(self) -> Iterator[TopicMetadata]:
         """All topics, by name."""
@@ -335,6 +343,7 @@ class ClusterMetadata:
         gone: list[TopicMetadata],
         configured: list[TopicMetadata],
     ) -> None:
+        self._partition_count = None
         old = self._topics.pop(name, None)
         if old is not None:
             del self._topics_by_id[old.id], self._folded_names[folded(name)]

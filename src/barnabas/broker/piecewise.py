@@ -1,0 +1,181 @@
+"""Large responses that are made a piece at a time: the loop serves others between two pieces."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from itertools import chain
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.protocol.encoded_elements import EncodedElements
+from barnabas.protocol.framing import encode_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.protocol.message import Message
+
+#: So many elements, each worth about a partition in a Metadata response, take a millisecond or two.
+PIECE = 500
+
+#: Yields wherever the loop may go on, and returns the response.
+Pieces: TypeAlias = Generator[None, None, "Message"]
+Element = TypeVar("Element")
+Item = TypeVar("Item")
+
+
+class PiecewiseResponse(DelayedOperation):
+    """A response in the making. `on_fault` gets what its pieces raise, which is a fault of this program."""
+
+    __slots__ = ("_pieces", "on_fault")
+
+    def __init__(self, pieces: Pieces):
+        super().__init__()
+        self._pieces = pieces
+        self.on_fault: Callable[[Exception], None] | None = None
+
+    def step(self) -> bool:
+        """Make one more piece; False after the last one, which answers, or a fault."""
+        try:
+            next(self._pieces)
+        except StopIteration as end:
+            self.complete(end.value)
+        except Exception as problem:
+            if self.on_fault is None:
+                raise
+            self.on_fault(problem)
+        else:
+            return True
+        return False
+
+    def on_cancel(self) -> None:
+        """Called when the client is gone: nothing more is made."""
+        self._pieces.close()
+
+
+class PiecewiseResponses:
+    """Gives each response in the making one piece, in turn; a service of the dispatcher."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[PiecewiseResponse] = deque()
+
+    def begin(self, pieces: Pieces) -> PiecewiseResponse:
+        """Have a response made; the handler returns what this returns."""
+        response = PiecewiseResponse(pieces)
+        self._waiting.append(response)
+        return response
+
+    def answer(self, pieces: Pieces) -> Message | PiecewiseResponse:
+        """Make the first piece at once, and the others in turn; the response itself if there are no others."""
+        try:
+            next(pieces)
+        except StopIteration as end:
+            response: Message = end.value
+            return response
+        return self.begin(pieces)
+
+    def tick(self, instant: Instant) -> None:
+        """Make one piece of one response."""
+        response = self._waiting.popleft()
+        if not response.done and response.step():
+            self._waiting.append(response)
+
+    def next_deadline(self) -> float:
+        """At once, while anything is in the making."""
+        return 0.0 if self._waiting else inf
+
+
+class ArrayField(NamedTuple):
+    """An array of structs in a response: the response's class, the field's name (`"topics"`), the version."""
+
+    message: type[Message]
+    path: str
+    version: int
+
+
+class LazyList(Generic[Element]):
+    """Elements that are made while a message is encoded, one after the other, so that they are never there at once."""
+
+    __slots__ = ("_count", "_make")
+
+    def __init__(self, count: int, make: Callable[[], Iterator[Element]]):
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Element]:
+        return self._make()
+
+
+def answer_in_pieces(
+    responses: PiecewiseResponses,
+    array: ArrayField,
+    items: Iterable[Item],
+    make: Callable[[Item], tuple[Any, int]],
+    finish: Callable[[Any], Message],
+) -> Message | PiecewiseResponse:
+    """Answer at once if `items` come to less than a piece, or else a piece at a time.
+
+    `make` gives the element for an item and its weight, of which `PIECE` take a millisecond or two; `finish` gives the
+    response for all elements, or for their bytes.
+    """
+    left = iter(items)
+    elements: list[Any] = []
+    weight = 0
+    for item in left:
+        if weight >= PIECE:
+            return responses.begin(_rest(array, elements, chain((item,), left), make, finish))
+        element, its_weight = make(item)
+        elements.append(element)
+        weight += its_weight
+    return finish(elements)
+
+
+def _rest(
+    array: ArrayField,
+    elements: list[Any],
+    left: Iterator[Item],
+    make: Callable[[Item], tuple[Any, int]],
+    finish: Callable[[Any], Message],
+) -> Pieces:
+    done = EncodedElements()
+    done.add(encode_elements(elements, *array), len(elements))
+    elements, weight = [], 0
+    yield
+    for item in left:
+        element, its_weight = make(item)
+        elements.append(element)
+        weight += its_weight
+        if weight >= PIECE:
+            done.add(encode_elements(elements, *array), len(elements))
+            elements, weight = [], 0
+            yield
+    if elements:
+        done.add(encode_elements(elements, *array), len(elements))
+    return finish(done)
+
+
+def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]:
+    """Lists of `size` elements; the last one may be shorter."""
+    piece: list[Element] = []
+    for element in elements:
+        piece.append(element)
+        if len(piece) == size:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def parts_of(topics: Iterable[Any], size: int) -> Iterator[tuple[Any, list[Any]]]:
+    """The topics of a request with their partitions; one with more than `size` comes in several parts."""
+    for topic in topics:
+        for part in in_pieces(topic.partitions, size) if topic.partitions else ([],):
+            yield topic, part
