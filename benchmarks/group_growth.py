@@ -225,6 +225,8 @@ def main() -> None:
     sizes = [size for size in MEMBERS if size <= given.largest]
     with brokers({"group.initial.rebalance.delay.ms": "1000"}) as peers:
         for peer in peers:
+            with Clients() as clients:
+                wait_for_coordinator(peer, clients, "first")
             with AdminClient(bootstrap_servers=peer.bootstrap_servers) as admin:
                 for size in sizes:
                     # Apache Kafka makes fewer than 10,000 partitions at once.

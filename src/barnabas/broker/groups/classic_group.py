@@ -298,7 +298,7 @@ class ClassicGroup(Group):
             return frozenset()
         if self.protocol_name is None:
             return None
-        from barnabas.broker.groups.subscriptions import subscribed_topics
+        from barnabas.broker.groups.embedded_protocol import subscribed_topics
 
         return subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
 

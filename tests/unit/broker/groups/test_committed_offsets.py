@@ -23,7 +23,7 @@ OK = 0
 
 def subscription(*topics: str) -> bytes:
     encoded = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return b"\0\3" + len(topics).to_bytes(4, "big") + encoded + b"whatever later versions add"
+    return b"\0\3" + len(topics).to_bytes(4, "big") + encoded + b"\xff\xff\xff\xffwhat later versions add"
 
 
 # --- commit

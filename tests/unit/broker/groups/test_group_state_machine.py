@@ -14,7 +14,7 @@ from barnabas.broker.groups.classic_group import (
     ClassicGroup,
 )
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
-from barnabas.broker.groups.subscriptions import subscribed_topics
+from barnabas.broker.groups.embedded_protocol import subscribed_topics
 
 #: From → to, as Kafka's ClassicGroupState has them.
 LEGAL = {
@@ -97,7 +97,9 @@ def test_a_member_cannot_vote_for_what_it_does_not_know() -> None:
 
 def topic_list(*topics: bytes, count: int | None = None, version: int = 0) -> bytes:
     encoded = b"".join(len(topic).to_bytes(2, "big") + topic for topic in topics)
-    return version.to_bytes(2, "big") + (len(topics) if count is None else count).to_bytes(4, "big") + encoded
+    no_user_data = (-1).to_bytes(4, "big", signed=True)
+    number = len(topics) if count is None else count
+    return version.to_bytes(2, "big") + number.to_bytes(4, "big") + encoded + no_user_data
 
 
 @pytest.mark.parametrize(
@@ -106,9 +108,10 @@ def topic_list(*topics: bytes, count: int | None = None, version: int = 0) -> by
         ([], frozenset()),
         ([topic_list()], frozenset()),
         ([topic_list(b"a", b"b"), topic_list(b"b", "주문".encode())], frozenset({"a", "b", "주문"})),
-        ([topic_list(b"a", version=3) + b"user data, owned partitions, ..."], frozenset({"a"})),
+        ([topic_list(b"a", version=3) + b"owned partitions, generation, rack ..."], frozenset({"a"})),
         ([topic_list(b"a"), b""], None),
         ([topic_list(b"a"), topic_list(b"a")[:-1]], None),
+        ([topic_list(b"a")[:-5]], None),
         ([topic_list(b"a", count=2)], None),
         ([topic_list(count=2**31 - 1)], None),
         ([topic_list(b"\xff")], None),

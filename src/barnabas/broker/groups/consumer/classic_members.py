@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.consumer.draft import GroupDraft
-from barnabas.broker.groups.consumer.embedded_protocol import by_topic_id, read_subscription
 from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership, static_member
 from barnabas.broker.groups.consumer.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.consumer_group import ConsumerGroup
@@ -22,6 +21,7 @@ from barnabas.broker.groups.consumer_group_member import (
     ClassicMemberMetadata,
     ConsumerGroupMember,
 )
+from barnabas.broker.groups.embedded_protocol import by_topic_id, read_subscription
 from barnabas.broker.groups.group import CONSUMER_PROTOCOL_TYPE
 from barnabas.broker.groups.group_store import GroupStore
 from barnabas.broker.groups.settings import GroupSettings

@@ -12,16 +12,16 @@ from barnabas.broker.coordinator.partition_storage import Record
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.consumer.draft import GroupDraft
-from barnabas.broker.groups.consumer.embedded_protocol import (
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.consumer_group_member import ClassicMemberMetadata, ConsumerGroupMember, partitions_of
+from barnabas.broker.groups.consumer_group_records import group_tombstones
+from barnabas.broker.groups.coordinator_records import group_metadata_record, group_metadata_tombstone
+from barnabas.broker.groups.embedded_protocol import (
     read_assignment,
     read_subscription,
     version_of,
     write_assignment,
 )
-from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.consumer_group_member import ClassicMemberMetadata, ConsumerGroupMember, partitions_of
-from barnabas.broker.groups.consumer_group_records import group_tombstones
-from barnabas.broker.groups.coordinator_records import group_metadata_record, group_metadata_tombstone
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 

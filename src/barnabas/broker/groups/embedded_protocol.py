@@ -1,7 +1,8 @@
-"""Subscriptions and assignments of classic consumers, read and written by the coordinator in their leader's place."""
+"""What classic consumers tell each other in JoinGroup and SyncGroup, as far as the coordinator has to understand it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import pack, unpack_from
 from typing import Any
 
@@ -14,6 +15,20 @@ from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerPr
 from barnabas.protocol.plan import plan_of
 
 _HIGHEST = 3
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """Give all topics in these ConsumerProtocolSubscriptions; None if one of them cannot be read.
+
+    Version 0 is a prefix of every version and holds the topics: the rest is not looked at, as in Apache Kafka.
+    """
+    topics: set[str] = set()
+    try:
+        for data in subscriptions:
+            topics.update(_read(ConsumerProtocolSubscription, data, highest=0).topics)
+    except ProtocolError:
+        return None
+    return frozenset(topics)
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
@@ -62,6 +77,6 @@ def by_topic_id(topics: list[Any], image: TopicImage) -> Partitions:
     return found
 
 
-def _read(kind: Any, data: bytes) -> Any:
+def _read(kind: Any, data: bytes, highest: int = _HIGHEST) -> Any:
     # A newer version only adds fields at the end.
-    return Decoder(data, 2, -1, MAX_ELEMENTS).message(plan_of(kind, min(version_of(data), _HIGHEST)))
+    return Decoder(data, 2, -1, MAX_ELEMENTS).message(plan_of(kind, min(version_of(data), highest)))
