@@ -93,7 +93,6 @@ def shut_down(broker: ApacheKafka) -> None:
     broker.stop()
 
 
-@pytest.mark.shows("S2.2", breaks="barnabas.client.metadata:Metadata.request_update")
 @pytest.mark.parametrize("stop", [killed, shut_down], ids=lambda stop: stop.__name__)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_every_broker_goes_in_turn_and_no_record_is_lost_or_doubled(

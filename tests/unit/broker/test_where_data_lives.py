@@ -22,6 +22,7 @@ def values(client: CoreClient, topic: str, partition: int) -> list[bytes | None]
     return [record.value for found in read_batches(records) for record in found]
 
 
+@pytest.mark.shows("S2.1", breaks="barnabas.broker.replica_manager:ReplicaManager.append")
 @pytest.mark.shows("S3.2", breaks="barnabas.broker.replica_manager:ReplicaManager.append")
 def test_what_is_spread_over_partitions_and_acknowledged_outlives_a_crash(broker: CoreBroker) -> None:
     client = broker.connect()
@@ -39,7 +40,6 @@ def test_what_is_spread_over_partitions_and_acknowledged_outlives_a_crash(broker
     ]
 
 
-@pytest.mark.shows("S3.5", breaks="barnabas.broker.handlers.metadata:describe_topic")
 def test_replicas_a_leader_and_those_in_sync_belong_to_a_partition(client: CoreClient) -> None:
     client.request(create("t", 3), 7)
 
@@ -53,7 +53,6 @@ def test_replicas_a_leader_and_those_in_sync_belong_to_a_partition(client: CoreC
     assert replicas == dict.fromkeys(range(3), (node, [node], [node], []))
 
 
-@pytest.mark.shows("S3.15", breaks="barnabas.broker.handlers.find_coordinator:_coordinator")
 def test_each_groups_coordinator_is_the_leader_of_its_partition_of_the_offsets_topic(client: CoreClient) -> None:
     groups = [f"group-{number}" for number in range(20)]
 

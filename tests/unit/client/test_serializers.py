@@ -16,7 +16,7 @@ from barnabas.client.serializers import apply_serializer, as_bytes, resolve_seri
 from barnabas.errors import ConfigError, SerializationError
 from barnabas.protocol.messages.fetch_response import PartitionData
 from barnabas.records import RecordBatchBuilder
-from tests.unit.client.producer.test_producer import StoringBroker, connect
+from tests.unit.client.producer.storing_broker import StoringBroker, connect
 
 SOME_UUID = uuid.UUID("12345678-1234-5678-1234-567812345678")
 

@@ -24,6 +24,8 @@ def test_a_member_that_sends_heartbeats_stays() -> None:
         assert harness.heartbeat(member.id, member.generation) == 0
 
     assert harness.member_ids() == [member.id]
+    harness.advance(10.1)
+    assert harness.member_ids() == []
 
 
 @pytest.mark.shows("S2.30", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")

@@ -11,9 +11,7 @@ from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.producer_interceptors import InterceptingSendPath, ProducerInterceptors
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.errors import ConfigError, KafkaTimeoutError
-from tests.unit.client.producer.test_producer import StoringBroker, broker, connect
-
-__all__ = ["broker"]
+from tests.unit.client.producer.storing_broker import StoringBroker, connect
 
 
 class Stamp:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from barnabas.client.producer import append
-from tests.unit.client.producer.test_producer import StoringBroker, connect
+from tests.unit.client.producer.storing_broker import StoringBroker, connect
 
 
 @pytest.mark.parametrize("seconds", [86_400, -86_400])
