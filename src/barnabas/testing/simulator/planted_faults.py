@@ -52,9 +52,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a flush does not reach the disk",
-        "barnabas.broker.log.unified_log",
-        "                file.sync()\n",
-        "                file.size()\n",
+        "barnabas.broker.log.local_log",
+        " for file in segment.begin_flush()]",
+        " for file in segment.begin_flush() if up_to < 0]",
     ),
     Mutation(
         "a crash passes for a clean shutdown",
@@ -147,8 +147,8 @@ MUTATIONS = [
     Mutation(
         "directories are not synced",
         "barnabas.broker.log.local_log",
-        "        if any(base_offset >= self.recovery_point for base_offset in self.segments.base_offsets):\n",
-        "        if self.recovery_point < 0:\n",
+        "        if up_to > self.recovery_point and self.segments.active.base_offset >= self.recovery_point:\n",
+        "        if up_to < 0:\n",
     ),
     Mutation(
         "aborted transactions are looked for in one segment only",

@@ -78,6 +78,7 @@ def test_an_intended_restart_costs_dynamic_members_a_rebalance_and_static_ones_n
     stays, restarts = static.stable("red", "green")
     restart(static, restarts)
     assert static.heartbeat(stays.id, stays.generation, instance="red") == 0
+    assert static.join(instance="green").response.generation_id == restarts.generation
 
 
 @pytest.mark.shows("S1.27", breaks="barnabas.broker.groups.classic.sessions:Sessions._expire")

@@ -409,7 +409,7 @@ def test_reading_deletes_nothing(disk: MemoryFileSystem) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 3)
 
 
-@pytest.mark.shows("S3.12", breaks="barnabas.broker.log.local_log:LocalLog.remove_segments")
+@pytest.mark.shows("S3.12", breaks="barnabas.broker.log.unified_log:UnifiedLog.delete_old_segments")
 def test_deletion_takes_whole_segments(disk: MemoryFileSystem) -> None:
     size = len(batch())
     log = new_log(disk, segment_bytes=3 * size, retention_bytes=4 * size, retention_ms=-1)
