@@ -15,6 +15,7 @@ from barnabas.aio.loop_driver import LoopDriver
 from barnabas.aio.producer_ending import ProducerEnding
 from barnabas.aio.producer_waits import LoopWaits
 from barnabas.aio.transaction import Transaction
+from barnabas.client.producer import arguments
 from barnabas.client.producer.append import FutureRecordMetadata
 from barnabas.client.producer.producer_base import DeliveryCallback, K, ProducerBase, V, record_fields
 from barnabas.client.producer.producer_config import ProducerConfig
@@ -109,7 +110,8 @@ class Producer(ProducerBase[K, V]):
         `close()` or in another event loop.
         """
         if topic.__class__ is not str:
-            topic, value, key, partition, timestamp_ms, headers = record_fields(topic)
+            given = (value, key, partition, timestamp_ms, headers)
+            topic, value, key, partition, timestamp_ms, headers = record_fields(topic, given)
             return await self.send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
         # Another loop is found out here, another thread with the next batch; asking at once which one is running would
         # cost a third of all that a record costs.
@@ -159,7 +161,8 @@ class Producer(ProducerBase[K, V]):
 
     async def client_instance_id(self, timeout: float | None = None) -> bytes:
         """The id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Producer`."""
-        return await self._run(self._core.client_instance_id(self._telemetry_sender(timeout), timeout))
+        sender = self._telemetry_sender(arguments.timeout(timeout))
+        return await self._run(self._core.client_instance_id(sender, timeout))
 
     # Transactions; see `barnabas.Producer` for what each does and raises.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.aio.producer_ending import ProducerEnding
+from barnabas.client.producer.produce_request_result import Completer
 from barnabas.client.steps import Steps
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # milliseconds, when nothing else holds it up.
 BATCHES_PER_TURN = 32
 BYTES_PER_TURN = 512 * 1024
+BLOCKS_LOOP = "Waiting here would block the event loop for ever: await the future instead"
 
 
 class LoopWaits:
@@ -31,6 +34,7 @@ class LoopWaits:
         self._parts = parts
         self._environment = environment
         self._driver = driver
+        self._completer: Completer | None = None
         self._new_batches = 0
         batches = BYTES_PER_TURN // max(1, parts.config.get_int("batch.size"))
         self._batches_per_turn = max(1, min(BATCHES_PER_TURN, batches))
@@ -92,4 +96,6 @@ class LoopWaits:
     def batch_made(self, result: ProduceRequestResult) -> None:
         """See `Waits`."""
         self._new_batches += 1
-        result.completed_in_event_loop()
+        if self._completer is None:
+            self._completer = Completer(threading.get_ident(), BLOCKS_LOOP, self._parts.exit.note)
+        result.completed_by(self._completer)

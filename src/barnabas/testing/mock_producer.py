@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from barnabas.client.cluster import PartitionInfo
 from barnabas.client.producer.append import FutureRecordMetadata, new_future
-from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
+from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.transaction import Transaction
@@ -56,7 +56,7 @@ class _Completion:
         result = self.future.request_result
         result.set(-1 if error is not None else self.offset, -1, error)
         if self.on_delivery is not None:
-            run_callback(result.topic_partition, self.on_delivery, *self.future.metadata_and_error())
+            result.run_callback(self.on_delivery, *self.future.metadata_and_error())
         result.complete()
 
 

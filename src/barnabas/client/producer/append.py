@@ -334,7 +334,7 @@ class DeliveryCallbacks:
     def run(self, result: Any, on_error: Callable[..., object]) -> None:
         """Call each record's `on_delivery`, with the batch's result.
 
-        What a callback raises goes to `on_error(topic_partition, callback)`, and the next one is called.
+        What a callback raises goes to `on_error(callback, error)`, and the next one is called.
         """
         topic: Any = result.topic_partition.topic
         partition: cython.int = result.topic_partition.partition
@@ -368,8 +368,8 @@ class DeliveryCallbacks:
                 error: Any = result.outcome(index)[1] if failed else None
                 try:
                     callback(metadata, error)
-                except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
-                    on_error(result.topic_partition, callback)
+                except BaseException as raised:  # noqa: BLE001  not even sys.exit() may end the Sender thread here
+                    on_error(callback, raised)
             index += 1
 
 
@@ -662,6 +662,8 @@ class SendPath:
     ) -> Any:
         if self.closed_reason is not None:
             raise IllegalStateError(self.closed_reason)
+        if on_delivery is not None and not callable(on_delivery):
+            raise _not_callable(on_delivery)
         chosen: cython.int = -1 if partition is None else _checked_partition(partition)
         found: Any = self.accumulator.topics.get(topic)
         if found is None:
@@ -703,8 +705,8 @@ class SendPath:
                 self._last_timestamp = milliseconds
             # The same object for all records of a millisecond: the callbacks' list keeps it.
             timestamp = self._last_timestamp
-        elif type(timestamp) is not int:
-            timestamp = index(timestamp)
+        else:
+            timestamp = _checked_timestamp(timestamp)
         future: FutureRecordMetadata | None = None
         if not self._custom or chosen >= 0:
             future = self.accumulator._append_to_last(
@@ -729,7 +731,7 @@ class SendPath:
 
 @cython.cclass
 class RecordSending:
-    """`Producer.send`; `_send_record`, `_finish_send` and `_failed` of a Producer do what is not usual."""
+    """`Producer.send`; `_send_other`, `_finish_send` and `_failed` of a Producer do what is not usual."""
 
     _send_path: Any = cython.declare(object, visibility="public")
 
@@ -747,7 +749,8 @@ class RecordSending:
         producer: Any = self
         future: FutureRecordMetadata
         if type(topic) is not str:
-            future = producer._send_record(topic, on_delivery)
+            given: Any = (value, key, partition, timestamp_ms, headers)
+            future = producer._send_other(topic, given, on_delivery)
             return future
         path: Any = self._send_path
         sent: Any
@@ -766,10 +769,34 @@ class RecordSending:
 
 def _checked_partition(partition: Any) -> int:
     if type(partition) is not int:
-        raise IllegalTypeError(f"A partition is an int or None, not {type(partition).__name__}: {partition!r}")
+        if type(partition) is bool or not hasattr(partition, "__index__"):
+            raise IllegalTypeError(f"partition is an int or None, not {type(partition).__name__}: {partition!r}")
+        partition = index(partition)
     if partition < 0:
         raise IllegalArgumentError(f"A partition is never negative: {partition}. Leave it out to have one chosen")
-    return partition
+    if partition > 0x7FFFFFFF:
+        raise IllegalArgumentError(f"partition is at most 2147483647, not {partition}")
+    number: int = partition
+    return number
+
+
+def _checked_timestamp(timestamp: Any) -> int:
+    if type(timestamp) is not int:
+        if not hasattr(timestamp, "__index__"):
+            raise IllegalTypeError(
+                f"timestamp_ms is an int of epoch milliseconds or None, not {type(timestamp).__name__}: {timestamp!r}"
+            )
+        timestamp = index(timestamp)
+    if timestamp < 0 or timestamp > 0x7FFFFFFFFFFFFFFF:
+        raise IllegalArgumentError(f"timestamp_ms is from 0 to 2**63 - 1 and never negative: {timestamp}")
+    number: int = timestamp
+    return number
+
+
+def _not_callable(on_delivery: Any) -> IllegalTypeError:
+    return IllegalTypeError(
+        f"on_delivery is a function of metadata and error, or None, not {type(on_delivery).__name__}: {on_delivery!r}"
+    )
 
 
 def _freeze_headers(headers: Any) -> tuple[Any, ...]:

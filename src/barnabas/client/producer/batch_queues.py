@@ -53,6 +53,19 @@ class BatchQueues:
             if not queue:
                 del self.filled[batch.topic_partition]
 
+    def __contains__(self, batch: ProducerBatch) -> bool:
+        return batch in self.filled.get(batch.topic_partition, ())
+
+    def look_again(self, without: ProducerBatch | None = None) -> None:
+        """Find anew which deques hold batches, after an unexpected error; one batch is taken out."""
+        self.filled = {}
+        for topic, info in self._topics.items():
+            for partition, queue in info.batches.items():
+                if without is not None and without in queue:
+                    queue.remove(without)
+                if queue:
+                    self.filled[TopicPartition(topic, partition)] = queue
+
     def insert(self, batch: ProducerBatch, by_sequence: bool) -> None:
         """Put a batch back at the head of its deque, or behind those whose sequence numbers come before its own."""
         tp = batch.topic_partition

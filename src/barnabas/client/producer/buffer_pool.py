@@ -26,8 +26,8 @@ class Allocation:
         self._pool.deallocate(self)
 
     def __del__(self) -> None:
-        if self.size:
-            # The pool's lock may be held by this very thread.
+        # Without a size it was interrupted in its making. The pool's lock may be held by this very thread.
+        if getattr(self, "size", 0):
             self._pool.dropped.append(self.size)
 
 

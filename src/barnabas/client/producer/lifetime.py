@@ -7,12 +7,15 @@ Its thread does not exist in a forked child, though its sockets do: there it ref
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import weakref
 from typing import Protocol
 
 from barnabas.client.forked import refusal
-from barnabas.errors import IllegalStateError
+from barnabas.errors import IllegalStateError, KafkaError
+
+log = logging.getLogger("barnabas.producer")
 
 REASON = refusal("producer")
 # Seconds that records still unsent may take when the process ends.
@@ -79,4 +82,7 @@ if hasattr(os, "register_at_fork"):
 @atexit.register
 def _at_exit() -> None:
     for producer in list(_closed_at_exit):
-        producer.close(EXIT_TIMEOUT)
+        try:
+            producer.close(EXIT_TIMEOUT)
+        except KafkaError as error:
+            log.warning("%r was not closed: %s", producer, error)

@@ -5,12 +5,26 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
 Place = tuple[TopicPartition, int, int]
+
+
+class Completer(NamedTuple):
+    """Who completes a producer's results: the Sender's thread, or the event loop's.
+
+    `refusal` is what a wait in that thread is told, which would never end. `note_exit` takes what a callback raised
+    there to end the program (`sys.exit()`), for the application's next call.
+    """
+
+    thread_id: int
+    refusal: str
+    note_exit: Callable[[BaseException], None]
+
+
 Entry = tuple[int, Callable[[Any], object], Any]
 
 
@@ -23,7 +37,7 @@ class ProduceRequestResult:
 
     __slots__ = (
         "_callbacks",
-        "_event_loop_thread",
+        "_completer",
         "_latch",
         "_parts",
         "_setter",
@@ -47,7 +61,7 @@ class ProduceRequestResult:
         # Each entry in a list of its own, from which whoever runs it takes it: any thread appends to this list, and the
         # Sender thread walks through it when the result is there.
         self._callbacks: list[list[Entry]] = []
-        self._event_loop_thread: int | None = None
+        self._completer: Completer | None = None
         # Held until the result is complete: whoever gets it knows that it is.
         self._latch = threading.Lock()
         self._latch.acquire()
@@ -67,17 +81,18 @@ class ProduceRequestResult:
         self._setter = threading.get_ident()
 
     def complete(self) -> None:
-        """Wake everyone who waits, and run the futures' done-callbacks."""
+        """Wake all who wait, and run the futures' done-callbacks. After an interrupted call it may be called again."""
         self.completed = True
-        self._latch.release()
+        if self._latch.locked():
+            self._latch.release()
         if self._callbacks:
             for _, callback, argument in self._waiting():
-                run_callback(self.topic_partition, callback, argument)
+                self.run_callback(callback, argument)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
         """Pass the records on to other results; each part is its first record's place here, and its result."""
         for _, part in parts:
-            part._event_loop_thread = self._event_loop_thread
+            part._completer = self._completer
         self._parts = parts
         self.completed = True
         self._latch.release()
@@ -89,9 +104,33 @@ class ProduceRequestResult:
             yield from _taken(entry)
         self._callbacks.clear()
 
-    def completed_in_event_loop(self) -> None:
-        """Say that this thread completes it, in an event loop: it must not wait for itself."""
-        self._event_loop_thread = threading.get_ident()
+    def completed_by(self, completer: Completer) -> None:
+        """Say who completes it: that thread must not wait for itself."""
+        self._completer = completer
+
+    def run_callback(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call the application's callback; an error that it raises is logged and harms nothing.
+
+        In the completer's thread not even `sys.exit()` or Ctrl-C ends that thread: the application's next call raises
+        it. In any other thread the caller gets it.
+        """
+        try:
+            callback(*arguments)
+        except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
+            log_callback_error(self.topic_partition, callback)
+        except BaseException as exit:
+            if not self._is_completed_here():
+                raise
+            self.callback_failed(callback, exit)
+
+    def callback_failed(self, callback: object, error: BaseException) -> None:
+        """Log what a callback raised, and keep for the application what was to end the program."""
+        log_callback_error(self.topic_partition, callback)
+        if self._completer is not None and not isinstance(error, Exception):
+            self._completer.note_exit(error)
+
+    def _is_completed_here(self) -> bool:
+        return self._completer is not None and self._completer.thread_id == threading.get_ident()
 
     @property
     def is_split(self) -> bool:
@@ -158,8 +197,8 @@ class ProduceRequestResult:
         # A callback may ask for its own record: its thread has set the result, and would wait for itself for ever.
         if self.completed or self._setter == threading.get_ident():
             return True
-        if self._event_loop_thread == threading.get_ident():
-            raise IllegalStateError("Waiting here would block the event loop for ever: await the future instead")
+        if timeout != 0 and self._completer is not None and self._is_completed_here():
+            raise IllegalStateError(self._completer.refusal)
         if not self._latch.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
             return False
         self._latch.release()
@@ -176,7 +215,7 @@ class ProduceRequestResult:
                 if not result.completed or not _taken(entry):
                     return
             if result._parts is None:
-                run_callback(self.topic_partition, callback, argument)
+                result.run_callback(callback, argument)
                 return
 
 
@@ -193,14 +232,6 @@ def _monotonic() -> float:
     import time
 
     return time.monotonic()
-
-
-def run_callback(topic_partition: TopicPartition, callback: Callable[..., object], *arguments: Any) -> None:
-    """Call the user's callback; what it raises is logged and harms nothing."""
-    try:
-        callback(*arguments)
-    except Exception:  # noqa: BLE001  user code may raise anything, and must not end the Sender thread
-        log_callback_error(topic_partition, callback)
 
 
 def log_callback_error(topic_partition: TopicPartition, callback: object) -> None:

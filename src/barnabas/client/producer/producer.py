@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from barnabas.client.environment import Environment
-from barnabas.client.producer import lifetime
+from barnabas.client.producer import arguments, lifetime
 from barnabas.client.producer.append import FutureRecordMetadata, RecordSending
 from barnabas.client.producer.producer_base import DeliveryCallback, K, ProducerBase, V, record_fields
 from barnabas.client.producer.producer_config import ProducerConfig
@@ -117,8 +117,8 @@ class Producer(RecordSending, ProducerBase[K, V]):
 
     # What the compiled `send` leaves to others.
 
-    def _send_record(self, record: Any, on_delivery: DeliveryCallback | None) -> FutureRecordMetadata:
-        topic, value, key, partition, timestamp_ms, headers = record_fields(record)
+    def _send_other(self, record: Any, given: tuple[Any, ...], on_delivery: Any) -> FutureRecordMetadata:
+        topic, value, key, partition, timestamp_ms, headers = record_fields(record, given)
         return self.send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
 
     def _finish_send(self, unfinished: SlowAppend | UnsentRecord) -> FutureRecordMetadata:
@@ -165,7 +165,7 @@ class Producer(RecordSending, ProducerBase[K, V]):
         Raises `KafkaTimeoutError` when none comes within `timeout` seconds (max.block.ms), `UnsupportedVersionError`
         when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is off.
         """
-        return self._run(self._core.client_instance_id(self._telemetry_sender(timeout), timeout))
+        return self._run(self._core.client_instance_id(self._telemetry_sender(arguments.timeout(timeout)), timeout))
 
     # Transactions
 

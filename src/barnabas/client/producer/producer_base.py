@@ -10,7 +10,7 @@ from barnabas.client.producer.producer_record import ProducerRecord
 from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.transaction_calls import TransactionCalls
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry
-from barnabas.errors import IllegalTypeError
+from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.network.metric_group import Measured, MetricGroup, by_topic
 
 if TYPE_CHECKING:
@@ -73,10 +73,15 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
         return f"<Producer {self._core.parts.config.client_id}>"
 
 
-def record_fields(record: Any) -> tuple[Any, ...]:
-    """What `send()` takes one by one, of a `ProducerRecord`. Raises `IllegalTypeError` for anything else."""
-    if isinstance(record, ProducerRecord):
-        return record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers
+def record_fields(record: Any, given: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """What `send()` takes one by one: of a `ProducerRecord`, or of a topic that is a subclass of str and what is given.
+
+    Raises `IllegalTypeError` for anything else.
+    """
     if isinstance(record, str):
-        raise IllegalTypeError(f"A topic is a plain str, not a subclass of it: {type(record).__name__}")
-    raise IllegalTypeError(f"send() takes a topic's name or a ProducerRecord, not {type(record).__name__}")
+        return str.__str__(record), *given
+    if not isinstance(record, ProducerRecord):
+        raise IllegalTypeError(f"topic is a topic's name or a ProducerRecord, not {type(record).__name__}")
+    if any(field is not None for field in given):
+        raise IllegalArgumentError("A ProducerRecord has all that is sent: give nothing but on_delivery beside it")
+    return record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.producer.append import AppendableBatch, DeliveryCallbacks
-from barnabas.client.producer.produce_request_result import ProduceRequestResult, log_callback_error
+from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.errors import IllegalStateError, KafkaError, RecordBatchTooLargeError
 from barnabas.protocol.producer_identity import NO_SEQUENCE, increment_sequence
 from barnabas.protocol.topic_partition import TopicPartition
@@ -199,11 +199,13 @@ class ProducerBatch(AppendableBatch):
                 raise IllegalStateError(f"{self!r} has succeeded and cannot become {state.value}")
             return False
         self.final_state = state
-        self.request_result.set(base_offset, log_append_time, error, record_errors)
-        callbacks, self.callbacks = self.callbacks, None
-        if callbacks is not None:
-            callbacks.run(self.request_result, log_callback_error)
-        self.request_result.complete()
+        try:
+            self.request_result.set(base_offset, log_append_time, error, record_errors)
+            callbacks, self.callbacks = self.callbacks, None
+            if callbacks is not None:
+                callbacks.run(self.request_result, self.request_result.callback_failed)
+        finally:
+            self.request_result.complete()
         return True
 
     def split(self, new_batch: Any) -> list[ProducerBatch]:

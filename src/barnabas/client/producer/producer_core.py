@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.producer import arguments
 from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
 from barnabas.client.producer.lifetime import Lifetime
-from barnabas.client.producer.produce_request_result import ProduceRequestResult, run_callback
+from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.client.producer.producer_interceptors import InterceptingSendPath
 from barnabas.client.producer.producer_metrics import FLUSH, METADATA_WAIT
 from barnabas.client.producer.slow_append import SlowAppend, UnsentRecord
@@ -153,12 +154,13 @@ class ProducerCore:
         topic, record = slow.topic, slow.record
         chosen = self._partitioner.partition(topic, slow.key, record.key, slow.value, record.value, cluster)
         count = cluster.partition_count_for_topic(topic) or 0
-        if not isinstance(chosen, int) or not 0 <= chosen < count:
+        number = getattr(chosen, "__index__", lambda: -1)()
+        if not 0 <= number < count:
             raise IllegalArgumentError(
                 f"The partitioner {type(self._partitioner).__qualname__} chose partition {chosen!r} of topic "
                 f"{topic!r}, which has 0 to {count - 1}"
             )
-        return chosen
+        return int(number)
 
     def failed(
         self, topic: Any, partition: int | None, error: ApiError, on_delivery: OnDelivery
@@ -168,12 +170,14 @@ class ProducerCore:
         result = ProduceRequestResult(tp)
         result.set(-1, -1, error)
         future = new_future(result, 0, -1, None, None)
-        if on_delivery is not None:
-            run_callback(tp, on_delivery, *future.metadata_and_error())
-        result.complete()
         self.parts.metrics.record_errors(1, self._clock())
         if self.parts.transactions is not None:
             self.parts.transactions.record_not_taken(error)
+        try:
+            if on_delivery is not None:
+                result.run_callback(on_delivery, *future.metadata_and_error())
+        finally:
+            result.complete()
         return future
 
     def send_table(self, topic: str, table: pa.Table | pa.RecordBatch) -> Steps[TableFuture]:
@@ -182,6 +186,7 @@ class ProducerCore:
         from barnabas.records.table_encoder import arrow_rows
 
         self.check_open()
+        topic = arguments.text(topic, "topic")
         cluster = yield from self._wait_for_cluster(topic, -1, self._clock() + self.max_block)
         config, now_ms = self.parts.config, self.parts.environment.wall_clock_ms()
         most = min(config.get_int("max.request.size"), config.get_int("buffer.memory"))
@@ -228,7 +233,11 @@ class ProducerCore:
 
     def _known_cluster(self, topic: str, partition: int) -> Cluster | None:
         """The snapshot if it has the topic and the partition (-1 for any), else None; notes that the topic is used."""
+        self.parts.exit.raise_noted()
         cluster = self._metadata.fetch()
+        if cluster.partition_count_for_topic(topic) is None:
+            # What cannot be sent must not come among the topics that the metadata is asked for.
+            arguments.text(topic, "topic")
         if topic in cluster.invalid_topics or not topic:
             raise InvalidTopicError(f"{topic!r} is not a valid name of a topic")
         self._metadata.add(topic, self._clock())
@@ -268,6 +277,7 @@ class ProducerCore:
     def partitions_for(self, topic: str) -> Steps[list[PartitionInfo]]:
         """See `Producer.partitions_for`."""
         self.check_open()
+        topic = arguments.text(topic, "topic")
         cluster = yield from self._wait_for_cluster(topic, -1, self._clock() + self.max_block)
         return list(cluster.partitions_for_topic(topic))
 
@@ -276,6 +286,7 @@ class ProducerCore:
     def flush(self, timeout: float | None) -> Steps[None]:
         """See `Producer.flush`."""
         self._waits.check_may_wait("flush()")
+        timeout = arguments.timeout(timeout)
         with self.parts.metrics.times.spent(FLUSH):
             self._accumulator.begin_flush()
             try:
@@ -284,6 +295,7 @@ class ProducerCore:
                 is_flushed = yield from self._waits.wait_for_results(results, timeout)
             finally:
                 self._accumulator.end_flush()
+        self.parts.exit.raise_noted()
         if not is_flushed:
             raise KafkaTimeoutError(
                 f"{self._accumulator.incomplete_record_count()} records were not acknowledged within {timeout} s; they "
@@ -293,6 +305,7 @@ class ProducerCore:
     def client_instance_id(self, sender: ClientTelemetrySender, timeout: float | None) -> Steps[bytes]:
         """See `Producer.client_instance_id`."""
         self._waits.check_may_wait("client_instance_id()")
+        timeout = arguments.timeout(timeout)
         sender.ask_for_instance_id()
         self.parts.client.wakeup()
         seconds = self.max_block if timeout is None else timeout
@@ -301,10 +314,10 @@ class ProducerCore:
 
     def close(self, timeout: float | None) -> Steps[None]:
         """See `Producer.close`."""
-        if timeout is not None and timeout < 0:
-            raise IllegalArgumentError(f"A timeout is never negative: {timeout}")
+        timeout = arguments.timeout(timeout)
         self.refuse(self.path.closed_reason or CLOSED)
         yield from self._waits.wait_for_end(timeout)
+        self.parts.exit.raise_noted()
 
     # Metrics
 

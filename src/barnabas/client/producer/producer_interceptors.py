@@ -61,9 +61,11 @@ class ProducerInterceptors(Interceptors):
         record = self.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
 
         def on_done(metadata: RecordMetadata, error: BaseException | None) -> None:
-            self.on_acknowledgement(metadata, error)
-            if on_delivery is not None:
-                on_delivery(metadata, error)
+            try:
+                self.on_acknowledgement(metadata, error)
+            finally:
+                if on_delivery is not None:
+                    on_delivery(metadata, error)
 
         return record, on_done
 

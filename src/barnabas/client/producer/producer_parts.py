@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.client_utils import metric_config
 from barnabas.client.producer.append import SendPath
 from barnabas.client.producer.buffer_pool import BufferPool, Waiter, WaitingThread
+from barnabas.client.producer.callback_exit import CallbackExit
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_interceptors import ProducerInterceptors
 from barnabas.client.producer.producer_metrics import ProducerMetrics
@@ -47,6 +48,7 @@ class ProducerParts:
         idempotence = IdempotenceManager() if is_idempotent else None
         self.pool = BufferPool(config.get_int("buffer.memory"), environment.clock, window, new_waiter)
         self.accumulator = self._accumulator(self.transactions or idempotence)
+        self.exit = CallbackExit(self.accumulator)
         self.metadata.add_listener(self.accumulator.metadata_changed)
         self.metadata.add_listener(partial(_forget_idle_topics, self.metrics, self.metadata))
         if self.transactions is not None:

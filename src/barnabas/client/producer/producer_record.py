@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError
+from barnabas.client.producer.arguments import MAX_INT32, MAX_INT64, header_pairs, integer, text
+from barnabas.errors import IllegalStateError, IllegalTypeError
 
 
 class RecordHeader(NamedTuple):
@@ -25,7 +26,7 @@ class RecordHeaders:
     __slots__ = ("_headers", "is_read_only")
 
     def __init__(self, headers: Iterable[tuple[str, bytes | None]] = ()) -> None:
-        self._headers = [RecordHeader(*_checked(header)) for header in headers]
+        self._headers = [RecordHeader(*_checked(header)) for header in header_pairs(headers)]
         self.is_read_only = False
 
     def add(self, key: str, value: bytes | None) -> RecordHeaders:
@@ -91,10 +92,10 @@ class ProducerRecord:
     ) -> None:
         if not isinstance(topic, str):
             raise IllegalTypeError(f"A topic is a str, not {type(topic).__name__}: {topic!r}")
-        if timestamp_ms is not None and timestamp_ms < 0:
-            raise IllegalArgumentError(f"timestamp_ms is never negative: {timestamp_ms}. Leave it out for now's time")
-        if partition is not None and partition < 0:
-            raise IllegalArgumentError(f"A partition is never negative: {partition}. Leave it out to have one chosen")
+        if timestamp_ms is not None:
+            timestamp_ms = integer(timestamp_ms, "timestamp_ms, never negative,", MAX_INT64)
+        if partition is not None:
+            partition = integer(partition, "partition, never negative,", MAX_INT32)
         self.topic = topic
         self.value = value
         self.key = key
@@ -125,22 +126,22 @@ def freeze_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
     if isinstance(headers, RecordHeaders):
         headers.set_read_only()
         return tuple((header.key, header.value) for header in headers)
-    if isinstance(headers, dict):
-        headers = headers.items()
-    return tuple(_checked(header) for header in headers)
+    return tuple(_checked(header) for header in header_pairs(headers))
 
 
 def _checked(header: Any) -> tuple[str, bytes | None]:
     try:
         key, value = header
     except (TypeError, ValueError):
-        raise IllegalTypeError(f"A header is a pair (str, bytes or None), not {header!r}") from None
+        raise IllegalTypeError(f"headers: a header is a pair (str, bytes or None), not {header!r}") from None
     if not isinstance(key, str):
-        raise IllegalTypeError(f"A header's name is a str, not {type(key).__name__}: {key!r}")
+        raise IllegalTypeError(f"headers: a header's name is a str, not {type(key).__name__}: {key!r}")
+    if not key.isascii():
+        text(key, "headers: a header's name")
     if value is not None and type(value) is not bytes:
         if not isinstance(value, bytearray | memoryview):
             raise IllegalTypeError(
-                f"The value of header {key!r} is bytes or None, not {type(value).__name__}: {value!r}"
+                f"headers: the value of header {key!r} is bytes or None, not {type(value).__name__}: {value!r}"
             )
         value = bytes(value)
     return key, value

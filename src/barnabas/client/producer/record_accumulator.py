@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.append import FutureRecordMetadata
     from barnabas.client.producer.buffer_pool import Allocation, BufferPool
+    from barnabas.client.producer.in_flight_batches import InFlightBatches
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.slow_append import EncodedRecord
     from barnabas.client.producer.transactions.sequences import BatchNumbering
@@ -188,9 +189,15 @@ class RecordAccumulator(RecordAppender):
         return future
 
     def _append_batch(self, queue: deque[ProducerBatch], batch: ProducerBatch) -> None:
-        queue.append(batch)
-        self._queues.filled[batch.topic_partition] = queue
-        self._incomplete.add(batch)
+        try:
+            self._incomplete.add(batch)
+            queue.append(batch)
+            self._queues.filled[batch.topic_partition] = queue
+        except BaseException:
+            # Interrupted: nothing may wait for a batch that is not drained.
+            self._queues.look_again(without=batch)
+            self._incomplete.remove(batch)
+            raise
         expiry = batch.created_at + self.delivery_timeout
         if expiry < self._next_expiry:
             self._next_expiry = expiry
@@ -424,11 +431,18 @@ class RecordAccumulator(RecordAppender):
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that has its result, and give its memory back."""
+        # The batch is found again if this is interrupted, as long as it counts as incomplete.
+        if batch.memory is not None:
+            batch.memory.release()
         with self._lock:
             self._incomplete.remove(batch)
-        memory, batch.memory = batch.memory, None
-        if memory is not None:
-            memory.release()
+
+    def lost_batches(self, in_flight: InFlightBatches) -> list[ProducerBatch]:
+        """The batches without a result that are neither in a deque nor in flight, after an unexpected error."""
+        with self._lock:
+            self._queues.look_again()
+            waiting = self._incomplete.copy_all()
+            return [batch for batch in waiting if batch not in in_flight and batch not in self._queues]
 
     # Flushing and closing
 
@@ -477,7 +491,11 @@ class RecordAccumulator(RecordAppender):
                 batch.close_for_record_appends()
                 self._queues.remove(batch)
         for batch in sorted(batches, key=lambda batch: batch.created_at):
-            batch.abort(reason)
+            if batch.is_done:
+                # Its callbacks were interrupted.
+                batch.request_result.complete()
+            else:
+                batch.abort(reason)
             self.deallocate(batch)
         return sum(batch.record_count for batch in batches)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transactions.sequences import BatchNumbering
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.network_client import NetworkClient
+    from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 log = client_logger("barnabas.producer")
 
@@ -93,7 +95,17 @@ class Sender:
         self._refusing: set[int] = set()
 
     def run_once(self, now: float) -> None:
-        """One turn at time `now`; returns when something happened or is due."""
+        """One turn at time `now`; returns when something happened or is due.
+
+        After an unexpected error, which is raised, no batch is left without a result that nothing would bring.
+        """
+        try:
+            self._turn(now)
+        except BaseException as error:
+            self._fail_lost_batches(error, now)
+            raise
+
+    def _turn(self, now: float) -> None:
         numbering = self._numbering
         if numbering is not None:
             numbering.maybe_resolve_sequences()
@@ -132,6 +144,12 @@ class Sender:
 
     def shut_down(self) -> None:
         """Take no more records, fail whatever has no result, and close all connections."""
+        try:
+            self._fail_what_is_left()
+        finally:
+            self._client.close()
+
+    def _fail_what_is_left(self) -> None:
         self._accumulator.close()
         if self.transactions is not None:
             self.transactions.fail_waiting(KafkaError("The producer was closed before this was done"))
@@ -143,7 +161,6 @@ class Sender:
         )
         if lost:
             log.warning("%s: closed with %d records not acknowledged, each has failed", self._client.client_id, lost)
-        self._client.close()
 
     # The producer id
 
@@ -176,9 +193,13 @@ class Sender:
             timeout=self._config.request_timeout,
             callback=partial(self._handle_producer_id, idempotence),
         )
-        idempotence.begin_initializing()
         self._next_producer_id_attempt = now + self._config.retry_backoff
-        self._client.send(request, now)
+        try:
+            idempotence.begin_initializing()
+            self._client.send(request, now)
+        except BaseException:
+            idempotence.initializing_failed()
+            raise
 
     def _fail_if_refused(self, node: Node, cluster: Cluster | None, now: float) -> None:
         """A broker that does not let this client in will not by waiting: what waits for it fails, with the reason.
@@ -207,6 +228,14 @@ class Sender:
         self._accumulator.abort_batches(error, waits_for_it)
 
     def _handle_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
+        try:
+            self._apply_producer_id(idempotence, response)
+        finally:
+            if idempotence.state is State.INITIALIZING:
+                # An unexpected error: the request is answered, and has to be sent again.
+                idempotence.initializing_failed()
+
+    def _apply_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
         if response.version_mismatch:
             idempotence.transition_to_fatal_error(
                 UnsupportedVersionError(
@@ -216,10 +245,12 @@ class Sender:
         elif response.message is None:
             idempotence.initializing_failed()
         else:
-            message = response.message
-            error = idempotence.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
-            if error is not None:
-                self._accumulator.abort_batches(error)
+            self._take_producer_id(idempotence, response.message)
+
+    def _take_producer_id(self, idempotence: IdempotenceManager, message: InitProducerIdResponse) -> None:
+        error = idempotence.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
+        if error is not None:
+            self._accumulator.abort_batches(error)
 
     # Sending
 
@@ -239,11 +270,17 @@ class Sender:
             self._metadata.request_update()
         not_ready_timeout = self._remove_unready_nodes(result.ready_nodes, cluster, now)
         batches = accumulator.drain(cluster, result.ready_nodes.values(), self._config.max_request_size, now)
-        self._note_in_flight(batches, now)
-        self._expire_batches(now)
-        for node_id, node_batches in batches.items():
-            if node_batches:
-                self._send_produce_request(node_id, node_batches, cluster, now)
+        unsent = dict(batches)
+        try:
+            self._note_in_flight(batches, now)
+            self._expire_batches(now)
+            for node_id, node_batches in batches.items():
+                if node_batches:
+                    self._send_produce_request(node_id, node_batches, cluster, now)
+                del unsent[node_id]
+        except BaseException:
+            self._not_in_flight(unsent.values())
+            raise
         if result.ready_nodes and accumulator.has_undrained():
             return 0.0
         until_expiry = min(accumulator.next_expiry, self._in_flight.next_expiry) - now
@@ -313,9 +350,50 @@ class Sender:
         self._metrics.record_request(batches, now)
         self._client.send(request, now)
 
+    # Unexpected errors
+
+    def _not_in_flight(self, batches: Iterable[list[ProducerBatch]]) -> None:
+        for node_batches in batches:
+            for batch in node_batches:
+                self._in_flight.remove(batch)
+
+    def _fail_lost_batches(self, cause: BaseException, now: float) -> None:
+        """End the batches that are neither in the accumulator nor in flight: no answer will come for them."""
+        for batch in self._accumulator.lost_batches(self._in_flight):
+            if batch.is_done:
+                batch.request_result.complete()
+                self._release(batch)
+            else:
+                error = KafkaError(
+                    f"Sending to {batch.topic_partition} ended in an unexpected error, so it is not known whether the "
+                    f"record is stored: {cause!r}"
+                )
+                error.__cause__ = cause
+                self._fail_unresolved(batch, error, now)
+            if self._config.guarantee_message_order:
+                self._accumulator.unmute_partition(batch.topic_partition)
+
+    def _fail_unresolved(self, batch: ProducerBatch, error: KafkaError, now: float) -> None:
+        """Fail a batch of which nothing tells whether the broker stored it."""
+        was_sent = batch.in_retry or batch.has_sequence
+        self._fail(batch, error, None, False, now)
+        if self._numbering is not None and was_sent:
+            self._numbering.sequences.mark_unresolved(batch)
+
     # Results
 
     def _handle_produce_response(
+        self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], ids: dict[str, bytes]
+    ) -> None:
+        try:
+            self._complete_batches(response, batches, ids)
+        except BaseException as error:
+            # The request is answered: what it did not complete is not in flight any more.
+            self._not_in_flight([list(batches.values())])
+            self._fail_lost_batches(error, response.received_at)
+            raise
+
+    def _complete_batches(
         self, response: ClientResponse, batches: dict[TopicPartition, ProducerBatch], ids: dict[str, bytes]
     ) -> None:
         now = response.received_at
@@ -439,7 +517,4 @@ class Sender:
                 f"{(now - batch.created_at) * 1000:.0f} ms have passed since the batch was created, and "
                 "delivery.timeout.ms allows no more. Whether the broker is reachable is in the log of barnabas.network"
             )
-            was_sent = batch.in_retry or batch.has_sequence
-            self._fail(batch, error, None, False, now)
-            if self._numbering is not None and was_sent:
-                self._numbering.sequences.mark_unresolved(batch)
+            self._fail_unresolved(batch, error, now)

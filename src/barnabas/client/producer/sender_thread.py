@@ -70,7 +70,7 @@ class SenderThread(threading.Thread):
     def _turn(self) -> None:
         try:
             self._sender.run_once(self._clock())
-        except Exception:
+        except BaseException:
             log.exception("%s: unexpected error, going on", self.name)
             time.sleep(PAUSE_AFTER_FAILURE)
 

@@ -6,8 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from barnabas.client.producer.produce_request_result import Completer
 from barnabas.client.steps import Steps, at_once
-from barnabas.errors import IllegalStateError
+from barnabas.errors import IllegalStateError, KafkaTimeoutError
 
 if TYPE_CHECKING:
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
 
+WAITS_FOR_ITSELF = (
+    "result() in a callback would wait for itself: callbacks run in the Sender thread, which brings the results. Ask "
+    "with done() or result(0), or wait in a thread of your own"
+)
+# Seconds that a Sender which was told to end at once may take to do it.
+FORCED_END = 5.0
+
 
 class ThreadWaits:
     """`Waits` that block the calling thread; their steps never yield."""
@@ -24,6 +32,7 @@ class ThreadWaits:
     def __init__(self, parts: ProducerParts, thread: SenderThread) -> None:
         self._parts = parts
         self._thread = thread
+        self._completer: Completer | None = None
 
     def check_may_wait(self, operation: str) -> None:
         """See `Waits`."""
@@ -64,11 +73,20 @@ class ThreadWaits:
             return
         if timeout != 0:
             thread.initiate_close()
-            thread.join(timeout)
+            thread.join(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         if thread.is_alive():
             thread.force_close()
-            thread.join()
+            thread.join(FORCED_END)
         self._parts.close()
+        if thread.is_alive():
+            count = self._parts.accumulator.incomplete_record_count()
+            raise KafkaTimeoutError(
+                f"close() is over, but the Sender thread is held up, by a callback that does not return: {count} "
+                "records have no result before that"
+            )
 
     def batch_made(self, result: ProduceRequestResult) -> None:
         """See `Waits`; the Sender thread completes it."""
+        if self._completer is None:
+            self._completer = Completer(self._thread.ident or 0, WAITS_FOR_ITSELF, self._parts.exit.note)
+        result.completed_by(self._completer)

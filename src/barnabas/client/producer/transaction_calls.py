@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.client.producer import arguments
 from barnabas.client.producer.producer_metrics import TXN_BEGIN, TXN_OPERATIONS, TXN_PREPARE
 from barnabas.client.producer.transactions.states import PreparedTxnState, State
-from barnabas.errors import IllegalArgumentError, IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
+from barnabas.errors import IllegalStateError, IllegalTypeError, KafkaError, KafkaTimeoutError
 from barnabas.network.log_context import enter_client
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -54,6 +55,7 @@ class TransactionCalls:
 
     def initialize(self, timeout: float | None, keep_prepared_txn: bool) -> Steps[None]:
         """`init_transactions`."""
+        timeout = arguments.timeout(timeout)
         manager = self.manager("init_transactions()")
         if keep_prepared_txn and not manager.two_phase_commit:
             raise IllegalStateError("keep_prepared_txn needs transaction.two.phase.commit.enable=true")
@@ -63,18 +65,21 @@ class TransactionCalls:
         self, offsets: Offsets, group_metadata: ConsumerGroupMetadata | str, timeout: float | None
     ) -> Steps[None]:
         """`send_offsets_to_transaction`."""
+        group = arguments.group_metadata(group_metadata)
+        checked = arguments.offsets(offsets)
+        timeout = arguments.timeout(timeout)
         manager = self.manager("send_offsets_to_transaction()")
-        group = _group(group_metadata)
-        settled = {tp: _offset(tp, offset) for tp, offset in offsets.items()}
-        if settled:
-            yield from self._wait_for(manager.send_offsets(settled, group), timeout)
+        if checked:
+            yield from self._wait_for(manager.send_offsets(checked, group), timeout)
 
     def commit(self, timeout: float | None = None) -> Steps[None]:
         """`commit_transaction`."""
+        timeout = arguments.timeout(timeout)
         yield from self._wait_for(self.manager("commit_transaction()").begin_commit(), timeout)
 
     def abort(self, timeout: float | None = None) -> Steps[None]:
         """`abort_transaction`."""
+        timeout = arguments.timeout(timeout)
         yield from self._wait_for(self.manager("abort_transaction()").begin_abort(), timeout)
 
     def prepare(self) -> Steps[PreparedTxnState]:
@@ -89,9 +94,12 @@ class TransactionCalls:
 
     def complete(self, prepared: PreparedTxnState | str, timeout: float | None) -> Steps[None]:
         """`complete_transaction`."""
-        manager = self.manager("complete_transaction()")
+        timeout = arguments.timeout(timeout)
         if isinstance(prepared, str):
             prepared = PreparedTxnState.parse(prepared)
+        if not isinstance(prepared, PreparedTxnState):
+            raise IllegalTypeError(f"prepared is a PreparedTxnState or its str, not {type(prepared).__name__}")
+        manager = self.manager("complete_transaction()")
         if manager.state is State.READY:
             return
         if manager.state is not State.PREPARED_TRANSACTION:
@@ -107,6 +115,7 @@ class TransactionCalls:
         seconds = self._core.max_block if timeout is None else timeout
         with self._metrics.times.spent(TXN_OPERATIONS[result.operation]):
             yield from self._waits.wait_for_transaction(result, seconds)
+        self._core.parts.exit.raise_noted()
         result.settle(seconds)
 
 
@@ -137,23 +146,3 @@ def leave_transaction(
     except KafkaError as problem:
         # The first error is the one to see. The broker aborts after transaction.timeout.ms at the latest.
         error.add_note(f"The transaction could not be aborted either: {problem}")
-
-
-def _group(given: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    from barnabas.client.consumer.offsets import ConsumerGroupMetadata
-
-    group = ConsumerGroupMetadata(given) if isinstance(given, str) else given
-    if not isinstance(group, ConsumerGroupMetadata):
-        raise IllegalTypeError(f"group_metadata is consumer.group_metadata() or a group.id, not {given!r}")
-    if group.generation_id > 0 and not group.member_id:
-        raise IllegalArgumentError(f"group_metadata of generation {group.generation_id} has no member_id")
-    return group
-
-
-def _offset(tp: TopicPartition, given: OffsetAndMetadata | int) -> OffsetAndMetadata:
-    from barnabas.client.consumer.offsets import OffsetAndMetadata
-
-    offset = OffsetAndMetadata(given) if isinstance(given, int) else given
-    if offset.offset < 0:
-        raise IllegalArgumentError(f"An offset is never negative: {offset.offset} for {tp}")
-    return offset

@@ -284,18 +284,21 @@ class TransactionManager:
                 if not self._is_pointless(request):
                     return request
                 self.requests.drop(request)
+                self._guard(request, lambda: self._end_without_sending(request))
             return None
 
     def _is_pointless(self, request: TransactionalRequest) -> bool:
         if self.state is State.ABORTABLE_ERROR and not isinstance(request, FindCoordinator):
-            request.result.fail(self.states.api_error())
             return True
-        if request.IS_END_TXN and not self.transaction_started:
-            # The broker knows nothing of this transaction.
+        # The broker knows nothing of this transaction.
+        return request.IS_END_TXN and not self.transaction_started
+
+    def _end_without_sending(self, request: TransactionalRequest) -> None:
+        if self.state is State.ABORTABLE_ERROR:
+            request.result.fail(self.states.api_error())
+        else:
             self._end_transaction()
             request.result.done()
-            return True
-        return False
 
     def on_response(self, request: TransactionalRequest, response: ClientResponse) -> None:
         """Apply what the end of a request means; its callback in the NetworkClient.
@@ -307,10 +310,26 @@ class TransactionManager:
             if self.has_fatal_error:
                 request.result.fail(self.states.api_error())
                 return
-            try:
-                self._apply(request.outcome_of(response), request, response.received_at)
-            except IllegalStateError as error:
-                self.transition_to_fatal_error(error)
+            self._guard(request, lambda: self._apply(request.outcome_of(response), request, response.received_at))
+
+    def _guard(self, request: TransactionalRequest, apply: Callable[[], None]) -> None:
+        """Do what ends a request. An error in it ends the producer, for no answer will bring the request's result."""
+        try:
+            apply()
+        except IllegalStateError as error:
+            self.transition_to_fatal_error(error)
+        except BaseException as error:
+            failure = KafkaError(f"{request.NAME} ended in an unexpected error: {error!r}")
+            self.transition_to_fatal_error(failure)
+            request.result.fail(failure)
+            raise
+
+    def on_not_sent(self, request: TransactionalRequest, error: BaseException) -> None:
+        """Fail a request that could not be sent at all; the transaction can only be aborted."""
+        with self.lock:
+            self.requests.in_flight = None
+            failure = error if isinstance(error, KafkaError) else KafkaError(f"{request.NAME} was not sent: {error!r}")
+            request.result.fail(self._fail(Failed(Action.ABORT, failure)))
 
     def _apply(self, outcome: Outcome, request: TransactionalRequest, now: float) -> None:
         match outcome:

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from barnabas.errors import TransactionAbortedError
+from barnabas.errors import KafkaError, TransactionAbortedError
 
 if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
@@ -97,5 +97,11 @@ class TransactionalRequestSender:
             callback=partial(self._manager.on_response, request),
         )
         requests.take(request)
-        client.send(sent, now)
+        try:
+            client.send(sent, now)
+        except BaseException as error:
+            # As with a value that no request can carry: no answer will come.
+            self._manager.on_not_sent(request, error)
+            if not isinstance(error, KafkaError):
+                raise
         return inf

@@ -143,6 +143,9 @@ class TransactionalRequest:
             return self.handle(response.message)
         if response.version_mismatch:
             return Failed(Action.FATAL, self.unsupported(response.error))
+        if response.error is not None and not (response.disconnected or response.timed_out):
+            # It could not be sent at all, as with a value that no request can carry: the next one may be well.
+            return Failed(Action.ABORT, response.error)
         return Retry(needs_coordinator=self.COORDINATOR is not None)
 
     def unsupported(self, error: KafkaError | None) -> KafkaError:
