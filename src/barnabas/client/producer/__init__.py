@@ -1,31 +1,32 @@
-"""The producer: records into batches on the application's thread, batches to brokers on the Sender's.
+"""The producer: from `send()` to the broker's answer. `Producer` is in producer.py, for asyncio in aio/producer.py.
 
-The way of a record: `Producer.send` → `SendPath` (metadata, serializers, partition, size) → `RecordAccumulator` (a
-deque of `ProducerBatch` per partition) → `Sender` in the `SenderThread` → one ProduceRequest per node →
-`ProduceRequestResult` → the records' `FutureRecordMetadata` and callbacks.
+Rule 1: every piece of state has one owner. The deques of batches, the batches without a result and whether records are
+taken (`refusal`) belong to the accumulator's lock, held for one append or one drain. Drained batches, sequences and the
+`NetworkClient` belong to the Sender's thread. Lock order: the transactions', then the accumulator's, then the pool's.
 
-Rule 1. **What runs once per record is compiled, in `append.py`, and makes no object that outlives the call** but the
-future. What runs once per batch is plain Python. A call that cannot go on without waiting (a new batch, a custom
-partitioner, unknown metadata, no memory) leaves the short way and goes on in steps.
+Rule 2: what runs once per record is compiled, in append.py, and nowhere else. It never waits: where it cannot go on it
+hands back a value, made once per batch (`SlowAppend`, `UnsentRecord`), which `ProducerCore` finishes. Compiled, an
+append to an open batch runs no Python code, so the GIL makes it atomic unless another thread holds the lock.
 
-Rule 2. **Owners.** Deques and open batches: the accumulator's lock, held for one append or one drain; compiled, an
-append to an open batch that finds the lock free runs no Python code, so the interpreter's lock makes it atomic.
-Drained batches, sequences and partitions in flight: the Sender's thread. Futures are completed by the Sender.
+Rule 3: calls that wait are written once, as `Steps`, in `ProducerCore` and `TransactionCalls`. How a wait is done is
+`Waits`: `ThreadWaits` blocks, `aio.LoopWaits` yields what is awaited. A name that ends in `_nowait` never waits, one
+that begins with `wait_` does. Time, randomness and the network come from the `Environment`; `now` is an argument.
 
-Rule 3. **A record that `send()` took gets one result**, however the producer ends: stored, failed, or failed with the
-reason why the Sender died. A refused record raises in `send()`. Whether records are taken is one field, changed and
-read under the accumulator's lock.
+Rule 4: no error may leave a producer that looks alive and does nothing. Arguments are checked where a call begins
+(arguments.py). What a callback raises is logged; `sys.exit()` and Ctrl-C reach the application's next call
+(`CallbackExit`). Memory is an `Allocation`, given back even by an interrupted call that drops it. An unexpected error
+in a turn of the Sender fails the batches that no answer would reach. `tests/property/client/producer` raises an error
+at every line, and hands every method every kind of wrong value.
 
-Rule 4. **Time is an argument.** Clock, wall clock and randomness come from the `Environment`.
+The way of a record: `SendPath.do_send` (metadata, serializers, partition, size) -> `RecordAccumulator` (BatchQueues of
+ProducerBatches, BufferPool, IncompleteBatches) -> `Sender.run_once` (BatchDrainer, InFlightBatches, NetworkClient) ->
+`PartitionResponse` -> `ProducerBatch.complete` -> callbacks, then futures (`ProduceRequestResult`, one per batch).
 
-Rule 5. **A batch keeps no future for `on_delivery`**, only what its metadata needs, packed (`DeliveryCallbacks`). What
-a batch of 16 KB takes beside its bytes stays below 10%; `benchmarks/client_memory.py` and a test hold it there.
+Ours, not Kafka's: until one batch of a partition is acknowledged under the present epoch, and while one is sent again,
+no other new batch of it is in flight (a broker without state takes any sequence number, so a new topic's first batches
+could be stored out of order); a split batch's parts are at most half as large; only partitions that hold batches are
+looked at; when the process ends unsent records get ten seconds.
 
-Ours, not Kafka's: until one batch of a partition is acknowledged under the present epoch, and while one is retried, no
-other new batch of it is in flight; a split batch's parts are at most half as large; only partitions that hold batches
-are looked at; at the process's end unsent records get ten seconds.
-
-`send_table` fills builders by `records.table_encoder`, a batch at a time. Transactions and idempotence:
-`transactions/`. Where threads meet (`BufferPool`, `ProduceRequestResult`), tests/support/line_scheduler.py drives
-them line by line.
+A batch keeps no future for `on_delivery`, only what its metadata needs, packed (`DeliveryCallbacks`): beside its bytes
+a batch of 16 KB takes less than 10% (`benchmarks/client_memory.py`). Transactions have a wing, `transactions`.
 """
