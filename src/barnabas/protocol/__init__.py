@@ -27,6 +27,8 @@ and once in C.
 - `framing`: `encode_request`, `decode_request`, `encode_response -> list[Buffer]` (the size first, large records as
   buffers of their own, never copied), `decode_response`, `FrameReader(max_size)`; frames it hands out stay valid. An
   ApiVersions request of an unknown version is read as an empty one (KIP-511).
+- `EncodedElements` stands in the place of a list whose elements are bytes already (`framing.encode_elements`): large
+  responses are made so, a piece at a time.
 - `json_view`: any message as JSON, and back, by Kafka's rules. `kafka_uuid`: ids as text.
 - `messages/`, `api_keys.py` and `barnabas.errors` are generated from `schema/` by `python -m codegen`.
 

@@ -27,6 +27,8 @@ class EncodedElements:
 
     def add(self, part: bytes, count: int) -> None:
         """Let `count` more elements follow, whose bytes are `part`."""
+        assert count > 0
+        assert len(part) > 0
         self.parts.append(part)
         self.size_in_bytes += len(part)
         self._count += count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class StoredRecords:
-    """Records that lie somewhere else, in a file; whoever sends the message takes them from there.
+    """Records that lie in a file; the sender of the message takes them from there.
 
     In the place of a `records` field it is written by its length, `len()`, and is a part of its own (`sized_parts`).
     """

@@ -10,7 +10,14 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import CorruptRecordError
-from barnabas.protocol.producer_identity import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from barnabas.protocol.producer_identity import (
+    MAX_PRODUCER_EPOCH,
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    increment_sequence,
+)
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS
 
@@ -234,6 +241,8 @@ def assign_offsets(
     `log_append_time` (epoch ms) also makes the batch one of LogAppendTime, with this as its largest timestamp, and
     computes the checksum anew.
     """
+    assert base_offset >= 0
+    assert leader_epoch >= NO_LEADER_EPOCH
     _TIMESTAMP.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_AT, leader_epoch)
     if log_append_time is None:
@@ -256,6 +265,8 @@ def set_producer_state(
 
     The idempotent producer does so when it gets a new epoch while batches wait. Computes the checksum anew.
     """
+    assert NO_SEQUENCE <= base_sequence <= MAX_SEQUENCE
+    assert NO_PRODUCER_EPOCH <= epoch <= MAX_PRODUCER_EPOCH
     _PRODUCER_STATE.pack_into(buffer, position + PRODUCER_ID_AT, producer_id, epoch, base_sequence)
     _update_crc(buffer, position)
 

@@ -188,7 +188,7 @@ class RecordRun:
 
 
 class EncodedRecords:
-    """Records that are known to be well-formed and are made when somebody iterates, each time anew.
+    """Records that are known to be well-formed and are made when they are iterated, each time anew.
 
     A record that is read and dropped then costs no memory, which is most of its price. Keeps the fetched bytes alive.
     """
@@ -280,7 +280,7 @@ class RecordsDecoder:
     def take(self, max_records: int = _ALL) -> list[ConsumerRecord]:
         """The next records, at most `max_records`; an empty list when there are no more.
 
-        `next_offset` is then the position after them, past whatever was skipped. Where a batch is corrupt or a
+        `next_offset` is then the position after them, past what was skipped. Where a batch is corrupt or a
         deserializer fails, the records before it are handed out first; the call after raises `CorruptRecordError` or
         `RecordDeserializationError`, and so does every further one.
         """

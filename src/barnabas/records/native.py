@@ -23,7 +23,7 @@ def new_bytearray(size: int) -> bytearray:
 
 def new_buffer(size: int) -> bytearray:
     """A buffer of `size` bytes that may hold anything, to become `bytes` without a copy: in C it is a `bytes` already,
-    which nobody else may see before it is finished.
+    which no other code may see before it is finished.
     """
     return bytearray(size)
 

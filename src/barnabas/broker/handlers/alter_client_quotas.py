@@ -92,7 +92,7 @@ def _entity(asked: AskedEntry) -> QuotaEntity:
 def _check_address(address: str | None) -> None:
     from ipaddress import ip_address
 
-    # Kafka also takes names and looks them up, which could hold up everybody here.
+    # Kafka also takes host names and resolves them; here that would block the loop.
     try:
         ip_address(address if address is not None else "127.0.0.1")
     except ValueError as problem:

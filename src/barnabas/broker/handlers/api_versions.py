@@ -33,7 +33,7 @@ RESOURCE = ResourceType.CLUSTER
 #: Older librdkafka does not compress where it finds no Produce of version 0, which it never sends (KAFKA-18659).
 _LOWEST_SAID = {0: 0}
 
-#: Offered only where somebody receives the metrics of clients, as by Kafka.
+#: Offered only where a receiver of client metrics is configured, as in Kafka.
 _TELEMETRY = frozenset((71, 72))
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -26,7 +26,7 @@ RESOURCE = ResourceType.CLUSTER
 def handle(
     broker: BrokerState, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """Sums are asked for since the client began: whoever collects them misses nothing by missing a push."""
+    """Ask for sums since the client began, so that a missed push loses nothing."""
     manager = broker.client_metrics
     if manager is None:
         return GetTelemetrySubscriptionsResponse(error_code=errors.UnsupportedVersionError.code)

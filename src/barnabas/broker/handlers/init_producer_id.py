@@ -26,7 +26,7 @@ _PRODUCER_FENCED_FROM = 4
 
 
 def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Without a transactional id a new producer id, whatever the producer had before. Version 6 is KIP-939."""
+    """Without a transactional id every request gets a new producer id. Version 6 is KIP-939."""
     producer_id, epoch = request.producer_id, request.producer_epoch
     try:
         if (producer_id == -1) != (epoch == -1):

@@ -24,5 +24,5 @@ RESOURCE = ResourceType.CLUSTER
 def handle(
     broker: BrokerState, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Partitions that are not under way are left out, also those that do not exist, as in Apache Kafka."""
+    """List only partitions in reassignment, of which there are none; unknown ones are left out, as in Apache Kafka."""
     return ListPartitionReassignmentsResponse(error_message=None)

@@ -72,7 +72,7 @@ class FileRecords:
         return self.file.pread(min(size, self.size - position), position) if position < self.size and size > 0 else b""
 
     def region(self, size: int, position: int) -> bytes | FileRegion:
-        """As `read`, to be sent to a socket at once: much is not read yet."""
+        """Like `read`; for a large range a `FileRegion`, which the socket sends without reading it (sendfile)."""
         left = self.size - position
         return self.file.region(min(size, left), position) if left > 0 and size > 0 else b""
 

@@ -44,7 +44,9 @@ class LocalLog:
 
     def append(self, data: Buffer, first_offset: int, batches: list[AppendedBatch]) -> None:
         """Write batches at the end of the active segment."""
+        assert first_offset >= self.log_end_offset, f"{first_offset} would be written behind {self.log_end_offset}"
         self.segments.active.append(data, first_offset, batches)
+        assert batches[-1].last_offset >= first_offset
         self.log_end_offset = batches[-1].last_offset + 1
 
     def read(

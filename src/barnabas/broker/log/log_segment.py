@@ -232,6 +232,7 @@ class LogSegment:
         for batch in batches:
             self._index(batch.last_offset, batch.max_timestamp, position, batch.size)
             position += batch.size
+        assert position == self.records.size, f"batches end at byte {position}, the file at {self.records.size}"
 
     def _index(self, last_offset: int, max_timestamp: int, position: int, size: int) -> None:
         largest = self.max_timestamp

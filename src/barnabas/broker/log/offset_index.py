@@ -71,6 +71,9 @@ class OffsetIndex(AbstractIndex):
             raise self.corrupt(f"offset {offset} does not follow {self.last_entry.offset}")
         if not self.can_append(offset):
             raise self.corrupt(f"offset {offset} is too far from the base offset {self.base_offset}")
+        assert not self._positions or position > self._positions[-1], (
+            f"position {position} lies before the last entry's"
+        )
         self._offsets.append(relative)
         self._positions.append(position)
 

@@ -33,9 +33,13 @@ _NOT_PLAIN = -1
 def append_plain(log: UnifiedLog, data: memoryview, now_ms: int, leader_epoch: int) -> int:
     """Append one client's batch, written when this returns; its first offset, or -1 if `UnifiedLog.append` has to.
 
-    Then nothing has happened. Plain is a batch of magic 2 that is neither compressed nor transactional nor a control
-    batch, from no producer id or with a known producer's next sequence number, for a log that keeps what it is sent,
-    in a buffer that can be written to: the offsets are put in place.
+    With -1 nothing has happened. A batch is plain if
+
+    - it has magic 2, and is neither compressed, nor transactional, nor a control batch;
+    - it has no producer id, or continues the sequence of a known producer;
+    - the log stores batches as they are sent (no codec of its own, no LogAppendTime, no compaction) and is not to be
+      flushed after so many messages;
+    - its buffer can be written to, for the offsets are put in place.
     """
     size = len(data)
     config = log.config

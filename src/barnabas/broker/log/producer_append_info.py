@@ -99,6 +99,8 @@ class ProducerStateEntry:
 
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
         """Remember a batch in place of the oldest of five; those of another epoch are forgotten."""
+        assert NO_SEQUENCE <= batch.last_sequence <= MAX_SEQUENCE
+        assert batch.first_offset >= 0
         self._update_epoch(producer_epoch)
         if len(self.batches) == NUM_BATCHES_TO_RETAIN:
             del self.batches[0]

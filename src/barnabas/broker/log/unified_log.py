@@ -147,6 +147,7 @@ class UnifiedLog:
     def update_high_watermark(self, offset: int) -> int:
         """Let consumers see what lies below the offset; the new high watermark, kept within the log."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
+        assert self.log_start_offset <= self.high_watermark <= self.log_end_offset
         self.producer_state.on_high_watermark_updated(self.high_watermark)
         return self.high_watermark
 
