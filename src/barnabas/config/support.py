@@ -20,7 +20,7 @@ def _names(text: str) -> frozenset[str]:
 _CLIENT = """
     bootstrap.servers client.dns.lookup client.id config.providers connections.max.idle.ms enable.metrics.push
     metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    metrics.sample.window.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
     request.timeout.ms retry.backoff.max.ms retry.backoff.ms send.buffer.bytes
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     sasl.jaas.config sasl.login.callback.handler.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
@@ -43,7 +43,7 @@ _CLIENT = """
 
 # Of sasl.oauthbearer.* those only a broker's validator reads; of ssl.* those that choose among Java's implementations.
 _CLIENT_IGNORED = """
-    metric.reporters
+    metric.reporters metrics.recording.level
     sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.oauthbearer.clock.skew.seconds
     sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
