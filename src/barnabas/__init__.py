@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from barnabas.client.telemetry.kafka_metric import KafkaMetric
     from barnabas.protocol.topic_partition import TopicPartition
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AdminClient",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from barnabas.cli import logs
 from barnabas.cli.named_values import named_values
 from barnabas.errors import KafkaError
 
@@ -66,6 +67,7 @@ def admin_client(args: Namespace) -> AdminClient:
     from barnabas.client.admin.admin_client import AdminClient
 
     settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
+    logs.set_up(verbose=args.verbose)
     client = AdminClient(settings)
     return _checked(args, "admin", settings, client, client.close)
 
@@ -76,6 +78,7 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
 
     base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
     settings = {**client_settings(args, "consumer", {**base, **defaults}), **forced}
+    logs.set_up(verbose=args.verbose)
     client = Consumer(settings)
     return _checked(args, "consumer", settings, client, client.close)
 
@@ -86,22 +89,19 @@ def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, byte
 
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
     settings = {**client_settings(args, "producer", base), **forced}
+    logs.set_up(verbose=args.verbose)
     client: Producer[bytes, bytes] = Producer(settings)
     return _checked(args, "producer", settings, client, lambda: client.close(0))
 
 
 def _checked(args: Namespace, section: str, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
     """The client, once the broker answers; made before, so that wrong settings are said first."""
-    from barnabas.cli import logs
-
-    logs.set_up(verbose=args.verbose)
     try:
-        # What the client's own threads find out meanwhile is said once, by the check.
-        with logs.only_errors(args.verbose):
-            check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
+        check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
     except BaseException:
         close()
         raise
+    logs.show_warnings(verbose=args.verbose)
     return client
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 
 QUIET_SECONDS = 30.0
 
@@ -26,21 +24,8 @@ class NoRepeats(logging.Filter):
         return True
 
 
-@contextlib.contextmanager
-def only_errors(verbose: bool) -> Iterator[None]:
-    """Leave warnings out for a while, unless everything is wanted."""
-    logger = logging.getLogger("barnabas")
-    level = logger.level
-    if not verbose:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def set_up(*, verbose: bool) -> None:
-    """Send the clients' log to stderr: warnings and errors, or everything."""
+    """Send the clients' log to stderr: errors, or everything; warnings too once `show_warnings` is called."""
     logger = logging.getLogger("barnabas")
     if logger.handlers:
         return
@@ -49,5 +34,11 @@ def set_up(*, verbose: bool) -> None:
     if not verbose:
         handler.addFilter(NoRepeats())
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logger.setLevel(logging.DEBUG if verbose else logging.ERROR)
     logger.propagate = False
+
+
+def show_warnings(*, verbose: bool) -> None:
+    """Show warnings from now on: what a client found out before the broker answered has been said by then."""
+    if not verbose:
+        logging.getLogger("barnabas").setLevel(logging.WARNING)

@@ -19,6 +19,7 @@ import pytest
 from barnabas import Broker
 from barnabas.cli import main as cli
 from barnabas.cli.arguments import Parser
+from barnabas.cli.habits import EVERYWHERE, HABITS
 
 #: Values that few arguments can take.
 WRONG_VALUES = [
@@ -164,6 +165,8 @@ def options() -> Iterator[Any]:
                 yield pytest.param(leaf, action, id=f"{leaf} {action.option_strings[-1]}")
 
 
+# The request log stays open until the process ends, which here is not when `up` does.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("leaf", "action"), list(options()))
 def test_an_option_without_its_value_or_with_one_it_cannot_take_is_named(
     run: Run, leaf: Leaf, action: argparse.Action
@@ -241,3 +244,15 @@ def test_a_broker_that_the_cluster_does_not_have_is_said_at_once(run: Run, serve
     code, _, errors = run("log-dir", "--broker", "7", "-b", servers)
     assert code == 2
     assert re.search(r"--broker 7: the cluster has no such broker; it has 1", errors)
+
+
+def test_every_equivalent_that_is_named_is_a_command() -> None:
+    named = {
+        tuple(text.split())
+        for table in (*HABITS.values(), EVERYWHERE)
+        for meant in table.values()
+        for text in re.findall(r"barnabas ((?:[a-z]+(?:-[a-z]+)* ?)+)", meant)
+    }
+    known = {leaf.words for leaf in LEAVES}
+    assert named
+    assert not {words for words in named if not any(words[: len(leaf)] == leaf[: len(words)] for leaf in known)}
