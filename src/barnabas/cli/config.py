@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KINDS = ("topic", "broker", "group", "client-metrics")
 _EXAMPLES = """\
   barnabas config get topic flights                     what differs from the defaults
-  barnabas config get broker 1 log.retention.ms         one setting, whatever it is
+  barnabas config get broker 1 log.retention.ms         one setting, also at its default
   barnabas config set topic flights retention.ms=60000
   barnabas config unset topic flights retention.ms
   barnabas config set client-metrics all metrics=* interval.ms=10000     what clients push (KIP-714)

@@ -102,12 +102,12 @@ class Stdout:
     """Standard output as bytes."""
 
     def write(self, data: bytes) -> None:
-        """Write, and hand over at once. Raises BrokenPipeError when nobody reads any more."""
+        """Write and flush. Raises `BrokenPipeError` when the reader is gone."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def check(self) -> None:
-        """Raise BrokenPipeError when nobody reads any more, which with nothing to write would go unnoticed."""
+        """Raise `BrokenPipeError` when the reader is gone, which goes unnoticed while nothing is written."""
         import select
 
         poll = select.poll()

@@ -27,10 +27,10 @@ class Output(Protocol):
     """Where the records go."""
 
     def write(self, data: bytes) -> None:
-        """Take bytes. Raises BrokenPipeError when nobody reads them."""
+        """Take bytes. Raises `BrokenPipeError` when the reader is gone."""
 
     def check(self) -> None:
-        """Raise BrokenPipeError when nobody reads any more."""
+        """Raise `BrokenPipeError` when the reader is gone."""
 
 
 class Reader(ConsumerRebalanceListener):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.cli.arguments import add_command, add_connection
@@ -149,6 +150,6 @@ def _number(name: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 < value < float("inf"):
+    if not 0 < value < inf:
         raise ConfigError(f"{name}={text}: it must be a number above 0")
     return value

@@ -85,7 +85,7 @@ def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
 
 
 def put_bytes(document: dict[str, Any], name: str, data: bytes | None, encoding: str = "utf8") -> None:
-    """The bytes as text; whatever is not UTF-8 goes as base64, so that nothing is lost, and says so."""
+    """The bytes as text; bytes that are not UTF-8 become base64, marked as such, so that nothing is lost."""
     if data is None:
         document[name] = None
         return

@@ -76,7 +76,7 @@ def _add_partition_commands(parts: Any) -> None:
     add_connection(find)
     find.set_defaults(action=_find_hanging)
 
-    abort = add_command(parts, "abort-hanging", "end a transaction in a partition, whatever its coordinator says")
+    abort = add_command(parts, "abort-hanging", "end a transaction in a partition without asking its coordinator")
     abort.add_argument("partition", metavar="TOPIC:PARTITION")
     abort.add_argument("--start-offset", type=not_negative, required=True, metavar="N", help="its first offset")
     add_connection(abort)
@@ -154,7 +154,7 @@ def _abort(args: Namespace) -> int:
     failures = []
     rows = []
     with admin_client(args) as admin:
-        # An id that nobody knows would come into being by this.
+        # This would create an id that does not exist.
         known = admin.describe_transactions(args.ids, raise_errors=False)
         for name, before in known.items():
             fenced = admin.fence_producers([name], raise_errors=False)

@@ -14,9 +14,8 @@ _SERVERS, _CONTROLLERS = "bootstrap.servers", "bootstrap.controllers"
 class ClientConfig(Config):
     """A `Config` that must name the servers to start from, and whose values may hold variables of config providers.
 
-    Raises:
-        ConfigError: as `Config`; also when `bootstrap.servers` (for an admin client: or `bootstrap.controllers`) is
-            missing or empty, or both are given, or `config.providers` is wrong.
+    Raises `ConfigError` as `Config` does, and when `bootstrap.servers` (or, for an admin client,
+    `bootstrap.controllers`) is missing or empty, or both are given, or `config.providers` is wrong.
     """
 
     __slots__ = ()

@@ -19,9 +19,8 @@ class Config:
     `config["linger.ms"]` is the parsed value. Names are Kafka's, in `properties` with dots or underscores, in
     `keywords` with underscores. A value of None means "not given".
 
-    Raises:
-        ConfigError: an unknown name (the nearest known one is named), a value that does not parse or is out of range,
-            a name given twice, or a setting that is not supported with another value than its default.
+    Raises `ConfigError` for an unknown name (the nearest known one is named), a value that does not parse or is out of
+    range, a name given twice, or a setting that is not supported with another value than its default.
     """
 
     __slots__ = ("_definitions", "_given", "_resolved", "_values", "section")
@@ -73,8 +72,7 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         """The value of a setting, parsed; its default when it was not given.
 
-        Raises:
-            ConfigError: there is no such setting in this section.
+        Raises `ConfigError` when this section has no such setting.
         """
         values = self._values
         if name not in values:

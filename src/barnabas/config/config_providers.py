@@ -22,8 +22,7 @@ def create_provider(setting: str, chosen: Any, params: Mapping[str, Any]) -> Pro
 
     `chosen` is one of Kafka's three class names, a function (see `Provider`), or its name as `package.module:name`.
 
-    Raises:
-        ConfigError: there is no such provider, it does not have this parameter, or the parameter cannot be used.
+    Raises `ConfigError` when there is no such provider, or it does not take this parameter or its value.
     """
     found = _BUILT_IN.get(chosen) if isinstance(chosen, str) else None
     if found is None:

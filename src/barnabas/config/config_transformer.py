@@ -24,8 +24,7 @@ def resolve_variables(*sources: Settings | None) -> list[Settings | None]:
     A value that held a variable becomes a `Resolved`. A variable stays as it is when its provider is unknown or does
     not know the key. What comes in place of a variable is not searched for others (KIP-297).
 
-    Raises:
-        ConfigError: the settings of the providers are wrong, or one cannot read what it is asked for.
+    Raises `ConfigError` when the settings of the providers are wrong, or one cannot read what it is asked for.
     """
     providers = _create_providers(sources)
     plain = [source and {name: source[name] for name in source if not _is_of_provider(name)} for source in sources]

@@ -87,8 +87,7 @@ class ConfigKey:
     def parse(self, value: Any) -> Any:
         """The value of the setting's type; what a `Resolved` holds is not shown when it is wrong.
 
-        Raises:
-            ConfigError: it does not parse, or is not allowed; the message says what is.
+        Raises `ConfigError` when it does not parse or is not allowed; the message says what is.
         """
         try:
             parsed = PARSERS[self.type](value.value if isinstance(value, Resolved) else value)
@@ -118,8 +117,7 @@ class ConfigDef:
     def key(self, name: str) -> ConfigKey:
         """The setting called `name`, with dots or underscores.
 
-        Raises:
-            ConfigError: there is none; the message names the nearest one.
+        Raises `ConfigError` when there is none; the message names the nearest one.
         """
         key = self.keys.get(name) or self.keys.get(canonical_name(name))
         if key is None:

@@ -11,8 +11,7 @@ from barnabas.errors import ConfigError
 def load_attribute(path: str, setting: str) -> Any:
     """The object called `package.module:name`.
 
-    Raises:
-        ConfigError: there is none; `setting` is named.
+    Raises `ConfigError`, which names the setting, when there is none.
     """
     import importlib
 
@@ -31,8 +30,7 @@ def load_function(chosen: Any, setting: str, method: str, settings: Mapping[str,
     `chosen` is a function, an object, a class (made without arguments) or `package.module:name` of one; a `configure`
     that it has gets the `settings`.
 
-    Raises:
-        ConfigError: there is nothing to call.
+    Raises `ConfigError` when there is nothing to call.
     """
     found = load_attribute(chosen, setting) if isinstance(chosen, str) else chosen
     made = found() if isinstance(found, type) else found

@@ -18,8 +18,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def read_properties(path: str) -> dict[str, str]:
     """The settings in a file, in its order; of a key given twice the last value holds.
 
-    Raises:
-        ConfigError: the file cannot be read or holds a malformed escape.
+    Raises `ConfigError` when the file cannot be read or holds a malformed escape.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -26,7 +26,7 @@ class ClientCache(Generic[C]):
     """Idle clients by their settings; one that is in use is not in here, so no two tasks can share one.
 
     Those of queries that have ended are closed: when others are given back for longer than `longest_idle`, or are too
-    many. Spark itself ends a Python worker that nobody used for a minute.
+    many. Spark itself ends a Python worker that was idle for a minute.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ClientCache(Generic[C]):
             while len(self._idle) > self._most_idle or next(iter(self._idle.values()))[1] < now - self._longest_idle:
                 unused.append(self._idle.popitem(last=False)[1][0])
         for old in unused:
-            # What is wrong with a client that nobody uses any more is no matter of the task that gives this one back.
+            # A client that is not used any more must not fail the task that gives this one back.
             with contextlib.suppress(KafkaError):
                 old.close()
 

@@ -16,7 +16,7 @@ def batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]
     """A function for `writeStream.outputMode("update").foreachBatch(...)` that writes each batch to topics.
 
     `options` are the sink's. At least once: after a failure Spark calls it again for the same batch, and all of its
-    rows are written again, behind whatever of them was written before. So the last record of a key is always of the
+    rows are written again, behind those of them that were written before. So the last record of a key is always of the
     newest batch that was begun; a reader that keeps the last record for each key, or a compacted topic, ends with the
     same contents however often a batch was repeated, provided the rows have keys. Raises OptionError, at once.
     """

@@ -99,7 +99,7 @@ class Handover(Generic[T]):
             self._lock.notify_all()
 
     def close(self) -> T | None:
-        """End all waiting; the slot is emptied, an error that was reported stays. Returns what nobody took."""
+        """End all waiting and empty the slot; a reported error stays. Returns the batch that was not taken."""
         with self._lock:
             untaken, self._next = self._next, None
             self._is_producer_woken = False

@@ -63,7 +63,7 @@ class KafkaConsumerThread:
         self._thread.start()
 
     def run(self) -> None:
-        """The thread's work; returns after `shutdown` or an error. `undelivered` is then what nobody took."""
+        """The thread's work; returns after `shutdown` or an error. `undelivered` is then what was not taken."""
         held: Fetched | None = None
         try:
             heard = self._clock()
@@ -78,7 +78,7 @@ class KafkaConsumerThread:
                     held = None
         except ClosedError:
             pass  # the task is done, or knows of an error
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised in the task's thread
+        except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
             self._handover.report_error(error)
         finally:
             self.undelivered = [*(self._handover.close() or []), *(held or [])]

@@ -16,7 +16,7 @@ from barnabas.spark.offset_limit import OffsetLimit
 from barnabas.spark.offsets import EARLIEST, LATEST, Offsets, to_json
 from barnabas.spark.options import SourceOptions
 
-#: How long an answer is reused. Spark asks an idle query about 94 times a second; more often than this helps nobody.
+#: How long an answer is reused. Spark asks an idle query about 94 times a second, which need not reach the brokers.
 CACHE_SECONDS = 0.02
 
 #: How long a commit may hold the query up.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 
 class IdleShare:
@@ -17,7 +18,7 @@ class IdleShare:
 
     def __init__(self, thread_time: Callable[[], float]):
         self._thread_time = thread_time
-        self._since = float("-inf")
+        self._since = -inf
         self._used = 0.0
         self._flushing = 0.0
         self._share = 1.0
@@ -28,7 +29,7 @@ class IdleShare:
         span = now - self._since
         if span >= self.SHORTEST_SPAN:
             used = self._thread_time()
-            if span != float("inf"):
+            if span != inf:
                 self._share = min(1.0, max(0.0, 1.0 - (used - self._used + self._flushing) / span))
             self._since, self._used, self._flushing = now, used, 0.0
         return self._share

@@ -4,7 +4,7 @@ Rule 1. `protocol` holds what a task and the driver do, as generators of steps w
 `task_writer` take the steps on a cluster, tests/unit/spark/exactly_once_model.py on a broker in memory.
 
 Rule 2. The driver writes what it decided to the decision log before the first EndTxn; a task reads the decision before
-it does anything; what nobody decided on is aborted at the start and after each batch.
+it does anything; transactions without a decision are aborted at the start and after each batch.
 
 Rule 3. A driver that comes back takes over, which fences the one before; it ends what was decided, or stops and says
 which rows are in the topics and which are lost.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barnabas.errors import KafkaError
 
-#: What became of a batch. DECIDED: its transactions are to be committed, whoever has to do it. COMPLETE: they are.
+#: What became of a batch. DECIDED: its transactions must be committed, by this driver or the next. COMPLETE: they are.
 #: LOST: the cluster aborted some of them before that. REWRITE: a person chose to have the lost ones written again.
 DECIDED, COMPLETE, LOST, REWRITE = "decided", "complete", "lost", "rewrite"
 STATES = (DECIDED, COMPLETE, LOST, REWRITE)

@@ -28,7 +28,7 @@ DRIVER_TRANSACTION_TIMEOUT_MS = "10000"
 
 _POLL = 0.1
 
-#: A consumer has the next fetch under way when it hands records out. A broker that held it would leave the next
+#: A consumer has the next fetch in flight when it hands records out. A broker that held it would leave the next
 #: question on that connection, where the log ends, unanswered for so long.
 _READER_SETTINGS = {"isolation.level": "read_committed", "fetch.max.wait.ms": "0"}
 
@@ -96,7 +96,7 @@ class DecisionReader:
 
 
 class DecisionWriter:
-    """The one that may write a query's decisions: to make one fences whoever could before."""
+    """Writes a query's decisions; making one fences the writer before it."""
 
     def __init__(self, client: Mapping[str, str], topic: str, transactional_id: str) -> None:
         """`client` are a producer's settings. Raises UnsupportedVersionError without transaction version 2."""
@@ -116,7 +116,7 @@ class DecisionWriter:
             raise
 
     def write(self, query: str, decision: Decision) -> None:
-        """Put a decision into the log; it holds once this returns. After an error nobody knows whether it does."""
+        """Put a decision into the log; it holds once this returns. After an error it is unknown whether it does."""
         with self._producer.transaction():
             stored = self._producer.send(self._topic, key=query.encode(), value=decision.encode(), partition=0)
         stored.result()

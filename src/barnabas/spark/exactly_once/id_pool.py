@@ -22,7 +22,7 @@ class Resume(NamedTuple):
 
 
 class Initialize(NamedTuple):
-    """Ask for a new epoch; whatever is open under the id is garbage."""
+    """Ask for a new epoch, which aborts the transaction that is open under the id."""
 
     transactional_id: str
 
@@ -35,7 +35,7 @@ class _Use(NamedTuple):
 
 
 class IdPool:
-    """Ids that no other process ever uses, so that nobody but a driver who ends a transaction interferes.
+    """Ids that no other process ever uses, so that only a driver that ends a transaction interferes.
 
     An id is left alone as long as its last transaction may still be decided on: until the log shows a decision of that
     batch, and a later batch is being written. An attempt that failed reported nothing, so its id is free at once. So

@@ -83,7 +83,7 @@ class Worker:
         return self._producer
 
     def give_up_producer(self) -> None:
-        """After a failure: abort what it has written, for nobody will ever report it."""
+        """Abort what the producer has written, after a failure: no report will name it."""
         producer, self._producer = self._producer, None
         if producer is None:
             return

@@ -31,7 +31,7 @@ def fastavro() -> Any:
 
 
 class AvroDecoder:
-    """Reads values as those of one schema, whatever schema each was written with; picklable."""
+    """Reads values written with any schema as those of one schema; picklable."""
 
     def __init__(self, schema: str, writer_schemas: WriterSchemas | None) -> None:
         """`writer_schemas` gives the schema of an id; without it all are written with `schema`."""
@@ -43,7 +43,7 @@ class AvroDecoder:
         return {**self.__dict__, "_parsed": {}}
 
     def __call__(self, schema_id: int | None, data: bytes) -> Any:
-        """The value; whatever goes wrong with the bytes raises an exception of some kind."""
+        """Decode the value. Raises an exception of some kind for bytes that cannot be decoded."""
         reader = self._reader(None)
         writer = reader if schema_id is None else self._reader(schema_id)
         return fastavro().schemaless_reader(io.BytesIO(data), writer, reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ class MembershipCore:
         self._stop: Stop | None = None
         #: Why the core does no more than leave the group; set by the owner's thread, and never reset.
         self.failure: KafkaError | None = None
-        self._ends_at = float("inf")
+        self._ends_at = math.inf
         self.heartbeat = heartbeat
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
