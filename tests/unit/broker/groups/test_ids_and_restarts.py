@@ -112,4 +112,4 @@ def test_with_the_consumer_protocol_the_broker_sets_heartbeats_and_sessions() ->
     assert harness.described().members == []
     with pytest.raises(ConfigError, match=r"session\.timeout\.ms cannot be set with group\.protocol="):
         consumer_config(group_id="g", group_protocol="consumer", session_timeout_ms=45_000)
-    assert consumer_config(group_id="g", group_protocol="consumer").uses_consumer_protocol
+    assert consumer_config(group_id="g", group_protocol="consumer").is_consumer_protocol
