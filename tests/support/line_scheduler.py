@@ -228,7 +228,7 @@ class LineErrors:
     """Raises `error` at one line, the one numbered `at`, of all that the code of these files does while it is entered.
 
     Counts the lines, so that a run with `at` beyond the last one tells how many there are. Where the interpreter lets
-    no signal come through none is raised: between the end of a `with` block and its `__exit__`.
+    no signal come through none is raised: at `try:`, and between the end of a `with` block and its `__exit__`.
     """
 
     def __init__(self, at: int, error: BaseException | None, files: Iterable[str]) -> None:
@@ -251,7 +251,7 @@ class LineErrors:
         code = frame.f_code
         if code.co_filename not in self._files or code.co_name == "__del__":
             return None
-        if event == "line" and frame.f_lasti not in _ends_of_with(code):
+        if event == "line" and frame.f_lasti not in _undisturbed(code):
             if self.lines == self._at and self._error is not None:
                 self.raised_at = f"{code.co_filename}:{frame.f_lineno} {code.co_qualname}"
                 self.lines += 1
@@ -261,15 +261,15 @@ class LineErrors:
 
 
 @cache
-def _ends_of_with(code: CodeType) -> frozenset[int]:
-    """Where the code comes back to the line of a `with`, to call `__exit__`: offsets of its instructions."""
+def _undisturbed(code: CodeType) -> frozenset[int]:
+    """Offsets of instructions that no signal comes before: `try:`, and the way back to a `with` for its `__exit__`."""
     line, entered, ends = 0, dict[int, int](), set[int]()
     starts = {offset: number for offset, _, number in code.co_lines() if number is not None}
     for each in dis.get_instructions(code):
         line = starts.get(each.offset, line)
         if each.opname in ("BEFORE_WITH", "LOAD_SPECIAL"):
             entered.setdefault(line, each.offset)
-        elif each.offset in starts and each.offset > entered.get(line, each.offset):
+        elif each.opname == "NOP" or (each.offset in starts and each.offset > entered.get(line, each.offset)):
             ends.add(each.offset)
     return frozenset(ends)
 
