@@ -760,7 +760,9 @@ class RecordSending:
                 sent = usual._do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
             else:
                 sent = path.do_send(topic, value, key, partition, timestamp_ms, headers, on_delivery)
-            future = sent if type(sent) is FutureRecordMetadata else producer._finish_send(sent)
+            if type(sent) is FutureRecordMetadata:
+                return cython.cast(FutureRecordMetadata, sent)
+            future = producer._finish_send(sent)
             return future
         except ApiError as error:
             future = producer._failed(topic, partition, error, on_delivery)
