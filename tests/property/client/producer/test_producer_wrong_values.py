@@ -23,6 +23,7 @@ from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError, 
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
 from tests.unit.client.producer.test_producer import StoringBroker
+from tests.unit.client.producer.test_producer_unforeseen import all_memory_is_back
 
 
 class Name(StrEnum):
@@ -97,7 +98,7 @@ def test_whatever_is_given_to_a_producer_is_taken_or_refused_by_name_and_does_no
                 producer.close(0)
         assert shared.send("one", b"after all of it").result(20).partition == 0
         shared.flush(20)
-        assert shared.metrics()["buffer-available-bytes"] == shared.metrics()["buffer-total-bytes"]
+        assert all_memory_is_back(shared)
 
     assert wrong == []
 
