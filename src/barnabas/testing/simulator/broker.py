@@ -12,7 +12,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
-from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStore
+from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStorage, SimulatedStore
 from barnabas.testing.simulator.world import Process
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class SimulatedBroker:
         self.process = Process("broker")
         self.disk = SimulatedDisk(world)
         self.store = SimulatedStore(self.disk, world)
+        self._storage = SimulatedStorage(self.disk, self._want_turn)
         self.node: BrokerNode | None = None
         self.machine_is_up = True
         #: Whether it is the power that ends the process when the disk's `die_after` has come.
@@ -69,6 +70,7 @@ class SimulatedBroker:
         self.lives += 1
         world = self.world
         self.disk.now_ms = world.now_ms(self.process)
+        self._storage = SimulatedStorage(self.disk, self._want_turn)
         node = BrokerNode(
             BrokerConfig(self.settings),
             DATA,
@@ -76,6 +78,7 @@ class SimulatedBroker:
             world.stream(f"broker {self.lives}"),
             self._warn,
             self.disk,
+            self._storage,
         )
         try:
             node.start(Instant(world.now, self.disk.now_ms))
@@ -283,6 +286,8 @@ class SimulatedBroker:
     def _work(self, node: BrokerNode) -> None:
         core, instant = node.core, Instant(self.world.now, self.world.now_ms(self.process))
         self.disk.now_ms = instant.now_ms
+        core.channel.instant = instant
+        self._storage.deliver()
         for _ in range(len(self._inbox)):
             connection, data = self._inbox.popleft()
             end = self._connections.get(connection)

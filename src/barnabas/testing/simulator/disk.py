@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.memory_filesystem import PAGE, MemoryFileSystem, MemorySync
@@ -31,9 +33,26 @@ def kind_of(operation: str, path: str) -> str:
 
 
 class SimulatedFlush(MemorySync):
-    """A flush that takes its time: what was written before it began is on the disk when it is done, and not before."""
+    """A flush that may take its time: what was written before it was prepared is on the disk when it has run."""
 
-    __slots__ = ()
+    __slots__ = ("_begun", "_disk")
+
+    def __init__(self, disk: SimulatedDisk, files: list[File], directories: list[str]) -> None:
+        super().__init__(disk, [], directories)
+        self._disk = disk
+        self._begun: list[tuple[str, Inode, bytes, bytes]] = []
+        for file in files:
+            inode = disk.inode(file.path, create=True)
+            self._begun.append((file.path, inode, bytes(inode.data), inode.durable))
+
+    def run(self) -> None:
+        """See `Sync`."""
+        for path, inode, written, before in self._begun:
+            self.error = self._disk.fails("sync", path) or self.error
+            # Who has flushed the file meanwhile has flushed more than this.
+            if self.error is None and inode.durable is before:
+                inode.durable = written
+        super().run()
 
 
 class SimulatedDisk(MemoryFileSystem):
@@ -52,14 +71,15 @@ class SimulatedDisk(MemoryFileSystem):
         #: holds may not have been flushed by then.
         self.die_after_roll: int | None = None
         self.stall = 0.0
-        self.fail = self._before
+        self.fail = self.fails
 
     def take_stall(self) -> float:
         """How long the disk has kept the broker waiting since this was last asked."""
         stall, self.stall = self.stall, 0.0
         return stall
 
-    def _before(self, operation: str, path: str) -> OSError | None:
+    def fails(self, operation: str, path: str) -> OSError | None:
+        """What an operation is to fail with."""
         if self.slowness and operation in ("write", "sync", "read"):
             self.stall += self.random.random() * self.slowness
             self._world.counts["slow operations of the disk"] += 1
@@ -76,26 +96,26 @@ class SimulatedDisk(MemoryFileSystem):
             return True
         return self.errors > 0 and kind in self.failing and self.random.random() < self.errors
 
+    def prepare_sync(self, files: list[File], directories: list[str]) -> SimulatedFlush:
+        """See `FileSystem`."""
+        return SimulatedFlush(self, files, directories)
+
     def sync_in_background(self, files: list[File]) -> SimulatedFlush:
         """See `FileSystem`. It takes a while, in which the process or the machine may end."""
-        flush = SimulatedFlush(self, files, [])
-        begun = [
-            (file.path, inode := self.inode(file.path, create=True), bytes(inode.data), inode.durable) for file in files
-        ]
-        self._world.counts["flushes in the background"] += 1
-        self._world.after(self.random.random() * 0.2 + self.slowness, self._flushed, flush, begun, self.life)
+        flush = self.prepare_sync(files, [])
+        self.later(flush.run)
         return flush
 
-    def _flushed(self, flush: SimulatedFlush, begun: list[tuple[str, Inode, bytes, bytes]], life: int) -> None:
-        if life != self.life:
+    def later(self, work: Callable[[], None]) -> None:
+        """Do what a thread does that waits for the disk, unless the process has ended by then."""
+        self._world.counts["flushes in the background"] += 1
+        self._world.after(self.random.random() * 0.2 + self.slowness, self._done, work, self.life)
+
+    def _done(self, work: Callable[[], None], life: int) -> None:
+        if life == self.life:
+            work()
+        else:
             self._world.counts["flushes that a crash fell into"] += 1
-            return
-        for path, inode, written, before in begun:
-            flush.error = self._before("sync", path) or flush.error
-            # Who has flushed the file meanwhile has flushed more than this.
-            if flush.error is None and inode.durable is before:
-                inode.durable = written
-        flush.done = True
 
     def count_unflushed(self) -> int:
         """How many files have content that a loss of power may take."""
@@ -109,6 +129,47 @@ class SimulatedDisk(MemoryFileSystem):
     def is_full(self) -> bool:
         """Whether there is no room for a page of the metadata."""
         return self.capacity is not None and self.capacity - self._used() < PAGE
+
+
+class SimulatedStorage:
+    """The threads that wait for the disk: what they have done is taken up in a later turn of the broker's loop."""
+
+    def __init__(self, disk: SimulatedDisk, wake: Callable[[], None]) -> None:
+        self._disk = disk
+        self._wake = wake
+        self._in_flight: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._done: deque[Callable[[], None]] = deque()
+
+    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """See `Storage`."""
+        entry = work, done
+        self._in_flight.append(entry)
+
+        def finish() -> None:
+            # Unless somebody could not wait (`drain`).
+            if entry in self._in_flight:
+                self._finish(entry)
+                self._wake()
+
+        self._disk.later(finish)
+
+    def _finish(self, entry: tuple[Callable[[], None], Callable[[], None]]) -> None:
+        work, done = entry
+        self._in_flight.remove(entry)
+        work()
+        self._done.append(done)
+
+    def deliver(self) -> None:
+        """Take up what is done."""
+        while self._done:
+            self._done.popleft()()
+
+    def drain(self) -> None:
+        """See `Storage`."""
+        while self._in_flight or self._done:
+            if self._in_flight:
+                self._finish(self._in_flight[0])
+            self.deliver()
 
 
 class SimulatedStore(MemoryStore):

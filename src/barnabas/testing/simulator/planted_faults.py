@@ -145,6 +145,12 @@ MUTATIONS = [
         "self.recovery_point = self.log_end_offset + 1",
     ),
     Mutation(
+        "a producer is answered before the flush that it asked for",
+        "barnabas.broker.partition",
+        "return offset < self.log.high_watermark",
+        "return True",
+    ),
+    Mutation(
         "directories are not synced",
         "barnabas.broker.log.local_log",
         "        if up_to > self.recovery_point and self.segments.active.base_offset >= self.recovery_point:\n",
