@@ -1,4 +1,4 @@
-"""Timers under names, driven by whoever calls `pop_due(now)`."""
+"""Timers under keys; the caller of `pop_due(now)` drives them."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class ClassicGroup(Group):
         self.awaiting_join_count = 0
         #: Protocol name → how many members support it.
         self._protocol_counts: dict[str, int] = {}
-        #: Whether somebody joined since the initial rebalance was put off last.
+        #: Whether a member joined since the initial rebalance was last delayed.
         self.new_member_added = False
         #: What the members subscribe to; None when the coordinator cannot tell.
         self.subscribed_topics: frozenset[str] | None = None
@@ -143,7 +143,7 @@ class ClassicGroup(Group):
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether everybody waits for the answer to JoinGroup."""
+        """Whether all members have joined, and wait for the answer."""
         return len(self.members) == self.awaiting_join_count and not self.pending_members
 
     @property
@@ -230,7 +230,7 @@ class ClassicGroup(Group):
         member.session_timeout_ms = session_timeout_ms
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is somebody who has joined; False if nobody has."""
+        """Make a member that has joined the leader; False if none has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None or leader.awaiting_join is not None:
             return leader is not None
@@ -269,13 +269,13 @@ class ClassicGroup(Group):
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
-        everybody = len(self.members)
-        return any(self._protocol_counts.get(name, 0) == everybody for name in protocols)
+        all_members = len(self.members)
+        return any(self._protocol_counts.get(name, 0) == all_members for name in protocols)
 
     def select_protocol(self) -> str:
         """The protocol with the most votes among those that all members support; of equals the one voted for first."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self._protocol_counts.items() if count == everybody}
+        all_members = len(self.members)
+        candidates = {name for name, count in self._protocol_counts.items() if count == all_members}
         votes: dict[str, int] = {}
         for member in self.members.values():
             name = member.vote(candidates)

@@ -204,7 +204,7 @@ class ConsumerGroup(Group):
         return set(self._regex_uses)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """Take over what an expression stands for; None: nobody uses it any more."""
+        """Take over what an expression stands for; None: no member uses it any more."""
         if resolved is None:
             self.regexes.pop(regex, None)
         else:

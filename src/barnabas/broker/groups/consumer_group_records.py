@@ -160,7 +160,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
 
 
 def regex_tombstone(group_id: str, regex: str) -> Record:
-    """Nobody subscribes to the regular expression any more."""
+    """The end of a regular expression that no member subscribes to any more."""
     return _record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
 
 

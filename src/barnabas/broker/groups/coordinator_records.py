@@ -87,7 +87,7 @@ def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) ->
 
 
 def new_group_record(group_id: str, now_ms: int) -> Record:
-    """A group that nobody has joined yet."""
+    """A group without members, before its first generation."""
     value = GroupMetadataValue(protocol_type="", current_state_timestamp=now_ms, protocol=None, leader=None)
     return group_metadata_key(group_id), _group_value(value)
 

@@ -10,7 +10,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class Group:
-    """One group of this broker, whatever its protocol."""
+    """One group of this broker, of any protocol."""
 
     __slots__ = ("group_id",)
 

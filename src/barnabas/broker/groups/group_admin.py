@@ -32,7 +32,7 @@ class GroupAdmin:
         self._rebalance = rebalance
 
     def list(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-        """The groups in one of `states` and of one of `types`, whatever their case; empty filters let all through."""
+        """The groups in one of `states` and of one of `types`, in any case; empty filters let all through."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {type.strip().lower() for type in types}
         return [

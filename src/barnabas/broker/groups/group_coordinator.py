@@ -1,7 +1,7 @@
 """The group coordinator: what handlers and the broker's loop see of groups and committed offsets.
 
 It reads no clock and touches no disk or socket: the time comes with each call, records go through the storage port,
-randomness through `random`. Whoever drives it calls `startup` once, and `tick` whenever `next_deadline` has come, which
+randomness through `random`. The broker calls `startup` once, and `tick` whenever `next_deadline` has come, which
 is at once while there is background work: loading, expiry of offsets.
 """
 
@@ -265,7 +265,7 @@ class GroupCoordinator:
     # --- membership
 
     def join_group(self, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | DelayedOperation:
-        """Join a group; the answer comes when everybody has joined, or with an error."""
+        """Join a group; the answer comes when all members have joined, or with an error."""
         at = context.instant
         joining = Joining(context, request)
         try:

@@ -22,7 +22,7 @@ MAX_GROUPS = 200_000
 
 
 class GroupStore:
-    """Group id → group, of whatever protocol. A change is a `Draft`: its records are written before it is made."""
+    """Group id → group, of either protocol. A change is a `Draft`: its records are written before it is made."""
 
     __slots__ = ("_by_partition", "_log", "_reported_full", "_warn", "groups")
 
@@ -99,7 +99,7 @@ class GroupStore:
     # --- looking up
 
     def group(self, group_id: str) -> Group:
-        """Give the group, of whatever type. Raises `GroupIdNotFoundError`."""
+        """Give the group, of any type. Raises `GroupIdNotFoundError`."""
         group = self.groups.get(group_id)
         if group is None:
             raise errors.GroupIdNotFoundError(f"Group {group_id} not found.")

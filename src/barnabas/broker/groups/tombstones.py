@@ -9,7 +9,7 @@ from barnabas.broker.groups.group import Group
 
 
 def tombstones_of(group: Group) -> list[Record]:
-    """Give the tombstones of a group without members, of whatever protocol; its offsets stay."""
+    """Give the tombstones of a group without members, of either protocol; its offsets stay."""
     if isinstance(group, ConsumerGroup):
         # Most brokers never have a consumer group: its records are loaded when the first comes.
         from barnabas.broker.groups.consumer_group_records import group_tombstones

@@ -1,8 +1,8 @@
 """The transaction coordinator: what handlers and the broker's loop see of transactional ids.
 
 It reads no clock and touches no disk or socket: the time comes with each call, records go through the storage port,
-markers through the marker writer. Whoever drives it calls `startup` once, and `tick` whenever `next_deadline` has come.
-Every transition is in the log before anybody sees it; a request is answered in the same call.
+markers through the marker writer. The broker calls `startup` once, and `tick` whenever `next_deadline` has come.
+Every transition is in the log before a request sees it; a request is answered in the same call.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class TransactionCoordinator:
         With `two_phase` its transactions have no time-out; with `keep_prepared` an open one is not aborted but left to
         the new producer to end (KIP-939).
 
-        Raises ConcurrentTransactionsError as long as that abort, or another completion, is under way, and
+        Raises ConcurrentTransactionsError as long as that abort, or another completion, is in progress, and
         InvalidTxnTimeoutError, ProducerFencedError, or what `_find` and the log raise.
         """
         self._check_id(transactional_id)

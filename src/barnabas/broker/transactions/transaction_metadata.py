@@ -94,7 +94,7 @@ class TransactionMetadata:
 
     @property
     def is_two_phase(self) -> bool:
-        """Whether somebody else decides about the transaction, in however long (KIP-939)."""
+        """Whether a two-phase commit decides about the transaction, without a time-out (KIP-939)."""
         return self.timeout_ms == NO_TIMEOUT
 
     @property

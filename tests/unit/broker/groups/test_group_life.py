@@ -39,8 +39,8 @@ def test_every_member_has_to_join_before_anybody_is_answered() -> None:
     assert {answer.response.generation_id for answer in answers} == {members[0].generation + 1}
 
 
-@pytest.mark.shows("S3.56", breaks="barnabas.broker.groups.subscriptions:subscribed_topics")
-@pytest.mark.shows("S1.18", breaks="barnabas.broker.groups.subscriptions:subscribed_topics")
+@pytest.mark.shows("S3.56", breaks="barnabas.broker.groups.embedded_protocol:subscribed_topics")
+@pytest.mark.shows("S1.18", breaks="barnabas.broker.groups.embedded_protocol:subscribed_topics")
 def test_a_group_subscribes_to_what_its_members_subscribe_to() -> None:
     harness = Harness()
     first = harness.join_dynamic(protocols=subscribed_to("flights")).response

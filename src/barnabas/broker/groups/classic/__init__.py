@@ -1,13 +1,13 @@
 """The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup (KIP-62, 134, 345, 394, 814).
 
-    Empty → PreparingRebalance (everybody joins) → CompletingRebalance (the leader assigns) → Stable
+    Empty → PreparingRebalance (all members join) → CompletingRebalance (the leader assigns) → Stable
 
 The table of states is `VALID_PREVIOUS_STATES` in `classic_group.py`. `rebalance.py` moves a group from one generation
 to the next, `sessions.py` ends members that are not heard of (session.timeout.ms), `joining.py` answers JoinGroup,
 `membership.py` the other three requests.
 
 Rule 1. A wait for members has one timer under the group's id: "join" in PreparingRebalance, "sync" from the moment the
-leader is to assign until everybody has sent SyncGroup.
+leader is to assign until all members have sent SyncGroup.
 Rule 2. A member has one session timer. While its own request is parked it cannot send a heartbeat, and its session
 goes on; a new member that waits is put out after five minutes.
 Rule 3. The assignment is written before any member is given its part.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.coordinator.draft import Draft
-from barnabas.broker.groups.classic.rebalance import Rebalance, everybody, join_response
+from barnabas.broker.groups.classic.rebalance import Rebalance, join_response, members_for_leader
 from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
 from barnabas.broker.groups.classic_group_member import ClassicGroupMember
 from barnabas.broker.groups.coordinator_records import group_metadata_record, new_group_record
@@ -98,7 +98,7 @@ class JoinGroup:
             raise errors.InvalidSessionTimeoutError()
 
     def join(self, group_id: str, joining: Joining, at: Instant) -> None:
-        """Answer `joining.operation`, or park it in the group until everybody has joined."""
+        """Answer `joining.operation`, or park it in the group until all members have joined."""
         group = self._store.classic(group_id)
         if group is None:
             if joining.member_id:
@@ -118,7 +118,7 @@ class JoinGroup:
 
     def _new_group(self, group_id: str, at: Instant) -> ClassicGroup:
         self._store.check_room(group_id)
-        # A consumer group that everybody has left makes room; its offsets stay.
+        # A consumer group without members makes room; its offsets stay.
         old = self._store.groups.get(group_id)
         ends = [] if old is None else tombstones_of(old)
         group = ClassicGroup(group_id, at.now_ms)
@@ -193,7 +193,7 @@ class JoinGroup:
         member = group.members[joining.member_id]
         if _changes_nothing(group, member, joining):
             is_leader = group.is_leader(member.member_id)
-            joining.operation.complete(join_response(group, member, everybody(group) if is_leader else []))
+            joining.operation.complete(join_response(group, member, members_for_leader(group) if is_leader else []))
             return
         group.update_member(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
         group.park_join(member, joining.operation)
@@ -223,7 +223,7 @@ class JoinGroup:
             joining.operation.complete(_welcome_back(after, member, joining.version, group.leader_id))
             return
         after.park_join(member, joining.operation)
-        # In CompletingRebalance the leader may already assign to the old id: everybody has to join again.
+        # In CompletingRebalance the leader may already assign to the old id: all members have to join again.
         self._rebalance.prepare_or_complete(after, at)
 
     def _uuid(self) -> str:
@@ -247,7 +247,7 @@ def _welcome_back(
 ) -> JoinGroupResponse:
     is_leader = group.is_leader(member.member_id)
     if version >= _SKIP_ASSIGNMENT_FROM:
-        response = join_response(group, member, everybody(group) if is_leader else [])
+        response = join_response(group, member, members_for_leader(group) if is_leader else [])
         response.skip_assignment = is_leader
         return response
     # An old client that reads its own new id as the leader's would assign again; the old id makes it a follower.

@@ -1,6 +1,6 @@
 """How a classic group gets from one generation to the next: who is waited for, for how long, and what ends the wait.
 
-Empty or Stable → PreparingRebalance (everybody joins) → CompletingRebalance (the leader assigns) → Stable. Each
+Empty or Stable → PreparingRebalance (all members join) → CompletingRebalance (the leader assigns) → Stable. Each
 wait has one timer under the group's id; each member has one for its session (`sessions.py`).
 """
 
@@ -91,21 +91,21 @@ class Rebalance:
             self.maybe_complete_after_removal(group, at)
 
     def maybe_complete_after_removal(self, group: ClassicGroup, at: Instant) -> None:
-        """Go on if nobody else is waited for, even in an initial rebalance."""
+        """Complete the join if no other member is waited for, even in an initial rebalance."""
         if group.state == PREPARING_REBALANCE and group.has_all_members_joined:
             self.complete_join(group, at)
 
     # --- PreparingRebalance
 
     def prepare_or_complete(self, group: ClassicGroup, at: Instant) -> None:
-        """Begin a rebalance; in one that has begun, see whether everybody has joined."""
+        """Begin a rebalance; in one that has begun, complete it if all members have joined."""
         if group.can_rebalance:
             self.prepare(group, at)
         else:
             self.maybe_complete_join(group, at)
 
     def prepare(self, group: ClassicGroup, at: Instant) -> None:
-        """Begin a rebalance: from now on everybody has to join."""
+        """Begin a rebalance: from now on all members have to join."""
         if group.state == COMPLETING_REBALANCE:
             self.propagate_error(group, REBALANCE_IN_PROGRESS, at)
         group.pending_sync_members.clear()
@@ -121,7 +121,7 @@ class Rebalance:
             self._schedule_join(group, group.rebalance_timeout_ms, partial(self._end_join, group.group_id), at)
 
     def maybe_complete_join(self, group: ClassicGroup, at: Instant) -> None:
-        """Go on if everybody has joined; an initial rebalance waits for its delay (KIP-134)."""
+        """Complete the join if all members have joined; an initial rebalance waits for its delay (KIP-134)."""
         waits_for_delay = group.previous_state == EMPTY
         if group.state == PREPARING_REBALANCE and not waits_for_delay and group.has_all_members_joined:
             self.complete_join(group, at)
@@ -179,7 +179,7 @@ class Rebalance:
     def _begin_generation(self, group: ClassicGroup, at: Instant) -> None:
         for member in group.members.values():
             is_leader = group.is_leader(member.member_id)
-            response = join_response(group, member, everybody(group) if is_leader else [])
+            response = join_response(group, member, members_for_leader(group) if is_leader else [])
             group.answer_join(member, response)
             self.sessions.renew(group, member, at)
             member.is_new = False
@@ -208,7 +208,7 @@ class Rebalance:
     # --- Stable
 
     def stabilize(self, group: ClassicGroup, assignments: dict[str, bytes], at: Instant) -> None:
-        """Give everybody who waits in SyncGroup the part that the leader assigned, nothing where it left one out."""
+        """Answer each parked SyncGroup with the part that the leader assigned, empty for a member it left out."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             response = sync_response(group, member)
@@ -217,14 +217,14 @@ class Rebalance:
         group.transition_to(STABLE, at.now_ms)
 
     def propagate_error(self, group: ClassicGroup, error_code: int, at: Instant) -> None:
-        """Take all assignments back and answer everybody who waits in SyncGroup with `error_code`."""
+        """Take all assignments back and answer each parked SyncGroup with `error_code`."""
         for member in group.members.values():
             member.assignment = b""
             if member.answer_sync(SyncGroupResponse(error_code=error_code)):
                 self.sessions.renew(group, member, at)
 
 
-def everybody(group: ClassicGroup) -> list[JoinGroupResponseMember]:
+def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     """The members and their subscriptions, for the leader."""
     protocol = group.protocol_name or ""
     return [

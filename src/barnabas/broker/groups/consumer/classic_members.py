@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a consumer group.
 
-Nobody leads: the coordinator assigns. A member's epoch is its generation; when the target assignment has moved on, or
-it has to give something up, it is told to rebalance and joins again, which is its next step (KIP-848).
+No member leads: the coordinator assigns. A member's epoch is its generation; when the target assignment has moved on,
+or it has to give something up, it is told to rebalance and joins again, which is its next step (KIP-848).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class ClassicMembers:
             return True
         if member.state == UNRELEASED_PARTITIONS and self._can_get_more(group, member):
             return True
-        # Only a request that joins computes a target, and there may be nobody left to send another.
+        # Only a request that joins computes a target, and no other member may be left to send one.
         return self._consumers.is_target_due(group, at)
 
     def _can_get_more(self, group: ConsumerGroup, member: ConsumerGroupMember) -> bool:

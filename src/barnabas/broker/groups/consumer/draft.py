@@ -86,5 +86,5 @@ class GroupDraft:
         self._record(records.regex_record(self.group.group_id, regex, resolved)).put_regex(regex, resolved)
 
     def remove_regex(self, regex: str) -> None:
-        """Nobody subscribes to a regular expression any more."""
+        """Forget an expression that no member subscribes to any more."""
         self._record(records.regex_tombstone(self.group.group_id, regex)).put_regex(regex, None)

@@ -331,7 +331,7 @@ class ConsumerMembership:
     # --- timers
 
     def loaded(self, group: ConsumerGroup, at: Instant) -> None:
-        """The group comes from the log: everybody has a whole session to be heard of."""
+        """Start a whole session for each member of a group that comes from the log."""
         for member in group.members.values():
             self.renew_session(group.group_id, member, at)
             self.watch_revocation(group.group_id, member, at)

@@ -56,7 +56,7 @@ def _owns_any(owned: Owned, partitions: AssignedPartitions) -> bool:
 
 
 def _drop_unsubscribed(member: ConsumerGroupMember, subscribed: frozenset[bytes], owned: Owned) -> ConsumerGroupMember:
-    # Topics that the member does not read any more are taken from it at once, whatever the target says.
+    # Topics that the member does not read any more are revoked at once; the target is not asked.
     dropped = {topic_id: indexes for topic_id, indexes in member.assigned.items() if topic_id not in subscribed}
     if not dropped:
         return member

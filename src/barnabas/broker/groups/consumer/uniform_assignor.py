@@ -75,7 +75,7 @@ def _in_order(target: Partitions) -> list[_TopicPartition]:
 
 
 class _Kept:
-    # What members keep of the last target (in order, so that the result is the same each time), and what nobody has.
+    # What members keep of the last target (in order, so that the result is the same each time), and what is unassigned.
     __slots__ = ("owned", "unassigned")
 
     def __init__(self, members: Members, partition_counts: PartitionCounts):

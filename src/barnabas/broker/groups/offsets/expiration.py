@@ -1,4 +1,4 @@
-"""Drops offsets that nobody has use for any more, and groups that are left with nothing (offsets.retention.minutes)."""
+"""Expires committed offsets, and removes groups without members and offsets (offsets.retention.minutes)."""
 
 from __future__ import annotations
 
