@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_use import LoopUse
 from barnabas.aio.loop_waiter import LoopWaiter
+from barnabas.client.arguments import INT32, as_integer, as_partition, as_partitions, as_seconds
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
-from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
+from barnabas.client.consumer.consumer_arguments import as_offsets, as_operation
+from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.membership.messages import GroupMembershipOperation
@@ -94,8 +96,9 @@ class Consumer(ConsumerBase[K, V]):
         Has to be called again within max.poll.interval.ms. See `barnabas.Consumer.poll`. When the call is cancelled
         while a rebalance listener runs, the listener goes on, and the next call waits for it.
         """
-        if max_records is not None and max_records < 1:
-            raise IllegalArgumentError(f"max_records is {max_records}; it must be at least 1")
+        timeout = as_seconds(timeout)
+        if max_records is not None:
+            max_records = as_integer(max_records, "max_records", 1, INT32)
         return await self._run_poll(self._polling.poll(timeout, max_records))
 
     async def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
@@ -103,11 +106,11 @@ class Consumer(ConsumerBase[K, V]):
 
         See `barnabas.Consumer.poll_arrow`.
         """
-        return await self._run_poll(self._polling.poll_arrow(timeout))
+        return await self._run_poll(self._polling.poll_arrow(as_seconds(timeout)))
 
     async def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
         """All data that has arrived, still encoded. See `barnabas.Consumer.poll_raw`."""
-        return await self._run_poll(self._polling.poll_raw(timeout))
+        return await self._run_poll(self._polling.poll_raw(as_seconds(timeout)))
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
@@ -149,7 +152,7 @@ class Consumer(ConsumerBase[K, V]):
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None for a partition without."""
-        chosen = {as_partition(partition) for partition in partitions}
+        chosen = set(as_partitions(partitions))
         return await self._run(self._polling.committed(chosen, self._timeout(timeout)))
 
     # --- the cluster
@@ -198,6 +201,7 @@ class Consumer(ConsumerBase[K, V]):
         closed at once.
         """
         operation = as_operation(group_membership_operation)
+        timeout = as_seconds(timeout)
         if self._loop_use.is_closed:
             return
         if self._unfinished is not None:

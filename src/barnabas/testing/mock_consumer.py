@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from barnabas.client.arguments import as_listed_partitions, as_partition
 from barnabas.client.cluster import PartitionInfo
 from barnabas.client.consumer.auto_offset_reset_strategy import (
     EARLIEST,
@@ -16,7 +17,8 @@ from barnabas.client.consumer.auto_offset_reset_strategy import (
     LATEST_TIMESTAMP,
     AutoOffsetResetStrategy,
 )
-from barnabas.client.consumer.consumer_base import OffsetLike, as_offsets, as_partition, as_partitions
+from barnabas.client.consumer.consumer_arguments import as_offsets
+from barnabas.client.consumer.consumer_base import OffsetLike
 from barnabas.client.consumer.consumer_rebalance_listener import ConsumerRebalanceListener
 from barnabas.client.consumer.consumer_record import ConsumerRecord, K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
@@ -180,7 +182,7 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
 
     def _seek_to(self, strategy: AutoOffsetResetStrategy, partitions: tuple[Any, ...]) -> None:
         self._check_open()
-        for partition in as_partitions(partitions) if partitions else self.assignment():
+        for partition in as_listed_partitions(partitions) if partitions else self.assignment():
             self._subscriptions.request_offset_reset(partition, strategy)
 
     def position(self, partition: PartitionLike, timeout: float | None = None) -> int:
@@ -218,12 +220,12 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
 
     def pause(self, *partitions: Any) -> None:
         """As `Consumer.pause`."""
-        for partition in as_partitions(partitions):
+        for partition in as_listed_partitions(partitions):
             self._subscriptions.pause(partition)
 
     def resume(self, *partitions: Any) -> None:
         """As `Consumer.resume`."""
-        for partition in as_partitions(partitions):
+        for partition in as_listed_partitions(partitions):
             self._subscriptions.resume(partition)
 
     def paused(self) -> set[TopicPartition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import os
@@ -14,6 +15,8 @@ from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_driver import AdminApiDriver
 from barnabas.client.admin.api_handler import AdminApiHandler, K, V
 from barnabas.client.admin.results import Results
+from barnabas.client.admin.wrong_arguments import explained
+from barnabas.client.arguments import as_seconds
 from barnabas.client.environment import Environment
 from barnabas.client.forked import refusal
 from barnabas.client.steps import Steps, run
@@ -63,6 +66,13 @@ class AdminOperations(ReportsTelemetry, Measured):
     An operation is written as steps (see `Steps`), and a public method does nothing after `_complete` or `_run`, so
     that a client on an event loop needs no more than a `_complete` of its own.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Have every operation name its arguments where they are wrong."""
+        super().__init_subclass__()
+        for name, operation in list(vars(cls).items()):
+            if inspect.isfunction(operation) and not name.startswith("_"):
+                setattr(cls, name, explained(operation))
 
     def __init__(
         self,
@@ -226,18 +236,16 @@ class AdminOperations(ReportsTelemetry, Measured):
 
     def _deadline(self, timeout: float | None) -> float:
         if timeout is None:
-            timeout = self._config.get_seconds("default.api.timeout.ms")
-        if timeout < 0:
-            raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
-        return self._clock() + timeout
+            return self._clock() + self._config.get_seconds("default.api.timeout.ms")
+        return self._clock() + as_seconds(timeout)
 
     def close(self, timeout: float | None = None) -> None:
         """Ends the connections. A second call does nothing.
 
         A call that another thread is in may take as long as it needs, or `timeout` seconds if given; then it fails.
         """
-        if timeout is not None and timeout < 0:
-            raise IllegalArgumentError(f"timeout is {timeout}; it must not be negative (seconds)")
+        if timeout is not None:
+            timeout = as_seconds(timeout)
         if self._is_foreign:
             return
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):

@@ -8,6 +8,7 @@ from typing import Any, Generic
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
 from barnabas.client.admin.results import Results
+from barnabas.client.admin.wrong_arguments import wrong_keys
 from barnabas.errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -105,14 +106,20 @@ class AdminApiDriver(Generic[K, V]):
             return self._client.reconnect_backoff
         if not self._client.ready(node, now):
             return max(self._client.poll_delay(node, now), 0.001)
-        if target is None:
-            lookup = self._handler.lookup
-            self._send(node, keys, lookup.build_request(keys), self._take_lookup, now)
-        else:
-            timeout = min(self._deadline - now, self._client.request_timeout)
-            message = self._handler.build_request(keys, max(int(timeout * 1000), 1))
-            self._send(node, keys, message, self._take_operation, now)
+        try:
+            message = self._build(target, keys, now)
+        except Exception as error:  # noqa: BLE001  (whatever a key of a wrong kind brings about fails these keys)
+            for key in keys:
+                self._finish(key, error=wrong_keys(self._handler.name, keys, error))
+            return 0.0
+        self._send(node, keys, message, self._take_lookup if target is None else self._take_operation, now)
         return self._deadline - now
+
+    def _build(self, target: Target | None, keys: list[K], now: float) -> Any:
+        if target is None:
+            return self._handler.lookup.build_request(keys)
+        timeout = min(self._deadline - now, self._client.request_timeout)
+        return self._handler.build_request(keys, max(int(timeout * 1000), 1))
 
     def _node_of(self, target: Target | None, now: float) -> Node | None:
         if isinstance(target, Node):

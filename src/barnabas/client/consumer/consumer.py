@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from barnabas.client.arguments import INT32, as_integer, as_partition, as_partitions, as_seconds
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
-from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike, as_offsets, as_operation, as_partition
+from barnabas.client.consumer.consumer_arguments import as_offsets, as_operation
+from barnabas.client.consumer.consumer_base import ConsumerBase, OffsetLike
 from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.consumer_records import ConsumerRecords
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
@@ -17,7 +19,7 @@ from barnabas.client.consumer.single_thread_use import SingleThreadUse
 from barnabas.client.environment import Environment
 from barnabas.client.serializers import DeserializerSetting, given_serializers
 from barnabas.client.steps import Steps, run
-from barnabas.errors import IllegalArgumentError, KafkaError
+from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -70,8 +72,9 @@ class Consumer(ConsumerBase[K, V]):
         others. Raises `WakeupError` after `wakeup`, `RecordDeserializationError` and `CorruptRecordError` for a record
         that cannot be read (seek past it to go on), and errors of the cluster that trying again does not cure.
         """
-        if max_records is not None and max_records < 1:
-            raise IllegalArgumentError(f"max_records is {max_records}; it must be at least 1")
+        timeout = as_seconds(timeout)
+        if max_records is not None:
+            max_records = as_integer(max_records, "max_records", 1, INT32)
         return self._run_poll(self._polling.poll(timeout, max_records))
 
     def poll_arrow(self, timeout: float = 1.0) -> pa.RecordBatch | None:
@@ -80,14 +83,14 @@ class Consumer(ConsumerBase[K, V]):
         The columns are those of Spark's Kafka source with headers: key, value, topic, partition, offset, timestamp,
         timestampType, headers. Deserializers are not used. Otherwise like `poll`.
         """
-        return self._run_poll(self._polling.poll_arrow(timeout))
+        return self._run_poll(self._polling.poll_arrow(as_seconds(timeout)))
 
     def poll_raw(self, timeout: float = 1.0) -> list[FetchedData]:
         """All data that has arrived, still encoded, for a reader that decodes in another thread (the Spark source).
 
         Positions move to the end of the data, and deserializers are not used; otherwise like `poll`.
         """
-        return self._run_poll(self._polling.poll_raw(timeout))
+        return self._run_poll(self._polling.poll_raw(as_seconds(timeout)))
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """All records, one by one, for ever.
@@ -138,7 +141,7 @@ class Consumer(ConsumerBase[K, V]):
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None for a partition without."""
-        chosen = {as_partition(partition) for partition in partitions}
+        chosen = set(as_partitions(partitions))
         return self._run(self._polling.committed(chosen, self._timeout(timeout)))
 
     # --- the cluster
@@ -192,6 +195,7 @@ class Consumer(ConsumerBase[K, V]):
         does nothing.
         """
         operation = as_operation(group_membership_operation)
+        timeout = as_seconds(timeout)
         if self._single_thread.is_closed:
             return
         with self._use:

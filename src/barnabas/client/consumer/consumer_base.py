@@ -8,7 +8,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from barnabas.client.arguments import (
+    as_callback,
+    as_items,
+    as_listed_partitions,
+    as_partition,
+    as_partitions,
+    as_seconds,
+    as_text,
+    as_topic,
+)
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
+from barnabas.client.consumer.consumer_arguments import as_offset, as_offsets, as_times, check_listener
 from barnabas.client.consumer.consumer_config import ConsumerConfig
 from barnabas.client.consumer.consumer_parts import consumer_parts
 from barnabas.client.consumer.consumer_polling import ConsumerPolling
@@ -16,7 +27,6 @@ from barnabas.client.consumer.consumer_record import K, V
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback
 from barnabas.client.consumer.fetching.list_offsets import OffsetsLookup
 from barnabas.client.consumer.fetching.topic_metadata import TopicMetadataLookup
-from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import (
     ConsumerGroupMetadata,
     FetchPosition,
@@ -26,7 +36,7 @@ from barnabas.client.consumer.offsets import (
 from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, client_instance_id
-from barnabas.errors import IllegalArgumentError, IllegalTypeError
+from barnabas.errors import IllegalTypeError
 from barnabas.network.metric_group import Measured, MetricGroup, by_partition, by_topic
 from barnabas.network.telemetry_sender import TelemetrySender
 from barnabas.protocol.topic_partition import TopicPartition
@@ -115,16 +125,17 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         `InvalidGroupIdError` without a group.id, `IllegalStateError` after `assign`.
         """
         with self._use:
+            check_listener(listener)
             if isinstance(topics, re.Pattern):
                 self._polling.subscribe_pattern(topics, listener)
                 return
             if isinstance(topics, SubscriptionPattern):
                 self._polling.subscribe_regex(topics, listener)
                 return
-            names = [topics] if isinstance(topics, str) else list(topics)
-            for name in names:
-                if not isinstance(name, str) or not name.strip():
-                    raise IllegalArgumentError(f"{name!r} is no topic name; subscribe() takes names or a pattern")
+            names = [
+                as_topic(name, "topics")
+                for name in ([topics] if isinstance(topics, str) else as_items(topics, "topics"))
+            ]
             if names:
                 self._polling.subscribe(names, listener)
             else:
@@ -136,7 +147,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         Replaces an earlier assignment; an empty list ends it. Raises `IllegalStateError` after `subscribe`.
         """
         with self._use:
-            chosen = [as_partition(partition) for partition in partitions]
+            chosen = as_partitions(partitions)
             if chosen:
                 self._polling.assign(chosen)
             else:
@@ -165,9 +176,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         """Read on from this offset; what was fetched from elsewhere is dropped."""
         with self._use:
             name = as_partition(partition)
-            chosen = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-            if chosen.offset < 0:
-                raise IllegalArgumentError(f"Offset {chosen.offset} is negative; offsets begin at 0")
+            chosen = as_offset(offset)
             leader = self._parts.metadata.leader_and_epoch(name)
             self._polling.seek(name, FetchPosition(chosen.offset, chosen.leader_epoch, leader))
 
@@ -184,13 +193,13 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
     def pause(self, *partitions: Any) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
         with self._use:
-            for partition in as_partitions(partitions):
+            for partition in as_listed_partitions(partitions):
                 self._polling.pause(partition)
 
     def resume(self, *partitions: Any) -> None:
         """End `pause` for these partitions."""
         with self._use:
-            for partition in as_partitions(partitions):
+            for partition in as_listed_partitions(partitions):
                 self._parts.subscriptions.resume(partition)
 
     def paused(self) -> set[TopicPartition]:
@@ -218,7 +227,8 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         `callback(offsets, error or None)` runs inside a later `poll`, `commit` or `close`, in the order of the commits.
         """
         with self._use:
-            self._polling.commit_async(None if offsets is None else as_offsets(offsets), callback)
+            chosen = None if offsets is None else as_offsets(offsets)
+            self._polling.commit_async(chosen, as_callback(callback, "callback"))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What identifies this member, for a transactional producer. Raises `InvalidGroupIdError` without a group."""
@@ -232,7 +242,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         `InvalidGroupIdError` without a group.
         """
         with self._use:
-            self._polling.coordinator().enforce_rebalance(reason or "rebalance enforced by user")
+            self._polling.coordinator().enforce_rebalance(as_text(reason, "reason") or "rebalance enforced by user")
 
     # --- the rest
 
@@ -273,12 +283,10 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         """What `subscribe` and `assign` do with an empty list."""
 
     def _times(self, timestamps: Mapping[TopicPartition, int], timeout: float | None) -> Steps[Any]:
-        for partition, timestamp in timestamps.items():
-            if timestamp < 0:
-                raise IllegalArgumentError(f"The time {timestamp} for {partition} is negative")
-        return (yield from self._look_up(timestamps, timeout))
+        return (yield from self._look_up(as_times(timestamps), timeout))
 
     def _partitions(self, topic: str, timeout: float | None) -> Steps[Sequence[PartitionInfo]]:
+        topic = as_topic(topic)
         known = self._parts.metadata.fetch().topics.get(topic)
         if known is not None:
             return known.partitions
@@ -286,15 +294,15 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         return found.get(topic, ())
 
     def _timeout(self, timeout: float | None) -> float:
-        return self._config.get_seconds("default.api.timeout.ms") if timeout is None else timeout
+        return self._config.get_seconds("default.api.timeout.ms") if timeout is None else as_seconds(timeout)
 
     def _chosen(self, partitions: tuple[Any, ...]) -> Collection[TopicPartition]:
-        return as_partitions(partitions) if partitions else self._parts.subscriptions.assigned_partitions
+        return as_listed_partitions(partitions) if partitions else self._parts.subscriptions.assigned_partitions
 
     def _bounds(
         self, partitions: Iterable[Any], timestamp: int, timeout: float | None
     ) -> Steps[dict[TopicPartition, int]]:
-        found = yield from self._look_up({as_partition(partition): timestamp for partition in partitions}, timeout)
+        found = yield from self._look_up(dict.fromkeys(as_partitions(partitions), timestamp), timeout)
         return {partition: found_at.offset for partition, found_at in found.items() if found_at is not None}
 
     def _look_up(
@@ -303,7 +311,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         lookup = OffsetsLookup(
             self._parts.client,
             self._parts.metadata,
-            {as_partition(partition): timestamp for partition, timestamp in timestamps.items()},
+            dict(timestamps),
             isolation_level=self._polling.isolation_level,
             retry_backoff=self._config.get_seconds("retry.backoff.ms"),
         )
@@ -342,41 +350,3 @@ def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
         else:
             raise IllegalTypeError(f"Consumer takes topic names and a dict of settings, not {argument!r}")
     return properties, topics
-
-
-def as_operation(operation: str) -> GroupMembershipOperation:
-    """What `close` does to the membership, which may be given by name."""
-    try:
-        return GroupMembershipOperation(operation.lower())
-    except ValueError:
-        known = ", ".join(GroupMembershipOperation)
-        raise IllegalArgumentError(f"group_membership_operation is {operation!r}; it must be one of {known}") from None
-
-
-def as_partition(partition: Any) -> TopicPartition:
-    """A partition that may be given as a pair."""
-    if isinstance(partition, TopicPartition):
-        return partition
-    if isinstance(partition, tuple) and len(partition) == 2:
-        topic, number = partition
-        if isinstance(topic, str) and isinstance(number, int):
-            return TopicPartition(topic, number)
-    raise IllegalTypeError(f"{partition!r} is no partition; give a TopicPartition(topic, partition)")
-
-
-def as_partitions(arguments: tuple[Any, ...]) -> list[TopicPartition]:
-    """Partitions given one by one or as one collection."""
-    if len(arguments) == 1 and not isinstance(arguments[0], tuple):
-        return [as_partition(partition) for partition in arguments[0]]
-    return [as_partition(partition) for partition in arguments]
-
-
-def as_offsets(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit, which may be given as numbers or pairs."""
-    chosen = {}
-    for partition, offset in offsets.items():
-        entry = OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
-        if entry.offset < 0:
-            raise IllegalArgumentError(f"Offset {entry.offset} of {partition} is negative and cannot be committed")
-        chosen[as_partition(partition)] = entry._replace(metadata=entry.metadata or "")
-    return chosen

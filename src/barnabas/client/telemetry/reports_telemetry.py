@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from barnabas.client.arguments import as_seconds
 from barnabas.client.telemetry.client_telemetry_reporter import ClientTelemetryReporter
-from barnabas.errors import IllegalArgumentError, IllegalStateError, KafkaTimeoutError
+from barnabas.errors import IllegalStateError, KafkaTimeoutError
 from barnabas.network.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class ReportsTelemetry:
             self._telemetry.collector.unregister(metric)
 
     def _telemetry_sender(self, timeout: float | None) -> ClientTelemetrySender:
-        if timeout is not None and timeout < 0:
-            raise IllegalArgumentError(f"A timeout is never negative: {timeout}")
+        if timeout is not None:
+            as_seconds(timeout)
         if self._telemetry is None:
             raise IllegalStateError(
                 "The client has no instance id, as it sends no telemetry: enable.metrics.push is off"

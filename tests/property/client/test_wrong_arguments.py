@@ -1,0 +1,107 @@
+"""Every public method with every kind of wrong value: an error of ours that names the argument, and no harm done.
+
+Methods and parameters come from their signatures, so that a new one is included by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barnabas import Consumer, TopicPartition
+from barnabas.errors import KafkaError
+from tests.support.scripted_cluster import ScriptedCluster
+
+WRONG: tuple[Any, ...] = (
+    1.5, -1, 2**70, float("nan"), "x\ud800", b"bytes", object(), [object()], {"x": object()}, {("t", 0): 1.5},
+    {TopicPartition("t", 0): (5, b"note")}, [("t", 1.5)], [("t", 2**40)], ("t", -1), ("t", None), [None], ..., int,
+)  # fmt: skip
+T0 = TopicPartition("t", 0)
+#: A right value for each parameter that has no default.
+RIGHT: dict[str, Any] = {
+    "topics": ["t"], "partitions": [T0], "partition": T0, "offset": 3, "offsets": {T0: 3}, "timestamps": {T0: 5},
+    "topic": "t",
+}  # fmt: skip
+#: They take no argument that could be wrong, end the client, or are for the house.
+LEFT_OUT = {"close", "wakeup"}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def methods(client: type) -> Iterator[tuple[str, list[inspect.Parameter]]]:
+    for name, method in inspect.getmembers(client, inspect.isfunction):
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        if not name.startswith("_") and name not in LEFT_OUT and parameters and "metric" not in name:
+            yield name, parameters
+
+
+def calls(parameters: list[inspect.Parameter]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
+    """Each parameter with each wrong value, the others as they should be."""
+    for wrong in parameters:
+        for value in WRONG:
+            if wrong.name == "timeout" and value == 2**70:
+                continue  # it is right, but nobody waits so long
+            if wrong.name == "callback" and value is int:
+                continue  # it can be called, and what it raises is the application's
+            positional: list[Any] = []
+            keywords: dict[str, Any] = {}
+            for parameter in parameters:
+                if parameter is wrong and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                    positional = [value]
+                elif parameter is wrong:
+                    keywords[parameter.name] = value
+                elif parameter.default is inspect.Parameter.empty and parameter.kind not in (
+                    inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD,
+                ):  # fmt: skip
+                    keywords[parameter.name] = RIGHT.get(parameter.name, "g")
+            if any(p.name == "timeout" for p in parameters) and wrong.name != "timeout":
+                keywords["timeout"] = 0.2
+            yield wrong.name, positional, keywords
+
+
+CONSUMER = dict(methods(Consumer))
+
+
+@pytest.mark.parametrize("name", CONSUMER)
+def test_a_wrong_value_does_a_consumer_no_harm(name: str) -> None:
+    cluster = ScriptedCluster()
+    cluster.append("t", 0, *[b"x"] * 10)
+    consumer = cluster.consumer(group_id="g", enable_auto_commit=False, auto_offset_reset="earliest")
+    consumer.assign([T0])
+
+    for wrong, positional, keywords in calls(CONSUMER[name]):
+        error = refusal(getattr(consumer, name), *positional, **keywords)
+        assert not isinstance(error, TypeError) or wrong.rstrip("s") in str(error), (wrong, keywords, error)
+        if consumer.subscription():
+            consumer.unsubscribe()
+        consumer.assign([T0])
+        consumer.resume(T0)
+        consumer.seek(T0, 4)
+        assert next_offset(consumer) == 4, (wrong, positional, keywords)
+    consumer.commit({T0: 7}, timeout=5)
+    assert cluster.committed[T0][0] == 7
+
+
+def refusal(call: Callable[..., object], *arguments: Any, **keywords: Any) -> KafkaError | None:
+    """The error, which must be one of ours."""
+    try:
+        call(*arguments, **keywords)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def next_offset(consumer: Consumer) -> int | None:
+    for _ in range(20):
+        for record in consumer.poll(0.5):
+            return record.offset
+    return None
