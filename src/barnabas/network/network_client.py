@@ -18,6 +18,7 @@ from barnabas.errors import (
 from barnabas.network.api_versions import ApiVersions
 from barnabas.network.client_request import LAST_CORRELATION_ID, ClientRequest, ClientResponse
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
+from barnabas.network.connection_log import ConnectionLog
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.idle_expiry_manager import IdleExpiryManager
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
@@ -27,7 +28,7 @@ from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions
-from barnabas.network.selectable import Buffer, Disconnection, Selectable
+from barnabas.network.selectable import Buffer, Selectable
 from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
 from barnabas.protocol.api import ApiKey
@@ -72,6 +73,7 @@ class NetworkClient:
         #: Pushes the client's metrics (KIP-714), for a client that does.
         self.telemetry_sender: TelemetrySender | None = None
         self.client_id = client_id
+        self._log = ConnectionLog(client_id)
         self.request_timeout = request_timeout
         self.reconnect_backoff = reconnect_backoff
         self.in_flight_requests = InFlightRequests(max_in_flight_requests_per_connection)
@@ -404,7 +406,7 @@ class NetworkClient:
         self.selector.set_max_receive_size(node_id, _LARGEST_FRAME)
         self.connection_states.ready(node_id)
         self._last_failure = ""
-        log.debug("%s: node %s is ready", self.client_id, node_id)
+        self._log.ready(node_id, now)
 
     def _handle_connections(self, now: float) -> None:
         for node_id in self.selector.connected:
@@ -421,7 +423,9 @@ class NetworkClient:
 
     def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
         for node_id, disconnection in self.selector.disconnected.items():
-            self._log_disconnection(node_id, disconnection)
+            was_preparing = self.connection_states.is_preparing(node_id)
+            failure = self._log.disconnected(node_id, disconnection, now, was_preparing=was_preparing)
+            self._last_failure = failure or self._last_failure
             if disconnection.authentication_error is not None:
                 self.metrics.refused(now, was_accepted=disconnection.was_authenticated)
             self._process_disconnection(
@@ -431,39 +435,6 @@ class NetworkClient:
                 reason=disconnection.reason,
                 authentication_error=disconnection.authentication_error,
             )
-
-    def _log_disconnection(self, node_id: int, disconnection: Disconnection) -> None:
-        if disconnection.authentication_error is not None:
-            log.error(
-                "%s: the connection to node %s (%s) failed authentication: %s",
-                self.client_id,
-                node_id,
-                disconnection.address,
-                disconnection.reason,
-            )
-            return
-        if not disconnection.was_connected:
-            what = "could not be established"
-        elif self.connection_states.is_preparing(node_id):
-            what = "ended before the broker said what it understands (does it expect TLS or SASL?)"
-        else:
-            log.info(
-                "%s: node %s (%s) disconnected: %s",
-                self.client_id,
-                node_id,
-                disconnection.address,
-                disconnection.reason,
-            )
-            return
-        self._last_failure = f"the connection to {disconnection.address} {what}: {disconnection.reason}"
-        log.warning(
-            "%s: the connection to node %s (%s) %s: %s",
-            self.client_id,
-            node_id,
-            disconnection.address,
-            what,
-            disconnection.reason,
-        )
 
     @property
     def failure_to_connect(self) -> str:

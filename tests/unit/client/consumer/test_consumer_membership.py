@@ -294,6 +294,24 @@ def test_failures_that_stay_come_out_of_poll_and_the_next_poll_tries_again(
     assert consumer.assignment() == {T0, T1}
 
 
+def test_a_fenced_static_member_stays_fenced_until_it_is_unsubscribed(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster, group_instance_id="red")
+    consumer.poll(1)
+    cluster.errors[ApiKey.HEARTBEAT] = deque([82])
+    cluster.sleep(5)
+    joins = len(cluster.asked(ApiKey.JOIN_GROUP))
+
+    for _ in range(3):
+        with pytest.raises(FencedInstanceIdError, match="red"):
+            consumer.poll(5)
+    assert len(cluster.asked(ApiKey.JOIN_GROUP)) == joins
+
+    consumer.unsubscribe()
+    consumer.subscribe(["t"])
+    consumer.poll(5)
+    assert consumer.assignment() == {T0, T1}
+
+
 @pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     listener = Recorder()

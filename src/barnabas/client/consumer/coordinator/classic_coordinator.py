@@ -18,6 +18,7 @@ from barnabas.client.consumer.coordinator.consumer_protocol import (
 from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorSettings
 from barnabas.client.consumer.coordinator.group_leader import GroupLeader
 from barnabas.client.consumer.membership.messages import (
+    NO_GENERATION,
     Assigned,
     Event,
     Generation,
@@ -31,7 +32,7 @@ from barnabas.client.consumer.membership.messages import (
     Sync,
 )
 from barnabas.client.steps import Steps
-from barnabas.errors import ConfigError, IllegalStateError
+from barnabas.errors import ConfigError, FencedInstanceIdError, IllegalStateError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ class ClassicCoordinator(Coordinator):
             self._is_joining = False
             self._leader = None
             self._request_rejoin(f"rebalance failed due to {type(event.error).__name__}")
+            if isinstance(event.error, FencedInstanceIdError) and not self._generation.is_unknown:
+                # To join again would take the id back from the newcomer.
+                self._fenced = event.error
+                self._generation = NO_GENERATION
             raise event.error
         if isinstance(event, OffsetsCommitted | OffsetsFetched) or event.attempt != self._attempt:
             return

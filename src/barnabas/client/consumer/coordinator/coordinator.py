@@ -88,6 +88,8 @@ class Coordinator:
         self._last_commit: tuple[int | None, float] | None = None
         # An exception from outside (a signal handler's, `sys.exit` in a listener) ended a step of a rebalance.
         self._is_torn = False
+        # Another consumer has this one's group.instance.id: this one stays out until it is unsubscribed.
+        self._fenced: KafkaError | None = None
 
     # --- the heartbeat thread
 
@@ -187,8 +189,9 @@ class Coordinator:
 
     def raise_failure(self) -> None:
         """Raise the error that ended the membership core, if one did."""
-        if self._membership.failure is not None:
-            raise self._membership.failure
+        failure = self._membership.failure or self._fenced
+        if failure is not None:
+            raise failure
 
     def take_events(self) -> None:
         """Take in what the membership core posted: results at once, the rest is kept for `poll`."""
@@ -240,6 +243,7 @@ class Coordinator:
                 yield from self.listener.revoked(owned)
             self._subscriptions.assign_from_subscribed(())
         self._membership.send(Leave(reason, operation))
+        self._fenced = None
         self._forget_membership()
         self.listener.raise_first_error()
 
