@@ -15,7 +15,7 @@ import pytest
 from barnabas import Broker
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.fetch_request import FetchRequest
-from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.support.core_broker import SocketClient, batch, create, fetch, produce
 
 MEGABYTE = 1 << 20
@@ -139,6 +139,26 @@ def test_half_requests_and_garbage_hurt_nobody_else(
     text = broker.log_text()
     assert "please report this" not in text
     assert len(text.splitlines()) < 50
+
+
+def test_small_requests_for_much_hold_up_nobody_else(
+    broker: Broker, crowd: Callable[[int], list[socket.socket]]
+) -> None:
+    with SocketClient(broker.bootstrap_servers) as client:
+        assert client.request(create("amplified", 10_000), 7).topics[0].error_code == 0
+        before = settled(broker)
+        repeated = MetadataRequest(topics=[MetadataRequestTopic(name="amplified")] * 1000)
+        (hostile,) = crowd(1)
+        hostile.sendall(encode_request(repeated, 12, 1, "hostile") * 20)
+
+        waits = []
+        for _ in range(50):
+            began = time.monotonic()
+            assert client.request(MetadataRequest(topics=[]), 12) is not None
+            waits.append(time.monotonic() - began)
+
+        assert sorted(waits)[len(waits) // 2] < 0.1
+        assert memory_of(broker) - before < 30
 
 
 def test_requests_behind_one_that_waits_stay_with_their_client(
