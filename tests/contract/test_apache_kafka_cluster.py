@@ -147,13 +147,13 @@ def test_a_group_keeps_its_offsets_and_its_members_when_its_coordinator_dies(wor
         eventually(lambda: len(consumer.poll(0.1)) == 1)
         consumer.commit()
         before = world.admin.describe_groups([f"kept-{protocol}"])[f"kept-{protocol}"]
-        killed(world.brokers[before.coordinator_id])
+        killed(world.brokers[before.coordinator.id])
         producer.send(topic, b"2", partition=0).result(60)
         eventually(lambda: len(consumer.poll(0.1)) == 1, 60)
         consumer.commit(timeout=60)
         after = world.admin.describe_groups([f"kept-{protocol}"])[f"kept-{protocol}"]
 
-        assert after.coordinator_id != before.coordinator_id
+        assert after.coordinator.id != before.coordinator.id
         assert [member.member_id for member in after.members] == [member.member_id for member in before.members]
         assert consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 2
 

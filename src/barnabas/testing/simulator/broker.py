@@ -12,6 +12,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.log.memory_filesystem import ProcessDiedError
 from barnabas.broker.network.transport import Buffers
 from barnabas.broker.node import BrokerNode
+from barnabas.errors import KafkaStorageError
 from barnabas.testing.simulator.disk import SimulatedDisk, SimulatedStorage, SimulatedStore
 from barnabas.testing.simulator.world import Process
 
@@ -85,6 +86,15 @@ class SimulatedBroker:
         except ProcessDiedError as death:
             world.counts["crashes while starting"] += 1
             self._die(f"while it starts, at {death}")
+            return
+        except KafkaStorageError as problem:
+            if not self.disk.is_faulty and not self.store.errors:
+                raise
+            # As an operator does who sees the error: it is tried again.
+            world.counts["starts that the disk refused"] += 1
+            world.note("broker", f"cannot start: {problem}")
+            self.disk.crash()
+            world.after(0.5 + world.random.random(), self.start)
             return
         node.state.advertised["PLAINTEXT"] = (HOST, PORT)
         self.node = node

@@ -126,6 +126,11 @@ class SimulatedDisk(MemoryFileSystem):
         self.capacity = self._used() + size
 
     @property
+    def is_faulty(self) -> bool:
+        """Whether operations may fail at the moment."""
+        return self.errors > 0 or bool(self.bad_directory) or self.capacity is not None
+
+    @property
     def is_full(self) -> bool:
         """Whether there is no room for a page of the metadata."""
         return self.capacity is not None and self.capacity - self._used() < PAGE

@@ -191,7 +191,7 @@ MUTATIONS = [
         "a transaction is complete though a marker failed",
         "barnabas.broker.transactions.transaction_marker_sender",
         "        if not remaining.partitions:\n",
-        "        if written or not remaining.partitions:\n",
+        "        if decided.problem is not None or not remaining.partitions:\n",
     ),
     Mutation(
         "producer ids are given twice after a restart",
