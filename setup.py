@@ -12,7 +12,7 @@ SOURCE = Path("src")
 
 
 def compiled_modules() -> list[Extension]:
-    """The modules whose first line is a Cython directive."""
+    """Return the modules whose first line is a Cython directive."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         with path.open(encoding="utf-8") as file:
@@ -23,7 +23,7 @@ def compiled_modules() -> list[Extension]:
 
 
 def extensions() -> list[Extension]:
-    """The modules as C extensions; none for a pure wheel, which then needs no Cython either."""
+    """Return the modules as C extensions; none for a pure wheel, which then needs no Cython either."""
     if os.environ.get("BARNABAS_PURE"):
         return []
     from Cython.Build import cythonize

@@ -12,7 +12,7 @@ PARTITIONS = 6
 
 
 def in_loop(client: Callable[..., Coroutine[Any, Any, None]], *, uvloop: bool = False) -> Callable[..., None]:
-    """The client as a plain function that runs it in a new event loop."""
+    """Return the client as a plain function that runs it in a new event loop."""
 
     def run(*arguments: Any) -> None:
         if uvloop:
@@ -89,7 +89,7 @@ async def aiokafka_send(bootstrap: str, topic: str, records: int, value: bytes, 
 
 
 async def poll(bootstrap: str, topic: str, records: int) -> None:
-    """Read by poll(), as many records as aiokafka gets."""
+    """Read by polling, as many records as aiokafka gets."""
     from barnabas.aio import Consumer
 
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

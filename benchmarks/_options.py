@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser whose `--help` shows `./run bench NAME` and the benchmark's own docstring."""
+    """Return a parser whose `--help` shows `./run bench NAME` and the benchmark's own docstring."""
     return argparse.ArgumentParser(
         prog=f"./run bench {Path(sys.argv[0]).stem}",
         description=doc,
@@ -17,7 +17,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def options(doc: str | None, **defaults: float) -> argparse.Namespace:
-    """A number per option, of its default's type."""
+    """Return a number per option, of its default's type."""
     made = parser(doc)
     for name, default in defaults.items():
         made.add_argument(f"--{name}", type=type(default), default=default, help=f"default {default}")

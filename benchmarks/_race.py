@@ -62,7 +62,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """The memory that a process holds."""
+    """Return the memory that a process holds."""
     with open(f"/proc/{pid}/status") as file:
         return int(file.read().partition("VmRSS:")[2].split()[0]) / 1024
 

@@ -39,7 +39,7 @@ def fetched(count: int, codec: str = "none") -> bytes:
 
 
 def kafka_python() -> Any:
-    """The modules of kafka-python that read and write batches."""
+    """Return the modules of kafka-python that read and write batches."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from kafka.record import default_records, memory_records

@@ -11,7 +11,7 @@ TABLE_ROWS = 10_000
 
 @functools.cache
 def table_of(value: bytes) -> Any:
-    """An Arrow table of `TABLE_ROWS` records."""
+    """Return an Arrow table of `TABLE_ROWS` records."""
     import pyarrow as pa
 
     keys = pa.array(KEYS * (TABLE_ROWS // len(KEYS)), pa.binary())

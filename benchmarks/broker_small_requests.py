@@ -19,7 +19,7 @@ from benchmarks._race import cpu_seconds
 
 
 def produce_request(records: int) -> bytes:
-    """A Produce of one batch of 100-byte records."""
+    """Return a Produce of one batch of 100-byte records."""
     builder = RecordBatchBuilder(16 << 20)
     for _ in range(records):
         builder.try_append(int(time.time() * 1000), None, b"x" * 100, [])
@@ -37,7 +37,7 @@ def read_response(connection: socket.socket) -> None:
 def run(
     connection: socket.socket, pid: int, request: bytes, ahead: int, seconds: float
 ) -> tuple[int, float, list[float]]:
-    """Requests answered, the broker's CPU seconds, and the round trips."""
+    """Return requests answered, the broker's CPU seconds, and the round trips."""
     trips = []
     count = 0
     before = cpu_seconds(pid)

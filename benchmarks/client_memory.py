@@ -84,7 +84,7 @@ def futures(bootstrap: str, topic: str, records: int, value: bytes, buffer: int)
 
 
 def callbacks(bootstrap: str, topic: str, records: int, value: bytes, buffer: int) -> None:
-    """A callback per record."""
+    """Produce with a callback per record."""
     done = [0]
 
     def on_delivery(_: object, error: object) -> None:

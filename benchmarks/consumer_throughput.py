@@ -88,7 +88,7 @@ def barnabas_raw(bootstrap: str, topic: str, records: int) -> None:
 
 
 def loop_alone(_bootstrap: str, _topic: str, records: int) -> None:
-    """The loop over records that are there already: what no client can beat in this Python."""
+    """Loop over records that are there already: what no client can beat in this Python."""
     from barnabas.records import ConsumerRecord
 
     found = [ConsumerRecord("t", 0, number, 1_700_000_000_000, 0, b"key", b"value") for number in range(500)]
@@ -100,7 +100,7 @@ def loop_alone(_bootstrap: str, _topic: str, records: int) -> None:
 
 
 def confluent(bootstrap: str, topic: str, records: int) -> None:
-    """The peer, at its fastest."""
+    """Run the peer, at its fastest."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False})

@@ -22,7 +22,7 @@ PARTITIONS = 2000
 
 
 def batch(records: int, size: int = 100) -> bytes:
-    """A batch of records with `size` bytes of value each."""
+    """Return a batch of records with `size` bytes of value each."""
     builder = RecordBatchBuilder(1 << 30)
     for at in range(records):
         builder.try_append(NOW + at, None, bytes(size), [])
@@ -30,7 +30,7 @@ def batch(records: int, size: int = 100) -> bytes:
 
 
 def rate(work: Callable[[], int], seconds: float) -> tuple[float, float]:
-    """Calls a second and units a second of what `work` returns."""
+    """Return the calls a second and the units a second of what `work` returns."""
     calls = units = 0
     start = time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds:

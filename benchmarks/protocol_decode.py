@@ -52,7 +52,7 @@ def fetch_response() -> FetchResponse:
 
 
 def ours() -> dict[str, Callable[[], object]]:
-    """What is measured of barnabas."""
+    """Return what is measured of barnabas."""
     metadata, fetch = metadata_response(), fetch_response()
     metadata_bytes, fetch_bytes = metadata.encode(METADATA_VERSION), fetch.encode(FETCH_VERSION)
     return {
@@ -64,7 +64,7 @@ def ours() -> dict[str, Callable[[], object]]:
 
 
 def theirs() -> dict[str, Callable[[], object]]:
-    """The same bytes through kafka-python's decoder."""
+    """Return the same bytes through kafka-python's decoder."""
     from kafka.protocol.consumer import FetchResponse as TheirFetch
     from kafka.protocol.metadata import MetadataResponse as TheirMetadata
 
@@ -84,7 +84,7 @@ def milliseconds(action: Callable[[], object]) -> float:
 
 
 def uncompiled(rounds: int) -> dict[str, float]:
-    """The medians of the same work in a process that runs the sources."""
+    """Return the medians of the same work in a process that runs the sources."""
     command = [sys.executable, __file__, "--uncompiled", "--rounds", str(rounds)]
     environment = {**os.environ, "BARNABAS_UNCOMPILED": "1"}
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

@@ -140,7 +140,7 @@ def report(peer: Peer, found: dict[str, list[Run]]) -> None:
 
 
 def race(peer: Peer, rounds: int, records: int, size: int, only: tuple[str, ...]) -> None:
-    """The clients in turn on one broker."""
+    """Run the clients in turn on one broker."""
     for topic in ("written", "one"):
         create_topic(peer, topic)
     clients = {name: run for name, run in runs(peer, records, size).items() if name.startswith(only)}

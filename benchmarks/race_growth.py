@@ -19,7 +19,7 @@ CONNECTIONS = (1, 20, 200)
 
 
 def cost(peer: Peer, partitions: int, connections: int, seconds: float) -> float:
-    """The broker's CPU per request in microseconds."""
+    """Return the broker's CPU per request in microseconds."""
     topic = f"growth-{partitions}"
     record = batch(bytes(100), now_ms=int(time.time() * 1000))
     requests = [encode_request(produce(topic, record, index), 12, 1, "bench") for index in range(partitions)]

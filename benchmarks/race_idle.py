@@ -23,14 +23,14 @@ JOIN, SYNC = 5, 3
 
 
 def core_used(peer: Peer, seconds: float) -> float:
-    """The share of one core that a broker uses, in percent."""
+    """Return the share of one core that a broker uses, in percent."""
     before = cpu_seconds(peer.pid())
     time.sleep(seconds)
     return (cpu_seconds(peer.pid()) - before) / seconds * 100
 
 
 def long_polls(peer: Peer, consumers: int, seconds: float) -> float:
-    """The share of a core with so many consumers that wait half a second at the end of a partition, again and again."""
+    """Return the share of a core with so many consumers that wait at the end of a partition, again and again."""
     at_end = encode_request(fetch("polled", offset=0, max_wait_ms=500, min_bytes=1 << 20), 12, 1, "bench")
     with Clients() as clients:
         for _ in range(consumers):

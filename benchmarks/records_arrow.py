@@ -15,7 +15,7 @@ SCHEMA = arrow_schema()
 
 
 def objects_to_columns(data: bytes) -> pa.RecordBatch:
-    """What one does without a columnar reader: collect lists, then make arrays of them."""
+    """Return what one does without a columnar reader: collect lists, then make arrays of them."""
     columns: dict[str, list[object]] = {name: [] for name in SCHEMA.names}
     records = MemoryRecords(data)
     while records.has_next():
@@ -45,7 +45,7 @@ def encode(rows: pa.RecordBatch) -> None:
 
 
 def columns_to_objects(rows: pa.RecordBatch) -> None:
-    """The same without a columnar writer."""
+    """Do the same without a columnar writer."""
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, BATCH_SIZE)
     offset = 0
     for key, value in zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True):

@@ -23,7 +23,7 @@ def ours(count: int) -> None:
 
 
 def theirs(builder_type: type, count: int) -> None:
-    """The same with the builder of aiokafka or kafka-python."""
+    """Do the same with the builder of aiokafka or kafka-python."""
     settings = (2, 0, False, -1, -1, -1, BATCH_SIZE)
     builder = builder_type(*settings)
     offset = 0

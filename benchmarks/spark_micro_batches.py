@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def middle(times: list[dict[str, int]], phase: str) -> float:
-    """The median of a phase's milliseconds."""
+    """Return the median of a phase's milliseconds."""
     return statistics.median(each.get(phase, 0) for each in times)
 
 

@@ -54,7 +54,7 @@ def _value(number: int, size: int) -> bytes:
 
 
 def session(folder: Path) -> Any:
-    """A Spark on two cores with both formats."""
+    """Return a Spark on two cores with both formats."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -119,7 +119,7 @@ def process_seconds(process: int) -> float:
 
 
 def peak_memory(root: int) -> int:
-    """The largest resident size that a Python worker below a process ever had, in bytes."""
+    """Return the largest resident size that a Python worker below a process ever had, in bytes."""
     peaks = [0]
     for child in _descendants(root) - {root}:
         with contextlib.suppress(OSError):
@@ -135,7 +135,7 @@ def as_it_is(frame: Any) -> Any:
 
 
 def parsed_and_aggregated(frame: Any) -> Any:
-    """The values' JSON, by carrier."""
+    """Return the values' JSON, by carrier."""
     from pyspark.sql import functions as f
 
     event = f.from_json(f.col("value").cast("string"), "carrier string, delay int, note string")
@@ -164,7 +164,7 @@ def available_now(spark: Any, format_name: str, options: dict[str, str], work: C
 
 
 def prepared_source(records: int, size: int) -> Any:
-    """A data source in Python with the columns of ours, whose tasks yield an Arrow batch that they are given, again."""
+    """Return a data source in Python with our columns, whose tasks yield an Arrow batch that they are given."""
     import pyarrow as pa
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -233,7 +233,7 @@ def cpu_of_each(jvm: int, broker: int) -> list[float]:
 
 
 def shares(used: list[float], rows: int) -> str:
-    """The CPU of each process for one row."""
+    """Return the CPU of each process for one row."""
     each = zip(("JVM", "Python", "broker"), used, strict=True)
     return "us CPU/row: " + ", ".join(f"{process} {cpu / rows * 1e6:4.2f}" for process, cpu in each)
 

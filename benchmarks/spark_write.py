@@ -33,7 +33,7 @@ def rows_of(spark: Any, rows: int, size: int, keys: bool) -> Any:
 
 
 def dropping_source() -> Any:
-    """A data source in Python whose sink takes the Arrow batches and does nothing with them."""
+    """Return a data source in Python whose sink takes the Arrow batches and does nothing with them."""
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
     class Writer(DataSourceArrowWriter):

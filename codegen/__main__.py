@@ -12,7 +12,7 @@ MESSAGES = PACKAGE / "protocol" / "messages"
 
 
 def generated() -> dict[Path, str]:
-    """The text of every generated file."""
+    """Return the text of every generated file."""
     all_messages = schema.read_messages()
     files = {MESSAGES / f"{message.module}.py": messages.write(message) for message in all_messages}
     files[MESSAGES / "__init__.py"] = (
@@ -25,7 +25,7 @@ def generated() -> dict[Path, str]:
 
 
 def stale(files: dict[Path, str]) -> list[Path]:
-    """The files that are missing or differ, and those in the messages' directory that nothing generates."""
+    """Return the files that are missing or differ, and those in the messages' directory that nothing generates."""
     wrong = [path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     return sorted(wrong + [path for path in MESSAGES.glob("*.py") if path not in files])
 

@@ -64,12 +64,12 @@ EXTRA_BASES = {"KafkaTimeoutError": ["TimeoutError"]}
 
 
 def class_name(exception: str) -> str:
-    """The name here of one of Kafka's exception classes."""
+    """Return the name here of one of Kafka's exception classes."""
     return CLASS_NAMES.get(exception) or re.sub("(Exception)?$", "Error", exception, count=1)
 
 
 def write(schema: dict[str, list[dict[str, Any]]]) -> str:
-    """The text of `errors.py`."""
+    """Return the text of `errors.py`."""
     parts = [HEAD]
     parts += [_plain(entry) for entry in schema["families"]]
     coded = [entry for entry in schema["codes"] if entry["code"] != 0]

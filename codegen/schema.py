@@ -96,7 +96,7 @@ def _entries(name: str) -> list[dict[str, Any]]:
 
 
 def read_errors() -> dict[str, list[dict[str, Any]]]:
-    """The codes, families and client errors of `errors.json`."""
+    """Return the codes, families and client errors of `errors.json`."""
     content: dict[str, list[dict[str, Any]]] = json.loads((HOME / "errors.json").read_text(encoding="utf-8"))
     return content
 

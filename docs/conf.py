@@ -88,7 +88,7 @@ def _has_a_docstring(thing: object) -> bool:
 
 
 def _add_contents(app: Sphinx, name: str, source: list[str]) -> None:
-    """The drawers' pages, in the order of docs/README.md; the API pages come last. Links out of docs/ become text."""
+    """Add the drawers' pages, in the order of docs/README.md, then the API's. Links out of docs/ become text."""
     page = (HERE / name).parent
 
     def kept(match: re.Match[str]) -> str:
@@ -135,7 +135,7 @@ def _escaped(text: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Connect what is above; Sphinx calls this."""
     app.connect("builder-inited", _write_api_pages)
     app.connect("source-read", _add_contents)
     app.connect("autodoc-process-docstring", _as_restructured_text)

@@ -293,12 +293,12 @@ class Entry(NamedTuple):
 
 
 def snake(name: str) -> str:
-    """The name as Python writes it."""
+    """Return the name as Python writes it."""
     return re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
 def method_name(java: str) -> str:
-    """What a method of Java's Admin is called here."""
+    """Return what a method of Java's Admin is called here."""
     return METHODS.get(java) or snake(java)
 
 
@@ -353,7 +353,7 @@ def _has(cls: type, name: str) -> bool:
 
 
 def _attributes(cls: type) -> set[str]:
-    """What a constructor sets."""
+    """Return what a constructor sets."""
     return set(re.findall(r"self\.(\w+) = ", inspect.getsource(cls)))
 
 
@@ -376,7 +376,7 @@ def _class(path: str) -> type:
 
 
 def unused() -> set[str]:
-    """The rows of the tables that stand for nothing of Java's."""
+    """Return the rows of the tables that stand for nothing of Java's."""
     data = stored()
     java = {entry.java for entry in entries()}
     rows = {*METHODS, *OPTIONS, *VALUES, *WITHOUT_VALUES, *WITHOUT_ENUMS}

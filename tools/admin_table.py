@@ -64,7 +64,7 @@ seconds here.
 
 
 def table() -> str:
-    """The page."""
+    """Return the page."""
     all_entries = entries()
     options = [e for e in all_entries if "Options." in e.java and not e.java.endswith(".timeoutMs") and _is_renamed(e)]
     values = [e for e in all_entries if "." in e.java and "Options." not in e.java and _is_renamed(e)]

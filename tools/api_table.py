@@ -28,7 +28,7 @@ resources need more.
 
 
 def table() -> str:
-    """The page."""
+    """Return the page."""
     served = "".join(_served(key) for key in ApiKey if key in SERVED)
     not_served = "".join(f"| {int(key)} | {_name(key)} | {NOT_SERVED[key]} |\n" for key in ApiKey if key not in SERVED)
     features = "".join(

@@ -37,7 +37,7 @@ def classes() -> list[type[KafkaError]]:
 
 
 def table() -> str:
-    """The page."""
+    """Return the page."""
     known = classes()
     coded = [error for error in known if "code" in vars(error) and error is not KafkaError]
     parents = {base for error in known for base in error.__mro__[1:]}

@@ -61,7 +61,7 @@ _OF_EVERY_OBJECT = {"toString", "hashCode", "equals", "compareTo", "values", "va
 
 
 def read() -> dict[str, Any]:
-    """What the jar of the release says."""
+    """Return what the jar of the release says."""
     found: dict[str, Any] = {"version": apache_kafka.VERSION, "methods": {}, "options": {}, "values": {}, "enums": {}}
     for name, head, body in _CLASS.findall(_javap()):
         short = name.rpartition(".")[2]
@@ -100,7 +100,7 @@ def _methods(body: str) -> dict[str, str | None]:
 
 
 def _options(short: str, body: str) -> list[str]:
-    """What can be set: by a method that takes a value, or gives the options made for a purpose, or by a constructor."""
+    """Return what can be set: by a method that takes a value or gives options, or by a constructor."""
     setters = {
         name
         for kind, name, arguments in _METHOD.findall(body)
@@ -115,13 +115,13 @@ def _is_question(method: str, arguments: str) -> bool:
 
 
 def stored() -> dict[str, Any]:
-    """What `read` said when it was last written down."""
+    """Return what `read` said when it was last written down."""
     data: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
     return data
 
 
 def text(data: dict[str, Any]) -> str:
-    """The file's text."""
+    """Return the file's text."""
     return json.dumps(data, indent=1) + "\n"
 
 

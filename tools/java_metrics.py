@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _case(rng: random.Random) -> dict[str, object]:
-    """Times and values at a pace that changes, and when to ask: soon or long after."""
+    """Return times and values at a pace that changes, and when to ask: soon or long after."""
     window = rng.choice([1000, 5000, 30000])
     now = start = rng.randrange(10**6) * _GRID_MS
     values = []

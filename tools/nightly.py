@@ -58,7 +58,7 @@ OTHERS = [
 
 
 def slow_files() -> list[str]:
-    """The test files that have slow tests, by name."""
+    """Return the test files that have slow tests, by name."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "slow", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -101,7 +101,7 @@ def run(part: Part, output: Path) -> Ended:
 
 
 def summary(lines: list[str]) -> str:
-    """The line of a program's output that says most: the first that a violation, a miss or a sum stands in."""
+    """Return the line of a program's output that says most: the first that a violation, a miss or a sum stands in."""
     for mark in ("VIOLATION", "TOO LITTLE", "FAILED", " seeds, ", "% of lines"):
         for line in lines:
             if mark in line:
@@ -136,7 +136,7 @@ def row(ended: Ended) -> str:
 
 
 def written(page: str, title: str, results: list[Ended]) -> str:
-    """The page with these results: in the section of that title, which comes first if it is new."""
+    """Return the page with these results: in the section of that title, which comes first if it is new."""
     sections = SECTION.split(page)[1:] if page else []
     mine = next((text for text in sections if text.startswith(f"{title}\n")), "")
     rows = {match[1]: match[0] for match in ROW.finditer(mine)}
@@ -147,7 +147,7 @@ def written(page: str, title: str, results: list[Ended]) -> str:
 
 
 def title_now() -> str:
-    """The date, the commit, and what machine it is."""
+    """Return the date, the commit, and what machine it is."""
     commit = subprocess.run(["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False)
     machine = f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"
     return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {commit.stdout.strip() or 'no commit'}, {machine}"

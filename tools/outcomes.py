@@ -33,7 +33,7 @@ def write_outcome(report: pytest.TestReport, path: str) -> None:
 
 
 def read_outcomes(path: str) -> list[dict[str, Any]]:
-    """What was written there; nothing, if nothing was."""
+    """Return what was written there; nothing, if nothing was."""
     file = Path(path)
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 

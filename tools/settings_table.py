@@ -34,19 +34,19 @@ Times are in the unit that the name says. An asterisk marks a default that is no
 
 
 def meanings() -> dict[str, str]:
-    """What each setting does, by `name` or `section/name`."""
+    """Return what each setting does, by `name` or `section/name`."""
     lines = MEANINGS.read_text(encoding="utf-8").splitlines()
     pairs = (line.split(": ", 1) for line in lines if line and not line.startswith("#"))
     return {name: text for name, text in pairs}  # noqa: C416  mypy sees pairs
 
 
 def meaning(section: str, name: str, known: dict[str, str]) -> str:
-    """What a setting does in a section; raises KeyError where nobody has said it."""
+    """Return what a setting does in a section; raises KeyError where nobody has said it."""
     return known.get(f"{section}/{name}") or known[name]
 
 
 def table() -> str:
-    """The page."""
+    """Return the page."""
     known = meanings()
     return _HEAD + "".join(_section(section, known) for section in SECTIONS)
 

@@ -124,7 +124,7 @@ class Driver:
         return bool(found)
 
     def log_text(self) -> str:
-        """What it has said last."""
+        """Return what it has said last."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-4000:]
 
 
@@ -208,7 +208,7 @@ def count_rows(servers: str) -> collections.Counter[int]:
 
 
 def query(servers: str, folder: Path, two_phase_commit: bool) -> None:
-    """The process that is killed: runs the query until the file `until` says that it is over."""
+    """Run the query until the file `until` says that it is over; this process is the one that is killed."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 

@@ -28,7 +28,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def session(folder: Path, **more: str) -> SparkSession:
-    """A local Spark on two cores that leaves its files in `folder`, and what it has to say in spark.log there."""
+    """Return a local Spark on two cores, with its files in `folder` and its messages in spark.log there."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -65,7 +65,7 @@ def errors_into(path: Path) -> Iterator[None]:
 
 
 def read_topic(spark: SparkSession, servers: str, topic: str) -> DataFrame:
-    """A topic from its beginning on, as a stream."""
+    """Return a topic from its beginning on, as a stream."""
     return (
         spark.readStream.format("barnabas")
         .option("kafka.bootstrap.servers", servers)
@@ -86,7 +86,7 @@ def parsed_flights(rows: DataFrame) -> DataFrame:
 
 
 def reason() -> Column:
-    """The first thing that is wrong with an event; null when nothing is."""
+    """Return the first thing that is wrong with an event; null when nothing is."""
     return (
         F.when(F.col("value").isNull(), "no value")
         .when(F.col("event._corrupt_record").isNotNull(), "not the JSON of a flight")
@@ -126,7 +126,7 @@ def delays(spark: SparkSession, servers: str, topics: Topics, tables: Tables) ->
 
 
 def measures() -> list[Column]:
-    """What is known of each airport and hour; `check.expected` computes the same on the data frames."""
+    """Return what is known of each airport and hour; `check.expected` computes the same on the data frames."""
     departed = F.col("dep_delay").isNotNull()
     return [
         F.count("*").alias("scheduled"),

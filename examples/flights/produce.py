@@ -32,7 +32,7 @@ class Sent(NamedTuple):
 
 
 def by_day(events: list[Event]) -> Iterator[list[Event]]:
-    """The events of one day after the other."""
+    """Return the events of one day after the other."""
     events.sort(key=lambda event: event.timestamp_ms)
     for _, group in groupby(events, key=lambda event: event.timestamp_ms // DAY_MS):
         yield list(group)

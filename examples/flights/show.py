@@ -13,7 +13,7 @@ LOCAL = "America/New_York"
 
 
 def frame_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The windows with local times and mean delays."""
+    """Return the windows with local times and mean delays."""
     frame = pd.DataFrame(rows)
     frame["local"] = pd.to_datetime(frame["hour"], utc=True).dt.tz_convert(LOCAL)
     frame["mean_delay"] = frame["delay_minutes"] / frame["departures"].where(frame["departures"] > 0)

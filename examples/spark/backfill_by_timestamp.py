@@ -18,7 +18,7 @@ DAY = datetime(2013, 1, 2, tzinfo=UTC)
 
 
 def run(spark: SparkSession, servers: str, folder: Path) -> DataFrame:
-    """The brokers find the first offset of the day and of the next; nothing else is read.
+    """Return the brokers find the first offset of the day and of the next; nothing else is read.
 
     An offset found by time is the first record that is as late or later, so what came out of order lies with its
     neighbours; the filter makes the borders exact.

@@ -23,7 +23,7 @@ WEATHER = "origin string, hour timestamp, temp double, wind_speed double, precip
 
 @contextmanager
 def spark_and_broker(days: int = 7, **settings: str) -> Iterator[tuple[SparkSession, str, Path]]:
-    """A Spark, the address of a broker with the topics `flights` and `weather`, and a folder for files."""
+    """Start a Spark and a broker with the topics `flights` and `weather`; yield both and a folder for files."""
     import job
 
     with tempfile.TemporaryDirectory() as folder, Broker(log_retention_ms=-1) as broker:
@@ -50,13 +50,13 @@ def fill(servers: str, days: int) -> None:
 
 
 def stream(spark: SparkSession, servers: str, topic: str, format_name: str = "barnabas", **options: str) -> DataFrame:
-    """A topic as a stream, from its beginning unless told otherwise."""
+    """Return a topic as a stream, from its beginning unless told otherwise."""
     given = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest", **options}
     return spark.readStream.format(format_name).options(**given).load()
 
 
 def events(frame: DataFrame, schema: str) -> DataFrame:
-    """The fields of a topic's JSON values."""
+    """Return the fields of a topic's JSON values."""
     return decoded_rows(frame.withColumn("decoded", decode_json("value", schema))).select("decoded.value.*")
 
 

@@ -14,7 +14,7 @@ from tools.checklist.verify import verify
 
 
 def complaints(lines: dict[str, str], shows: list[Show], states: dict[str, dict[str, str]]) -> list[str]:
-    """What is wrong with the markers and the table, one sentence each."""
+    """Return what is wrong with the markers and the table, one sentence each."""
     found = [f"{show.test} shows {show.line}, which the checklist lacks" for show in shows if show.line not in lines]
     for show in shows:
         problem = names.complaint(show.breaks) if names.TARGET.fullmatch(show.breaks) else "it is no module:name"
@@ -59,7 +59,7 @@ def refuse_dangling() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """What the command line asks for."""
+    """Return what the command line asks for."""
     parser = argparse.ArgumentParser(prog="./run checklist", description=__doc__)
     parser.add_argument(
         "--verify", action="store_true", help="break each named function in two ways and demand that its test fails"

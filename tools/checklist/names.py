@@ -43,7 +43,7 @@ def named_in(path: Path) -> Iterator[Named]:
 
 
 def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
-    """The text of an expression made of literals and constants; None for any other."""
+    """Return the text of an expression made of literals and constants; None for any other."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.Name):
@@ -69,7 +69,7 @@ def _source(module_name: str) -> ast.Module | None:
 
 
 def _defined(body: list[ast.stmt], name: str) -> ast.stmt | None:
-    """What defines the name in a module's or a class's own body, or in the branches of an `if` or `try` there."""
+    """Return what defines the name in a module's or class's body, or in an `if` or `try` there."""
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and statement.name == name:
             return statement
@@ -85,7 +85,7 @@ def _defined(body: list[ast.stmt], name: str) -> ast.stmt | None:
 
 
 def complaint(target: str) -> str | None:
-    """What is wrong with `module:qualified.name`: which part of it names nothing; None when all of it does."""
+    """Return what is wrong with `module:qualified.name`: which part of it names nothing; None when all of it does."""
     module_name, _, qualified_name = target.partition(":")
     tree = _source(module_name)
     if tree is None:

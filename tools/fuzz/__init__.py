@@ -26,10 +26,10 @@ class Target(Protocol):
         """Work on one input. Raises what is wrong."""
 
     def seeds(self) -> list[bytes]:
-        """Inputs to begin with, made from what is known to be valid."""
+        """Return inputs to begin with, made from what is known to be valid."""
 
 
 def target(name: str) -> Target:
-    """A target by its name."""
+    """Return a target by its name."""
     module: Target = import_module(f"tools.fuzz.{TARGETS[name][0]}")
     return module

@@ -29,7 +29,7 @@ _TIMEOUT, _MEMORY = 20, 3000
 
 
 def main() -> int:
-    """Gives 1 when something was found."""
+    """Give 1 when something was found."""
     parser = argparse.ArgumentParser(
         prog="./run fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -40,7 +40,7 @@ class _Prepared(NamedTuple):
 
 @cache
 def _prepared() -> _Prepared:
-    """A broker with two topics, records, a committed offset and an open transaction, that was stopped."""
+    """Return a broker with two topics, records, a committed offset and an open transaction, that was stopped."""
     settings = {"offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2}
     broker = CoreBroker(settings)
     client = broker.connect()

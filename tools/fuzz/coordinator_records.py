@@ -79,7 +79,7 @@ def run(data: bytes) -> None:
 
 
 def seeds() -> list[bytes]:
-    """Records of Kafka's own classes: every key with every value of its kind."""
+    """Return records of Kafka's own classes: every key with every value of its kind."""
     found = []
     vectors = message_vectors()
     for name, versions in _KEYS.items():

@@ -12,7 +12,7 @@ REGRESSIONS = FOLDER.parent / "regressions"
 
 
 def load(name: str) -> list[bytes]:
-    """The inputs of a target, regressions first."""
+    """Return the inputs of a target, regressions first."""
     return _read(REGRESSIONS / f"{name}.txt") + _read(FOLDER / f"{name}.txt")
 
 

@@ -21,7 +21,7 @@ def files_of(filesystem: MemoryFileSystem, directory: str) -> dict[str, bytes]:
 
 
 def disk_with(files: Mapping[str, bytes]) -> MemoryFileSystem:
-    """A disk that holds these files."""
+    """Return a disk that holds these files."""
     filesystem = MemoryFileSystem(Random(1))
     for path, data in files.items():
         filesystem.make_directory(path.rpartition("/")[0])

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr
 
 
 def main() -> None:
-    """The arguments after the target's name are libFuzzer's."""
+    """Run a target; the arguments after its name are libFuzzer's."""
     import atheris
 
     # What a broker says of damaged files is of no interest here.

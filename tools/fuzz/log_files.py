@@ -57,7 +57,7 @@ def _end(log: UnifiedLog, producer: int, kind: int) -> None:
 
 @cache
 def _files() -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """The files after a clean end, and after a kill."""
+    """Return the files after a clean end, and after a kill."""
     disk = MemoryFileSystem(Random(1))
     manager = _started(disk)
     log = manager.create_log(_NAME, bytes(range(16)))

@@ -17,5 +17,5 @@ def split(data: bytes, most: int) -> list[bytes]:
 
 
 def join(pieces: Iterable[bytes]) -> bytes:
-    """The input that consists of these pieces."""
+    """Return the input that consists of these pieces."""
     return b"".join(len(piece).to_bytes(2, "big") + piece for piece in pieces)

@@ -58,7 +58,7 @@ def _decoded(records: bytes, check: bool) -> list[tuple[int, bytes | None, bytes
 
 
 def seeds() -> list[bytes]:
-    """The small ones of the batches that Kafka's own classes wrote."""
+    """Return the small ones of the batches that Kafka's own classes wrote."""
     lines = [json.loads(line) for line in gzip.decompress(_VECTORS.read_bytes()).splitlines()]
     found = [bytes.fromhex(line["hex"]) for line in lines]
     return [bytes([flag]) + data for data in found if len(data) < 600 for flag in (0, 1)]

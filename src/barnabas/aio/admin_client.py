@@ -70,7 +70,7 @@ class _LoopOperations(_Operations):
 def _awaited(
     operation: Callable[Concatenate[_Operations, P], R],
 ) -> Callable[Concatenate[AdminClient, P], Coroutine[Any, Any, R]]:
-    """The same operation, to be awaited."""
+    """Return the same operation, to be awaited."""
 
     @functools.wraps(operation)
     async def call(self: AdminClient, *arguments: P.args, **keywords: P.kwargs) -> R:

@@ -26,7 +26,7 @@ class BoundLoop:
         self._pid = 0
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """The client's event loop, which must be the running one.
+        """Return the client's event loop, which must be the running one.
 
         Raises `IllegalStateError` where it is not: outside of coroutines, in another loop, in a forked process.
         """

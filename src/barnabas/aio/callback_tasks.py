@@ -22,7 +22,7 @@ class CallbackTasks:
         self._last_wrapped: Any = None
 
     def wrap(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        """The callback itself if it is a plain function, else one that starts its task."""
+        """Return the callback itself if it is a plain function, else one that starts its task."""
         if callback is not self._last:
             is_coroutine = inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
                 getattr(callback, "__call__", None)  # noqa: B004  whether it is async is asked, not whether it is there

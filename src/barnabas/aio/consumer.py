@@ -91,7 +91,7 @@ class Consumer(ConsumerBase[K, V]):
     # --- reading
 
     async def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
+        """Return records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
 
         Has to be called again within max.poll.interval.ms. See `barnabas.Consumer.poll`. When the call is cancelled
         while a rebalance listener runs, the listener goes on, and the next call waits for it.
@@ -130,7 +130,7 @@ class Consumer(ConsumerBase[K, V]):
             iteration.fill(await self.poll(1.0))
 
     async def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to be handed out; looked up if need be.
+        """Return the offset of the next record to be handed out; looked up if need be.
 
         Raises `KafkaTimeoutError` when that takes longer than `timeout` (default.api.timeout.ms).
         """
@@ -151,7 +151,7 @@ class Consumer(ConsumerBase[K, V]):
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None for a partition without."""
+        """Return what the group has committed; None for a partition without."""
         chosen = set(as_partitions(partitions))
         return await self._run(self._polling.committed(chosen, self._timeout(timeout)))
 
@@ -160,23 +160,26 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a time in epoch milliseconds, for each partition; None where there is none."""
+        """Return the first record at or after a time in epoch milliseconds, for each partition.
+
+        None where there is none.
+        """
         return await self._run(self._times(timestamps, timeout))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return await self._run(self._bounds(partitions, reset.EARLIEST_TIMESTAMP, timeout))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that this consumer may read, for each partition."""
+        """Return the offset after the last record that this consumer may read, for each partition."""
         return await self._run(self._bounds(partitions, reset.LATEST_TIMESTAMP, timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionInfo]:
-        """The partitions of a topic; none when there is no such topic."""
+        """Return the partitions of a topic; none when there is no such topic."""
         return await self._run(self._partitions(topic, timeout))
 
     async def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
@@ -184,7 +187,7 @@ class Consumer(ConsumerBase[K, V]):
         return await self._run(self._look_up_topics(None, timeout))
 
     async def client_instance_id(self, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Consumer`."""
+        """Return the id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Consumer`."""
         return await self._run(self._instance_id(timeout))
 
     # --- the end

@@ -42,7 +42,7 @@ class LoopDriver:
         return self._loop is not None
 
     def now(self) -> float:
-        """The time that turns are told."""
+        """Return the time that turns are told."""
         return self._home.clock()
 
     def start(self) -> None:

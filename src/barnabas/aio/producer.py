@@ -153,14 +153,14 @@ class Producer(ProducerBase[K, V]):
         await self._run(self._core.flush(timeout))
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The topic's partitions, by number; waits up to max.block.ms for its metadata.
+        """Return the topic's partitions, by number; waits up to max.block.ms for its metadata.
 
         Raises `KafkaTimeoutError` when that does not come, `InvalidTopicError`, `TopicAuthorizationError`.
         """
         return await self._run(self._core.partitions_for(topic))
 
     async def client_instance_id(self, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Producer`."""
+        """Return the id (16 bytes) that the cluster gave this client for its telemetry; see `barnabas.Producer`."""
         sender = self._telemetry_sender(arguments.timeout(timeout))
         return await self._run(self._core.client_instance_id(sender, timeout))
 
@@ -171,7 +171,7 @@ class Producer(ProducerBase[K, V]):
         await self._run(self._calls.initialize(timeout, keep_prepared_txn))
 
     def transaction(self) -> Transaction:
-        """A transaction as a context: `async with producer.transaction():` commits at its end, aborts after an error.
+        """Return a transaction as a context: `async with` commits at its end, and aborts after an error.
 
         An error of a record, of the commit, or a cancellation aborts too and is raised.
         """

@@ -8,7 +8,7 @@ from barnabas.protocol.kinds import AclOperation, ResourceType
 
 
 def bit_field(operations: Iterable[int]) -> int:
-    """The operations as the bit field of KIP-430: bit n stands for operation n."""
+    """Return the operations as the bit field of KIP-430: bit n stands for operation n."""
     field = 0
     for operation in operations:
         field |= 1 << operation

@@ -182,7 +182,7 @@ class BrokerState:
         return self.advertised[listener]
 
     def next_producer_id(self) -> int:
-        """A producer id that was never given before; every thousandth one costs a write to the metadata."""
+        """Return a producer id that was never given before; every thousandth one costs a write to the metadata."""
         for id in self._producer_ids:
             return id
         self._producer_ids = iter(self.metadata.allocate_producer_ids())

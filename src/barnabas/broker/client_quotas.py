@@ -125,12 +125,12 @@ class ClientQuotas:
         self.enabled = bool(metadata.client_quotas)
 
     def changed(self) -> None:
-        """The quotas in the metadata are others now; what was used stays counted."""
+        """Note that the quotas in the metadata are others now; what was used stays counted."""
         self._clients.clear()
         self.enabled = bool(self._metadata.client_quotas)
 
     def limit(self, user: str, client_id: str, quota: str) -> float | None:
-        """The limit that holds for a user with a client id; None without one."""
+        """Return the limit that holds for a user with a client id; None without one."""
         found = self._client(user, client_id, 0.0).limits.get(quota)
         return found[0] if found is not None else None
 
@@ -154,7 +154,7 @@ class ClientQuotas:
         return rate.throttle(limit[0], now)
 
     def give_back(self, context: RequestContext, quota: str, amount: float, now: float) -> None:
-        """What was counted is not used after all."""
+        """Take back what was counted and is not used after all."""
         client = self._of(context, now)
         if quota in client.limits:
             self._rate(context, client, quota).record(-amount, now)
@@ -238,7 +238,7 @@ class ClientQuotas:
 
 
 def user_of(context: RequestContext) -> str:
-    """The user's name as quotas have it."""
+    """Return the user's name as quotas have it."""
     return context.connection.principal.partition(":")[2]
 
 

@@ -42,8 +42,8 @@ class Listener(NamedTuple):
 class BrokerConfig(Config):
     """`Config` of the section "broker", with what has to be computed from several settings.
 
-    Raises:
-        ConfigError: as `Config` does, and for combinations that cannot be served.
+    Raises `ConfigError`: as `Config` does, and for combinations that cannot be served.
+
     """
 
     __slots__ = ("_topic_defaults", "advertised", "dynamic", "dynamic_default", "listeners", "node_id")
@@ -174,7 +174,7 @@ class BrokerConfig(Config):
 
 
 def parse_listener(text: str) -> Listener:
-    """A listener from `NAME://host:port`, `[v6]` in brackets. Raises ConfigError."""
+    """Return a listener from `NAME://host:port`, `[v6]` in brackets. Raises ConfigError."""
     name, separator, address = str(text).partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not name or not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:

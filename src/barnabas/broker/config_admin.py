@@ -154,7 +154,7 @@ class ConfigAdmin:
 def changing(
     resources: Sequence[Any], change: Callable[[Any], None], new_response: Callable[..., Response]
 ) -> Callable[[Any], tuple[Response, int]]:
-    """What changes one of the resources of a request: it gives the response to that one, and its weight.
+    """Return what changes one of the resources of a request: it gives the response to that one, and its weight.
 
     One that is named twice is not changed at all, like in Apache Kafka. Each change is a commit of its own.
     """
@@ -175,7 +175,7 @@ def changing(
 
 
 def check_broker_id(name: str, node_id: int) -> None:
-    """Raises InvalidRequestError unless `name` is this broker's id."""
+    """Raise InvalidRequestError unless `name` is this broker's id."""
     if not name.lstrip("+-").isdigit() or not name.isascii():
         raise errors.InvalidRequestError(f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:

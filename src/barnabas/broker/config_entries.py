@@ -73,7 +73,7 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
 
 
 def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigEntry]:
-    """What is stored for all brokers."""
+    """Return what is stored for all brokers."""
     entries = []
     for name in sorted(stored):
         entry = _broker_entry(config, name)
@@ -125,13 +125,13 @@ def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
 
 
 def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
-    """The levels of a broker's loggers, by name."""
+    """Return the levels of a broker's loggers, by name."""
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     return [ConfigEntry(name, levels[name], source, ConfigType.UNKNOWN, False, False, ()) for name in sorted(levels)]
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
-    """What could give a broker setting its value, the one that does first."""
+    """Return what could give a broker setting its value, the one that does first."""
     keys = definitions("broker").keys
     family = [keys[member] for member in _FAMILY_OF.get(name, (name,)) if member in keys]
     found: list[Synonym] = []
@@ -154,7 +154,7 @@ def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
 
 
 def documentation_of(key: ConfigKey, section: str) -> str:
-    """A line on a setting, for those who ask DescribeConfigs for documentation."""
+    """Return a line on a setting, for those who ask DescribeConfigs for documentation."""
     default = "none" if key.default is None else repr(text_of(key.default))
     allowed = f", allowed {key.valid}" if key.valid else ""
     return f"{key.type}, default {default}{allowed}. https://kafka.apache.org/documentation/#{section}s_{key.name}"

@@ -171,7 +171,7 @@ class DelayedFetch(DelayedOperation):
         self._woken.append(key)
 
     def try_complete(self, now: float) -> FetchResponse | None:
-        """The answer, once enough was appended, a partition is gone, or records that it waits at were deleted."""
+        """Answer once enough was appended, a partition is gone, or records that it waits at were deleted."""
         changed = False
         for partition in self._woken:
             seen, target = self._seen[partition]

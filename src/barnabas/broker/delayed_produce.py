@@ -37,7 +37,7 @@ class DelayedProduce(DelayedOperation):
         self._finish = finish
 
     def try_complete(self, now: float) -> ProduceResponse | None:
-        """The response, once nothing waits any more."""
+        """Return the response, once nothing waits any more."""
         self._waiting = [found for found in self._waiting if not _is_settled(found)]
         return None if self._waiting else self._finish()
 

@@ -131,7 +131,7 @@ class DynamicBrokerConfig:
             )
 
     def configs_changed(self, kind: str, name: str) -> None:
-        """Called by the metadata: the settings of a resource are others now."""
+        """Take over the settings of a resource, which have changed in the metadata."""
         if kind == BROKERS and name in ("", self._name):
             self.reload()
 

@@ -38,8 +38,8 @@ class Broker:
 
     Attributes: `bootstrap_servers` ("127.0.0.1:port"), `data_dir`, `pid` (of the child; None in process).
 
-    Raises:
-        KafkaError: it cannot start; the message says why.
+    Raises `KafkaError` when it cannot start; the message says why.
+
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Broker:
         return self._home.pid if isinstance(self._home, _Child) else None
 
     def log_text(self) -> str:
-        """What the child wrote to its standard error since it was started; empty in process."""
+        """Return what the child wrote to its standard error since it was started; empty in process."""
         return self._home.log_text() if isinstance(self._home, _Child) else ""
 
     def stop(self) -> None:

@@ -59,7 +59,7 @@ def has_eligible_leader_replicas(metadata: ClusterMetadata) -> bool:
 
 
 def updated(current: Mapping[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:
-    """The levels after the updates. Raises InvalidUpdateVersionError for the first one that cannot be."""
+    """Return the levels after the updates. Raises InvalidUpdateVersionError for the first one that cannot be."""
     levels = dict(current)
     for update in updates:
         _check(levels, update)

@@ -59,7 +59,7 @@ class FetchSession:
         self.last_used = now
 
     def advance(self, now: float) -> None:
-        """A request of the current epoch was taken up."""
+        """Note that a request of the current epoch was taken up."""
         self.epoch = 1 if self.epoch == 2**31 - 1 else self.epoch + 1
         self.last_used = now
 
@@ -78,7 +78,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def create(self, by_id: bool, targets: OrderedDict[FetchKey, FetchTarget], now: float) -> FetchSession | None:
-        """A new session, or None when there is no room for it."""
+        """Return a new session, or None when there is no room for it."""
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.last_used <= MIN_EVICTION_SECONDS:
@@ -91,7 +91,7 @@ class FetchSessionCache:
         return session
 
     def use(self, id: int, epoch: int, by_id: bool, now: float) -> FetchSession:
-        """The session that a request continues. Raises the KafkaError that makes the client start a new one."""
+        """Return the session that a request continues. Raises the KafkaError that makes the client start a new one."""
         session = self._sessions.get(id)
         if session is None:
             raise errors.FetchSessionIdNotFoundError(f"There is no fetch session {id}.")

@@ -146,7 +146,7 @@ class Partition:
             return
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Raises FencedLeaderEpochError or UnknownLeaderEpochError unless `epoch` is current; -1 is not checked."""
+        """Raise FencedLeaderEpochError or UnknownLeaderEpochError unless `epoch` is current; -1 is not checked."""
         if epoch in (-1, self.leader_epoch):
             return
         found = f"{self.topic}-{self.index} is at leader epoch {self.leader_epoch}, the request at {epoch}"
@@ -155,7 +155,7 @@ class Partition:
         raise errors.UnknownLeaderEpochError(found)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` and where it ends; (-1, -1) for one that is not known."""
+        """Return the largest epoch not above `epoch` and where it ends; (-1, -1) for one that is not known."""
         if epoch == self.leader_epoch:
             # The current epoch goes on, also where nothing was written in it yet.
             return epoch, self.log.log_end_offset

@@ -52,7 +52,7 @@ class PiecewiseResponse(DelayedOperation):
         return False
 
     def on_cancel(self) -> None:
-        """Called when the client is gone: nothing more is made."""
+        """Make nothing more: the client is gone."""
         self._pieces.close()
 
 
@@ -163,7 +163,7 @@ def _rest(
 
 
 def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]:
-    """Lists of `size` elements; the last one may be shorter."""
+    """List of `size` elements; the last one may be shorter."""
     piece: list[Element] = []
     for element in elements:
         piece.append(element)
@@ -175,7 +175,7 @@ def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]
 
 
 def parts_of(topics: Iterable[Any], size: int) -> Iterator[tuple[Any, list[Any]]]:
-    """The topics of a request with their partitions; one with more than `size` comes in several parts."""
+    """Return the topics of a request with their partitions; one with more than `size` comes in several parts."""
     for topic in topics:
         for part in in_pieces(topic.partitions, size) if topic.partitions else ([],):
             yield topic, part

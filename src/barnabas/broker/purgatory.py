@@ -32,15 +32,15 @@ class DelayedOperation:
         self._respond: Callable[[Message], None] | None = None
 
     def try_complete(self, now: float) -> Message | None:
-        """The response if it can be given now, else None; called for each wake-up of one of `keys`."""
+        """Return the response if it can be given now, else None; called for each wake-up of one of `keys`."""
         return None
 
     def on_expiration(self, now: float) -> Message:
-        """The response at the deadline. The default serves operations that have no deadline."""
+        """Return the response at the deadline. The default serves operations that have no deadline."""
         raise NotImplementedError(f"{type(self).__name__} has a deadline and does not say what happens at it")
 
     def on_cancel(self) -> None:
-        """Called when nobody waits for the response any more."""
+        """Let go of what was kept for the response: the client has gone."""
 
     def woken_by(self, key: Hashable) -> None:
         """Told which key woke the operation, before `try_complete`; for those who wait under many keys."""

@@ -39,7 +39,7 @@ class ReplicaManager:
         metadata.on_topic_configured = self._topic_configured
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition of that name. Raises UnknownTopicOrPartitionError.
+        """Return the partition of that name. Raises UnknownTopicOrPartitionError.
 
         Where a crash has left much to recover, NotLeaderOrFollowerError is raised until that is done.
         """
@@ -47,15 +47,15 @@ class ReplicaManager:
         return found if found is not None else self._open(self._metadata.topic(topic), index)
 
     def used_partition(self, topic: str, index: int) -> Partition | None:
-        """The partition of that name if it was used since the broker started."""
+        """Return the partition of that name if it was used since the broker started."""
         return self._partitions.get((topic, index))
 
     def partitions(self) -> list[Partition]:
-        """The partitions that were used since the broker started."""
+        """Return the partitions that were used since the broker started."""
         return list(self._partitions.values())
 
     def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
-        """The partition of the topic with that id. Raises UnknownTopicIdError, UnknownTopicOrPartitionError."""
+        """Return the partition of the topic with that id. Raises UnknownTopicIdError, UnknownTopicOrPartitionError."""
         topic = self._metadata.topic_by_id(topic_id)
         if topic is None:
             raise errors.UnknownTopicIdError("There is no topic with this id.")
@@ -101,7 +101,7 @@ class ReplicaManager:
         return found
 
     def end_offset(self, topic_partition: TopicPartition) -> int:
-        """The offset that the next record gets; 0 without such a partition."""
+        """Return the offset that the next record gets; 0 without such a partition."""
         log = self._logs.get_log(topic_partition)
         return 0 if log is None else log.log_end_offset
 
@@ -128,7 +128,7 @@ class ReplicaManager:
         return log.log_start_offset
 
     def offline_partitions(self, topic: str) -> Collection[int]:
-        """The partitions of a topic that cannot be served because of the disk; mostly none."""
+        """Return the partitions of a topic that cannot be served because of the disk; mostly none."""
         return self._logs.offline.get(topic, ())
 
     @property
@@ -142,11 +142,11 @@ class ReplicaManager:
         return self._logs.absolute_directory
 
     def disk_space(self) -> tuple[int, int]:
-        """The bytes that the disk of the data directory has, and those left for this broker; -1 if not known."""
+        """Return the bytes that the disk of the data directory has, and those left for this broker; -1 if not known."""
         return self._logs.disk_space()
 
     def size(self, topic: str, index: int) -> int:
-        """The bytes that a partition takes on the disk; 0 as long as it was not used."""
+        """Return the bytes that a partition takes on the disk; 0 as long as it was not used."""
         return self._logs.size(TopicPartition(topic, index))
 
     def _open(self, topic: TopicMetadata | None, index: int) -> Partition:

@@ -163,7 +163,7 @@ class RequestDispatcher:
         return True
 
     def _read(self, connection: ClientConnection, frame: memoryview) -> Request | None:
-        """The request in a frame; None if it cannot be understood, upon which its connection has been ended."""
+        """Return the request in a frame; None if it cannot be understood, upon which its connection has been ended."""
         try:
             header, offset = decode_request_header(frame)
             version = header.request_api_version

@@ -191,7 +191,7 @@ class BrokerRunner:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop, uvloop's where it is installed."""
+    """Return an event loop, uvloop's where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -201,7 +201,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def listening_socket(listener: Listener) -> socket.socket:
-    """A socket that listens where `listener` says. Raises BrokerStartError."""
+    """Return a socket that listens where `listener` says. Raises BrokerStartError."""
     try:
         return bind(listener)
     except OSError as problem:
@@ -227,7 +227,7 @@ def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]
 
 
 def check_exposure(config: BrokerConfig) -> None:
-    """Raises BrokerStartError if others than this machine could connect: there is no authentication yet."""
+    """Raise BrokerStartError if others than this machine could connect: there is no authentication yet."""
     for listener in config.listeners:
         if not is_loopback(listener.host):
             raise BrokerStartError(

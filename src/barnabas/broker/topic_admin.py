@@ -49,7 +49,7 @@ class TopicAdmin:
         configs: Mapping[str, str | None],
         now_ms: int,
     ) -> TopicMetadata:
-        """The topic that was asked for, not yet stored. Raises the KafkaError that tells the client why not."""
+        """Return the topic that was asked for, not yet stored. Raises the KafkaError that tells the client why not."""
         self._check_new_name(name)
         if assignments:
             partitions = self._check_assignments(partitions, replication_factor, assignments)
@@ -64,12 +64,12 @@ class TopicAdmin:
         self._metadata.put_topics(topics, done)
 
     def plan_automatically(self, name: str, now_ms: int) -> TopicMetadata:
-        """The topic that a client's asking for its metadata creates, not yet stored. Raises KafkaError."""
+        """Return the topic that a client's asking for its metadata creates, not yet stored. Raises KafkaError."""
         partitions, configs = _internal_topics(self._config).get(name, (_DEFAULT, {}))
         return self.plan(name, partitions, _DEFAULT, {}, configs, now_ms)
 
     def ensure_internal(self, name: str, now_ms: int) -> TopicMetadata:
-        """The internal topic of that name, created with the broker's settings for it if it is missing."""
+        """Return the internal topic of that name, created with the broker's settings for it if it is missing."""
         topic = self._metadata.topic(name)
         if topic is None:
             partitions, configs = _internal_topics(self._config)[name]
@@ -78,7 +78,7 @@ class TopicAdmin:
         return topic
 
     def enlarge(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicMetadata:
-        """The topic `name` with `count` partitions, not yet stored. Raises KafkaError."""
+        """Return the topic `name` with `count` partitions, not yet stored. Raises KafkaError."""
         topic = self._metadata.topic(name)
         if topic is None:
             raise errors.UnknownTopicOrPartitionError(f"There is no topic {name!r}.")
@@ -173,7 +173,7 @@ class TopicAdmin:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises InvalidTopicError unless `name` can be a topic's name."""
+    """Raise InvalidTopicError unless `name` can be a topic's name."""
     if not name:
         problem = "it is empty"
     elif name in (".", ".."):
@@ -188,7 +188,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_topic_configs(configs: Mapping[str, str | None], defaults: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of a topic, as they are stored. Raises InvalidConfigurationError."""
+    """Return the settings of a topic, as they are stored. Raises InvalidConfigurationError."""
     if not configs:
         return {}
     from barnabas.config.config import Config
@@ -211,7 +211,7 @@ def check_topic_configs(configs: Mapping[str, str | None], defaults: Mapping[str
 
 
 def text_of(value: Any) -> str | None:
-    """A parsed value in the spelling of Kafka's files and APIs; None stays None."""
+    """Return a parsed value in the spelling of Kafka's files and APIs; None stays None."""
     if value is None:
         return None
     if isinstance(value, bool):

@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _innermost(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.ArgumentParser:
-    """The parser of the part of the command that was reached."""
+    """Return the parser of the part of the command that was reached."""
     for argument in arguments:
         for action in parser._subparsers._group_actions if parser._subparsers is not None else ():
             if argument in (action.choices or {}):
@@ -99,7 +99,7 @@ def _plain_choice(parser: argparse.ArgumentParser, message: str) -> str:
 
 
 def join_negative_values(arguments: list[str]) -> list[str]:
-    """The arguments with `--from -5m` as `--from=-5m`, for argparse takes the first for two options."""
+    """Return the arguments with `--from -5m` as `--from=-5m`, for argparse takes the first for two options."""
     joined: list[str] = []
     for argument in arguments:
         if _NEGATIVE_VALUE.match(argument) and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
@@ -110,7 +110,7 @@ def join_negative_values(arguments: list[str]) -> list[str]:
 
 
 def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -> Parser:
-    """A command, or one of its parts, with its help."""
+    """Return a command, or one of its parts, with its help."""
     epilog = f"examples:\n{examples}" if examples else None
     parser: Parser = subparsers.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog
@@ -119,7 +119,7 @@ def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -
 
 
 def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:
-    """The options of every command that talks to a broker."""
+    """Add the options of every command that talks to a broker."""
     add_output(parser, forms)
     group = parser.add_argument_group("connection")
     group.add_argument(
@@ -136,7 +136,7 @@ def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FOR
 
 
 def add_output(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:
-    """The option that chooses the form of the output."""
+    """Add the option that chooses the form of the output."""
     parser.add_argument("-o", "--output", choices=forms, default=forms[0], help=f"{'|'.join(forms)}", metavar="FORM")
 
 
@@ -155,21 +155,21 @@ def partition_numbers(text: str) -> list[int]:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
     return int(text)
 
 
 def not_negative(text: str) -> int:
-    """A whole number of at least 0."""
+    """Return a whole number of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 0")
     return int(text)
 
 
 def unescaped(text: str) -> str:
-    r"""The text with `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN` as the characters they stand for."""
+    r"""Return the text with `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN` as the characters they stand for."""
     return _ESCAPE.sub(_character, text)
 
 

@@ -31,7 +31,7 @@ _NOT_SETTINGS = frozenset({
 
 
 def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
-    """The broker's settings and its data directory. Raises `ConfigError`."""
+    """Return the broker's settings and its data directory. Raises `ConfigError`."""
     from barnabas.broker.config import BrokerConfig
 
     properties: dict[str, str] = {}
@@ -51,7 +51,7 @@ def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:
 
 
 def settings_of_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings in `KAFKA_*` variables, by the rules of Kafka's container image.
+    """Return the settings in `KAFKA_*` variables, by the rules of Kafka's container image.
 
     `KAFKA_LOG_DIRS` is `log.dirs`, two underscores stand for one, three for a dash. Listeners that are only advertised
     are listened to on every address, at the ports that are advertised.

@@ -82,7 +82,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def parse_plain(arguments: list[str]) -> argparse.Namespace | None:
-    """The words that a script asks about, which are not for our own parser to read; None for anything else."""
+    """Return the words that a script asks about, which are not for our own parser to read; None for anything else."""
     if arguments[:2] != ["--words", "--"]:
         return None
     return argparse.Namespace(words=arguments[2:])
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def candidates(words: list[str]) -> list[str]:
-    """What the last word may become, given those before it."""
+    """Return what the last word may become, given those before it."""
     from barnabas.cli.main import COMMANDS
 
     if len(words) == 1:

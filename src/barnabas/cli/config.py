@@ -64,7 +64,7 @@ def _add_part(parts: Any, name: str, about: str) -> Any:
 
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `topic config`, which shows when nothing is to be changed."""
+    """Add the options of `topic config`, which shows when nothing is to be changed."""
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="change one; repeatable")
     parser.add_argument("--unset", metavar="SETTING", action="append", default=[], help="back to the default")
     parser.add_argument("-a", "--all", action="store_true", help="also show those at their defaults")
@@ -148,7 +148,7 @@ def _named(entries: Mapping[str, ConfigEntry], name: str) -> ConfigEntry:
 
 
 def changed_settings(entries: Mapping[str, ConfigEntry]) -> Iterator[tuple[str, str | None]]:
-    """The settings of a topic that were made for it, by name."""
+    """Return the settings of a topic that were made for it, by name."""
     for name, entry in sorted(entries.items()):
         if entry.source.name == "DYNAMIC_TOPIC_CONFIG":
             yield name, entry.value

@@ -34,7 +34,10 @@ class UnreachableError(KafkaError):
 
 
 def client_settings(args: Namespace, section: str, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The settings of one client: those of the file that concern it, then -X, then -b; `defaults` for the others."""
+    """Return the settings of one client: those of the file that concern it, then -X, then -b.
+
+    `defaults` for the others.
+    """
     from barnabas.config.definitions import canonical_name
 
     settings: dict[str, Any] = _of_section(_from_file(args), section)
@@ -63,7 +66,7 @@ def _of_section(settings: dict[str, str], section: str) -> dict[str, Any]:
 
 
 def admin_client(args: Namespace) -> AdminClient:
-    """An admin client. Raises UnreachableError, ConfigError."""
+    """Return an admin client. Raises UnreachableError, ConfigError."""
     from barnabas.client.admin.admin_client import AdminClient
 
     settings = client_settings(args, "admin", {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"})
@@ -73,7 +76,7 @@ def admin_client(args: Namespace) -> AdminClient:
 
 
 def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, Any]) -> Consumer:
-    """A consumer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
+    """Return a consumer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
     from barnabas.client.consumer.consumer import Consumer
 
     base = {"default.api.timeout.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli", "allow.auto.create.topics": False}
@@ -84,7 +87,7 @@ def consumer(args: Namespace, defaults: Mapping[str, Any], forced: Mapping[str, 
 
 
 def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, bytes]:
-    """A producer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
+    """Return a producer; `forced` holds against what was given. Raises UnreachableError, ConfigError."""
     from barnabas.client.producer.producer import Producer
 
     base = {"max.block.ms": API_TIMEOUT_MS, "client.id": "barnabas-cli"}
@@ -95,7 +98,7 @@ def producer(args: Namespace, forced: Mapping[str, Any]) -> Producer[bytes, byte
 
 
 def _checked(args: Namespace, section: str, settings: dict[str, Any], client: C, close: Callable[[], None]) -> C:
-    """The client, once the broker answers; made before, so that wrong settings are said first."""
+    """Return the client, once the broker answers; made before, so that wrong settings are said first."""
     try:
         check_reachable(str(settings[_SERVERS]), section=section, settings=settings)
     except BaseException:

@@ -100,7 +100,7 @@ def _document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
 
 
 def _partitions(admin: AdminClient, group: GroupDescription) -> list[dict[str, Any]]:
-    """What was committed or is assigned: how far the group is, how far the log, and who reads."""
+    """Return what was committed or is assigned: how far the group is, how far the log, and who reads."""
     from barnabas.cli.topic_offsets import partition_bounds
 
     committed = admin.list_consumer_group_offsets(group.group_id)

@@ -80,7 +80,7 @@ EVERYWHERE = {
 
 
 def equivalent(command: str, arguments: list[str], known: set[str]) -> str | None:
-    """What the first of these arguments that is a habit would be here, unless this command `known` it."""
+    """Return what the first of these arguments that is a habit would be here, unless this command `known` it."""
     table = {**EVERYWHERE, **HABITS.get(command, {})}
     for argument in arguments:
         name = argument.partition("=")[0]

@@ -22,7 +22,10 @@ class OpenTransaction(NamedTuple):
 
 
 def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartition]:
-    """The partitions of `TOPIC` or `TOPIC:LIST`, of all topics where nothing is named. Raises for what is not there."""
+    """Return the partitions of `TOPIC` or `TOPIC:LIST`, of all topics where nothing is named.
+
+    Raises for what is not there.
+    """
     from argparse import ArgumentTypeError
 
     from barnabas.cli.arguments import partition_numbers
@@ -49,7 +52,7 @@ def all_partitions(admin: AdminClient, named: Iterable[str]) -> list[TopicPartit
 
 
 def find_hanging(admin: AdminClient, partitions: list[TopicPartition], oldest_ms: int) -> list[OpenTransaction]:
-    """What is open in these partitions, was last written to before `oldest_ms`, and is in no transaction of an id."""
+    """Return what is open there, was last written to before `oldest_ms`, and is in no transaction of an id."""
     candidates = [
         OpenTransaction(partition, producer)
         for partition, producers in admin.describe_producers(partitions).items()
@@ -71,7 +74,7 @@ def find_hanging(admin: AdminClient, partitions: list[TopicPartition], oldest_ms
 
 
 def producer_rows(found: Mapping[TopicPartition, list[ProducerState]]) -> list[dict[str, Any]]:
-    """A row for each producer in each partition."""
+    """Return a row for each producer in each partition."""
     return [
         {
             "topic": partition.topic,

@@ -50,6 +50,6 @@ class Lines:
             yield last
 
     def _read(self) -> bytes:
-        """What there is, as soon as there is some; nothing at the end and when stopped."""
+        """Return what there is, as soon as there is some; nothing at the end and when stopped."""
         ready, _, _ = select.select([self._descriptor, self._wakee], [], [])
         return os.read(self._descriptor, _CHUNK) if not self.is_stopped and self._descriptor in ready else b""

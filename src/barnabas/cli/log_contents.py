@@ -29,7 +29,7 @@ _MESSAGES = {"__consumer_offsets": _GROUP_RECORDS, "__transaction_state": _TRANS
 
 
 def contents(path: str) -> Callable[[Record], dict[str, Any]]:
-    """What shows key, value and headers of a record in this file."""
+    """Return what shows key, value and headers of a record in this file."""
     topic = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")[0]
     messages = _MESSAGES.get(topic)
     if messages is None:

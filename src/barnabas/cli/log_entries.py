@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
 
 def read_file(filesystem: OsFileSystem, path: str, *, records: bool) -> Iterator[Item]:
-    """The items of a file of any kind. Raises OSError, and KafkaError for a file that is damaged as a whole."""
+    """Return the items of a file of any kind. Raises OSError, and KafkaError for a file that is damaged as a whole."""
     name = os.path.basename(path)
     if name == "leader-epoch-checkpoint":
         return _epochs(filesystem, path)
@@ -49,7 +49,10 @@ def read_file(filesystem: OsFileSystem, path: str, *, records: bool) -> Iterator
 
 
 def segment(filesystem: OsFileSystem, path: str, *, records: bool) -> Iterator[Item]:
-    """The batches of a segment, with their records if wanted; behind a damaged place it goes on with the next batch."""
+    """Return the batches of a segment, with their records if wanted.
+
+    Behind a damaged place it goes on with the next batch.
+    """
     file = FileRecords(filesystem, path, os.path.getsize(path))
     position: int | None = 0
     try:
@@ -106,14 +109,14 @@ def _batch(batch: RecordBatch, position: int, *, records: bool) -> Iterator[Item
 
 
 def index_entries(filesystem: OsFileSystem, path: str) -> Iterator[Item]:
-    """The entries of an offset index."""
+    """Return the entries of an offset index."""
     base = offset_from_file_name(os.path.basename(path))
     for relative, position in _unpack(_INDEX_ENTRY, filesystem.read(path)):
         yield Item(ENTRY, {"offset": base + relative, "position": position})
 
 
 def time_index_entries(filesystem: OsFileSystem, path: str) -> Iterator[Item]:
-    """The entries of a time index."""
+    """Return the entries of a time index."""
     base = offset_from_file_name(os.path.basename(path))
     for timestamp, relative in _unpack(_TIME_INDEX_ENTRY, filesystem.read(path)):
         yield Item(ENTRY, {"timestamp": timestamp, "offset": base + relative})

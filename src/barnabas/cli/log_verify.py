@@ -13,7 +13,7 @@ from barnabas.cli.log_entries import BATCH, PROBLEM, Item, index_entries, segmen
 
 
 def verify_segment(filesystem: OsFileSystem, path: str) -> Iterator[str]:
-    """What is wrong with a segment and its indexes, one sentence each; its records are decoded, too."""
+    """Return what is wrong with a segment and its indexes, one sentence each; its records are decoded, too."""
     batches: list[Item] = []
     for item in segment(filesystem, path, records=True):
         if item.kind == PROBLEM:

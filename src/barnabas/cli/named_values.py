@@ -6,7 +6,7 @@ from barnabas.errors import ConfigError
 
 
 def named_values(assignments: list[str], option: str, example: str = "client.id=me") -> dict[str, str]:
-    """The settings in a list of NAME=VALUE.
+    """Return the settings in a list of NAME=VALUE.
 
     Raises `ConfigError`, which shows what was given only if it is the name of a setting: it may hold a password.
     """

@@ -58,7 +58,7 @@ def _is_numeric(column: Sequence[Any]) -> bool:
 
 
 def table_lines(headings: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> list[str]:
-    """The lines of a table, numbers to the right."""
+    """Return the lines of a table, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     return [
         _GAP.join(
@@ -86,12 +86,12 @@ def _print_rich(headings: Sequence[str], cells: Sequence[Sequence[str]], numeric
 
 
 def heading(column: str) -> str:
-    """A column's heading: `logEndOffset` is LOG-END-OFFSET."""
+    """Return a column's heading: `logEndOffset` is LOG-END-OFFSET."""
     return _CAPITAL.sub("-", column).upper()
 
 
 def cell(value: Any) -> str:
-    """A value in a table."""
+    """Return a value in a table."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -102,14 +102,14 @@ def cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, so that it cannot drive a terminal."""
+    """Return the text with control characters escaped, so that it cannot drive a terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A time in epoch milliseconds as people read it, in UTC; `-` for none."""
+    """Return a time in epoch milliseconds as people read it, in UTC; `-` for none."""
     if timestamp_ms < 0:
         return "-"
     try:
@@ -127,7 +127,7 @@ def _second_text(seconds: int) -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes as people read it."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:
@@ -152,7 +152,7 @@ def report_failures(command: str, errors: Iterable[BaseException]) -> int:
 
 
 def error_line(problem: BaseException) -> str:
-    """What went wrong and, where it is known, what to do; in one line."""
+    """Return what went wrong and, where it is known, what to do; in one line."""
     if isinstance(problem, OSError) and problem.strerror and not isinstance(problem, KafkaError):
         text = f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
     else:

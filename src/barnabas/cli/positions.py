@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 
 def parse_time(text: str, now_ms: int) -> int | None:
-    """A time in epoch milliseconds; None for what is no time."""
+    """Return a time in epoch milliseconds; None for what is no time."""
     relative = _RELATIVE.fullmatch(text)
     if relative:
         return max(0, now_ms - int(relative[1]) * _UNITS_MS[relative[2]])
@@ -53,13 +53,13 @@ def parse_time(text: str, now_ms: int) -> int | None:
 
 
 def parse_duration(text: str) -> float | None:
-    """A time span such as `30s` in seconds; None for what is none."""
+    """Return a time span such as `30s` in seconds; None for what is none."""
     found = _RELATIVE.fullmatch(f"-{text}")
     return int(found[1]) * _UNITS_MS[found[2]] / 1000 if found else None
 
 
 def parse_position(text: str, now_ms: int) -> Position:
-    """A place. Raises IllegalArgumentError that says what there is to choose from."""
+    """Return a place. Raises IllegalArgumentError that says what there is to choose from."""
     if text in _EDGES:
         return Position(_EDGES[text])
     if text.isdecimal() and len(text) < 19:
@@ -76,7 +76,7 @@ def parse_position(text: str, now_ms: int) -> Position:
 
 
 def resolve(position: Position, bounds: Range, at_time: int | None) -> int:
-    """The offset of a place in a partition, within its bounds.
+    """Return the offset of a place in a partition, within its bounds.
 
     `at_time` is the offset of the first record at the position's time or later; None when there is no such record.
     """

@@ -115,7 +115,7 @@ def _header(text: str) -> tuple[str, bytes]:
 
 
 def _partition_count(client: Producer[bytes, bytes], args: Namespace) -> int:
-    """The topic's partitions, asked for before the first line, for without them each line would wait in vain."""
+    """Return the topic's partitions, asked for before the first line, for without them each line would wait in vain."""
     try:
         count = len(client.partitions_for(args.topic))
     except KafkaTimeoutError as problem:

@@ -44,7 +44,7 @@ def line_parser(
     headers: list[tuple[str, bytes | None]],
     tombstone: bool,
 ) -> Parse:
-    """What reads a line as a value, or as key, delimiter and value. It raises SerializationError."""
+    """Return what reads a line as a value, or as key, delimiter and value. It raises SerializationError."""
 
     def parse(line: bytes) -> Line:
         key = None
@@ -68,7 +68,7 @@ def json_parser(
     headers: list[tuple[str, bytes | None]],
     tombstone: bool,
 ) -> Parse:
-    """What reads a line as a JSON object, in the form of `consume -o json`. It raises SerializationError."""
+    """Return what reads a line as a JSON object, in the form of `consume -o json`. It raises SerializationError."""
 
     def parse(line: bytes) -> Line:
         fields = _object(line)
@@ -114,7 +114,7 @@ def _check_fields(document: Mapping[str, Any], known: set[str], what: str) -> No
 
 
 def _data(fields: Mapping[str, Any], name: str, default_encoding: str) -> bytes | None:
-    """A string as its encoding says; any other JSON value as JSON."""
+    """Return a string as its encoding says; any other JSON value as JSON."""
     found = fields.get(name)
     if found is None:
         return None

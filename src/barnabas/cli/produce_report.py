@@ -36,7 +36,7 @@ class Report:
             note(text)
 
     def read(self, number: int) -> None:
-        """A line was understood and is about to be sent."""
+        """Note that a line was understood and is about to be sent."""
         self._read += 1
         if self._shows_progress and number % 100 == 0 and time.monotonic() >= self._next_progress:
             self._next_progress = time.monotonic() + PROGRESS_INTERVAL
@@ -49,7 +49,7 @@ class Report:
         return f"{number:,} lines read, {self._delivered:,} acknowledged{failed}, {rate:,.0f}/s"
 
     def callback(self, number: int) -> Callable[[Any, BaseException | None], None]:
-        """What to call with the result of a line."""
+        """Return what to call with the result of a line."""
 
         def delivered(metadata: Any, error: BaseException | None) -> None:
             if error is None:
@@ -60,7 +60,7 @@ class Report:
         return delivered
 
     def fail(self, number: int, problem: BaseException) -> None:
-        """A line was not sent, or not acknowledged."""
+        """Note that a line was not sent, or not acknowledged."""
         reason = error_line(problem)
         with self._lock:
             self._failed += 1

@@ -32,7 +32,7 @@ _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def formatter(form: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
-    """What writes a record in one of FORMS."""
+    """Return what writes a record in one of FORMS."""
     encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
     if form == "raw":
         return lambda record: b"\n" if record.value is None else encode_value(record.value) + b"\n"
@@ -85,7 +85,7 @@ def _json_header(name: str, value: bytes | None) -> dict[str, Any]:
 
 
 def put_bytes(document: dict[str, Any], name: str, data: bytes | None, encoding: str = "utf8") -> None:
-    """The bytes as text; bytes that are not UTF-8 become base64, marked as such, so that nothing is lost."""
+    """Note that the bytes as text; bytes that are not UTF-8 become base64, marked as such, so that nothing is lost."""
     if data is None:
         document[name] = None
         return
@@ -141,7 +141,7 @@ _TOKENS: dict[str, Formatter] = {
 
 
 def format_string(text: str, key_as: str = "utf8", value_as: str = "utf8") -> Formatter:
-    """What writes a record by kcat's format string, such as `%k: %s\\n`. Raises IllegalArgumentError."""
+    """Return what writes a record by kcat's format string, such as `%k: %s\\n`. Raises IllegalArgumentError."""
     encode_key, encode_value = ENCODINGS[key_as], ENCODINGS[value_as]
     tokens: dict[str, Formatter] = {
         **_TOKENS,

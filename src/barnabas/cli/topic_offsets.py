@@ -57,7 +57,7 @@ def partition_bounds(admin: AdminClient, partitions: list[TopicPartition]) -> di
 def resolve_all(
     admin: AdminClient, position: Position, bounds: dict[TopicPartition, Range]
 ) -> dict[TopicPartition, int]:
-    """The offset of a place in each partition."""
+    """Return the offset of a place in each partition."""
     at_time: dict[TopicPartition, int] = {}
     if position.kind == TIME and bounds:
         listed = admin.list_offsets(dict.fromkeys(bounds, position.value))

@@ -21,7 +21,7 @@ INT64 = 2**63 - 1
 
 
 def as_integer(value: Any, name: str, low: int, high: int) -> int:
-    """An integer from `low` to `high`."""
+    """Return an integer from `low` to `high`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -34,7 +34,7 @@ def as_integer(value: Any, name: str, low: int, high: int) -> int:
 
 
 def as_seconds(value: Any, name: str = "timeout") -> float:
-    """A duration in seconds, 0 or more; infinity is allowed."""
+    """Return a duration in seconds, 0 or more; infinity is allowed."""
     try:
         seconds = float(value) if not isinstance(value, str | bytes | bytearray) else None
     except (TypeError, ValueError, OverflowError):
@@ -58,7 +58,7 @@ def as_text(value: Any, name: str) -> str:
 
 
 def as_topic(value: Any, name: str = "topic") -> str:
-    """The name of a topic; whether it is a legal one is for the broker to say."""
+    """Return the name of a topic; whether it is a legal one is for the broker to say."""
     topic = as_text(value, name)
     if not topic.strip():
         raise IllegalArgumentError(f"{name} is {value!r}, which is no topic name")
@@ -66,7 +66,7 @@ def as_topic(value: Any, name: str = "topic") -> str:
 
 
 def as_partition(value: Any, name: str = "partition") -> TopicPartition:
-    """A partition, which may be given as a pair of topic and number."""
+    """Return a partition, which may be given as a pair of topic and number."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise IllegalTypeError(f"{name} is {value!r}, which is no partition; give a TopicPartition(topic, partition)")
     topic, number = value
@@ -76,7 +76,7 @@ def as_partition(value: Any, name: str = "partition") -> TopicPartition:
 
 
 def as_partitions(collection: Any, name: str = "partitions") -> list[TopicPartition]:
-    """A collection of partitions."""
+    """Return a collection of partitions."""
     return [as_partition(one, name) for one in as_items(collection, name)]
 
 
@@ -87,7 +87,7 @@ def as_listed_partitions(arguments: tuple[Any, ...], name: str = "partitions") -
 
 
 def as_items(value: Iterable[T], name: str) -> list[T]:
-    """The items of a collection; text and bytes are more likely a mistake than a list of letters."""
+    """Return the items of a collection; text and bytes are more likely a mistake than a list of letters."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         raise IllegalTypeError(f"{name} is {value!r}; it must be a collection: write [{value!r}]")
     try:
@@ -97,7 +97,7 @@ def as_items(value: Iterable[T], name: str) -> list[T]:
 
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:
-    """A mapping."""
+    """Return a mapping."""
     if not isinstance(value, Mapping):
         raise IllegalTypeError(f"{name} is {value!r}, a {type(value).__name__}; it must be a mapping")
     return value

@@ -11,14 +11,16 @@ from barnabas.network.resolver import canonical_names
 
 
 def bootstrap_nodes(config: ClientConfig, names_of: Callable[[str], list[str]] = canonical_names) -> list[Node]:
-    """The servers that a client starts from, as its `bootstrap.servers` (or `bootstrap.controllers`) and
-    `client.dns.lookup` say.
+    """Return the servers that a client starts from.
+
+    As its `bootstrap.servers` (or `bootstrap.controllers`) and `client.dns.lookup` say.
 
     With `resolve_canonical_bootstrap_servers_only` the canonical names of all addresses of each server take its place,
     for which this waits for the name server; other servers than these first ones keep the names that brokers tell.
 
-    Raises:
-        ConfigError: one cannot be read, or there is none, or its canonical names are asked for and it is not known.
+    Raises `ConfigError` when one cannot be read, or there is none, or its canonical names are asked for and it is
+    not known.
+
     """
     setting = config.bootstrap_setting
     try:
@@ -42,13 +44,13 @@ def _names(node: Node, names_of: Callable[[str], list[str]], setting: str) -> li
 
 
 def parse_bootstrap_servers(servers: Iterable[str], setting: str = "bootstrap.servers") -> list[Node]:
-    """The servers to start from, as nodes with ids -1, -2, ...: their real ids are not known yet.
+    """Return the servers to start from, as nodes with ids -1, -2, ...: their real ids are not known yet.
 
     Each is `host:port`; an IPv6 address stands in brackets, `[::1]:9092`. A listener's name in front, as in
     `PLAINTEXT://host:9092`, is allowed and means nothing.
 
-    Raises:
-        ConfigError: one cannot be read, or there is none.
+    Raises `ConfigError` when one cannot be read, or there is none.
+
     """
     nodes: list[Node] = []
     for server in servers:

@@ -25,10 +25,10 @@ DEFAULT_MAX_IN_FLIGHT = 100
 
 
 def create_selector(config: ClientConfig, client_id: str | None = None) -> Selector:
-    """The sockets of one client, secured as its settings ask for; `client_id` is `client.id` if it is not given.
+    """Return the sockets of one client, secured as its settings ask for; `client_id` is `client.id` if it is not given.
 
-    Raises:
-        ConfigError: the settings for TLS or SASL are wrong.
+    Raises `ConfigError` when the settings for TLS or SASL are wrong.
+
     """
     return Selector(
         send_buffer=config.get_int("send.buffer.bytes"),
@@ -40,8 +40,8 @@ def create_selector(config: ClientConfig, client_id: str | None = None) -> Selec
 def channel_builder(config: ClientConfig, client_id: str) -> ChannelBuilder | None:
     """TLS and SASL as the settings ask for them; None, and nothing loaded, for plain connections.
 
-    Raises:
-        ConfigError: settings for them are missing, contradict each other or cannot be used.
+    Raises `ConfigError`: settings for them are missing, contradict each other or cannot be used.
+
     """
     if config["security.protocol"] == "PLAINTEXT" and not any(
         name.startswith(("ssl.", "sasl.")) for name in config.given
@@ -56,7 +56,7 @@ def channel_builder(config: ClientConfig, client_id: str) -> ChannelBuilder | No
 
 
 def metric_config(config: ClientConfig) -> MetricConfig:
-    """The window of averages, extremes and rates. All that is measured has Kafka's recording level INFO."""
+    """Return the window of averages, extremes and rates. All that is measured has Kafka's recording level INFO."""
     return MetricConfig(config.get_int("metrics.num.samples"), config.get_seconds("metrics.sample.window.ms"))
 
 
@@ -78,12 +78,12 @@ def create_network_client(
     random: RandomSource | None = None,
     selector: Selectable | None = None,
 ) -> NetworkClient:
-    """A NetworkClient that keeps `metadata` fresh; `metadata` starts from `bootstrap.servers` if it has no nodes yet.
+    """Return a NetworkClient that keeps `metadata` fresh, from `bootstrap.servers` on if it has no nodes yet.
 
     `selector` and `random` are for event loops and simulators.
 
-    Raises:
-        ConfigError: `bootstrap.servers` cannot be read; the settings for TLS or SASL are wrong.
+    Raises `ConfigError`: `bootstrap.servers` cannot be read; the settings for TLS or SASL are wrong.
+
     """
     bootstrap(metadata, config)
     if selector is None:

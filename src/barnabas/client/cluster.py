@@ -23,7 +23,7 @@ class PartitionInfo(NamedTuple):
 
     @classmethod
     def of(cls, topic: str, partition: Any) -> PartitionInfo:
-        """What a metadata response says of a partition of the topic."""
+        """Return what a metadata response says of a partition of the topic."""
         return cls(
             topic,
             partition.partition_index,
@@ -83,27 +83,27 @@ class Cluster:
 
     @classmethod
     def bootstrap(cls, nodes: Iterable[Node]) -> Cluster:
-        """What is known before the first metadata response: where to ask."""
+        """Return what is known before the first metadata response: where to ask."""
         return cls(nodes, is_bootstrap_configured=True)
 
     def node(self, node_id: int) -> Node | None:
-        """The broker with this id."""
+        """Return the broker with this id."""
         return self._nodes_by_id.get(node_id)
 
     def partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
-        """A partition's state; None when it is not known."""
+        """Return a partition's state; None when it is not known."""
         topic = self.topics.get(topic_partition[0])
         if topic is None or not 0 <= topic_partition[1] < len(topic.partitions):
             return None
         return topic.partitions[topic_partition[1]]
 
     def leader_for(self, topic_partition: TopicPartition) -> Node | None:
-        """The broker that leads a partition; None when there is none or it is not known."""
+        """Return the broker that leads a partition; None when there is none or it is not known."""
         partition = self.partition(topic_partition)
         return None if partition is None else self._nodes_by_id.get(partition.leader)
 
     def leader_and_epoch(self, topic_partition: TopicPartition) -> tuple[Node | None, int | None]:
-        """The broker that leads a partition, and its epoch as such; None for what is not known."""
+        """Return the broker that leads a partition, and its epoch as such; None for what is not known."""
         partition = self.partition(topic_partition)
         if partition is None:
             return None, None
@@ -116,21 +116,21 @@ class Cluster:
         return None if info is None else len(info.partitions)
 
     def partitions_for_topic(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The partitions of a topic, by number; none when the topic is not known."""
+        """Return the partitions of a topic, by number; none when the topic is not known."""
         info = self.topics.get(topic)
         return () if info is None else info.partitions
 
     def available_partitions_for_topic(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic that have a leader."""
+        """Return the partitions of a topic that have a leader."""
         return [partition for partition in self.partitions_for_topic(topic) if partition.leader in self._nodes_by_id]
 
     def topic_id(self, topic: str) -> bytes | None:
-        """The id of a topic; None when the topic is not known, or the broker knows no ids."""
+        """Return the id of a topic; None when the topic is not known, or the broker knows no ids."""
         info = self.topics.get(topic)
         return None if info is None else info.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id."""
+        """Return the name of the topic with this id."""
         if self._names_by_id is None:
             self._names_by_id = {info.topic_id: name for name, info in self.topics.items() if info.topic_id is not None}
         return self._names_by_id.get(topic_id)

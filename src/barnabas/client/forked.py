@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def refusal(client: str) -> str:
-    """The message of the error there; `client` is what it is called, such as "producer"."""
+    """Return the message of the error there; `client` is what it is called, such as "producer"."""
     return (
         f"This {client} was made before the process forked and belongs to the parent; make a new one in the child "
         "(with multiprocessing: in the worker, or use the start method 'spawn')"

@@ -88,11 +88,11 @@ class Metadata:
     # What the client is interested in.
 
     def topics_of_interest(self, *, only_new: bool) -> Collection[str] | None:
-        """The topics to ask for: None for all. With `only_new`, those that were added since the last request."""
+        """Return the topics to ask for: None for all. With `only_new`, those that were added since the last request."""
         return None
 
     def topic_ids_of_interest(self) -> Collection[bytes]:
-        """The topics to ask for by their ids, where there are none to ask for by name."""
+        """Return the topics to ask for by their ids, where there are none to ask for by name."""
         return ()
 
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
@@ -107,7 +107,7 @@ class Metadata:
     # Asking.
 
     def fetch(self) -> Cluster:
-        """The present snapshot."""
+        """Return the present snapshot."""
         return self._cluster
 
     @property
@@ -116,7 +116,7 @@ class Metadata:
         return self._max_age
 
     def age(self, now: float) -> float:
-        """The seconds since the last response that was taken; infinite before the first."""
+        """Return the seconds since the last response that was taken; infinite before the first."""
         return now - self._last_successful_refresh
 
     @property
@@ -125,7 +125,7 @@ class Metadata:
         return self._update_version
 
     def request_update(self, *, reset_equivalent_backoff: bool = True) -> int:
-        """Asks for fresh metadata of all topics of interest; gives the present `update_version`.
+        """Ask for fresh metadata of all topics of interest; return the present `update_version`.
 
         `reset_equivalent_backoff=False` when the reason is that the metadata seems to be wrong: then it is asked for
         more and more slowly as long as the answers bring nothing new.
@@ -137,7 +137,7 @@ class Metadata:
             return self._update_version
 
     def request_update_for_new_topics(self) -> int:
-        """Asks at once for the metadata of new topics only; gives the present `update_version`."""
+        """Ask at once for the metadata of new topics only; return the present `update_version`."""
         with self._changed:
             self._last_refresh = -math.inf
             self._needs_partial_update = True
@@ -151,8 +151,9 @@ class Metadata:
         return self._needs_full_update or self._needs_partial_update
 
     def time_to_next_update(self, now: float) -> float:
-        """Seconds until a request should be sent: when one is asked for or the metadata is `metadata.max.age.ms` old,
-        but not before the backoff is over.
+        """Seconds until a request should be sent.
+
+        When one is asked for or the metadata is `metadata.max.age.ms` old, but not before the backoff is over.
         """
         with self._lock:
             until_expiry = max(self._last_successful_refresh + self._max_age - now, 0.0)
@@ -166,7 +167,7 @@ class Metadata:
             return max(until_due, self._last_refresh + backoff - now, 0.0)
 
     def new_query(self, now: float) -> MetadataQuery:
-        """The request to send now; a partial one when only new topics are needed."""
+        """Return the request to send now; a partial one when only new topics are needed."""
         with self._changed:
             is_partial = not self._needs_full_update and self._last_successful_refresh + self._max_age > now
             if is_partial:
@@ -190,12 +191,12 @@ class Metadata:
     # Waiting.
 
     def await_update(self, last_version: int, timeout: float) -> None:
-        """Blocks until the version is higher than `last_version`.
+        """Block until the version is higher than `last_version`.
 
-        Raises:
-            KafkaTimeoutError: that took longer than `timeout` seconds.
-            KafkaError: the error that makes updates impossible, such as a failed authentication.
-            IllegalStateError: closed meanwhile.
+        Raises `KafkaTimeoutError`: that took longer than `timeout` seconds. Raises `KafkaError` when the error
+        that makes updates impossible, such as a failed authentication. Raises `IllegalStateError`: closed
+        meanwhile.
+
         """
         with self._changed:
             is_in_time = self._changed.wait_for(lambda: self.is_wait_over(last_version), max(timeout, 0.0))
@@ -214,13 +215,13 @@ class Metadata:
     # Updating, by the thread that polls.
 
     def bootstrap(self, nodes: Iterable[Node]) -> None:
-        """Starts from these servers."""
+        """Start from these servers."""
         with self._changed:
             self._bootstrap_nodes = list(nodes)
             self.rebootstrap()
 
     def rebootstrap(self) -> None:
-        """Forgets all and starts again from the servers given to `bootstrap` (KIP-899)."""
+        """Forget all and starts again from the servers given to `bootstrap` (KIP-899)."""
         with self._changed:
             self._needs_full_update = True
             self._update_version += 1
@@ -235,7 +236,7 @@ class Metadata:
         is_partial: bool = False,
         version: int = _FIRST_VERSION_WITH_RELIABLE_EPOCHS,
     ) -> None:
-        """Takes in a MetadataResponse of API version `version`; the other arguments are the query's."""
+        """Take in a MetadataResponse of API version `version`; the other arguments are the query's."""
         with self._changed:
             if self._is_closed:
                 raise IllegalStateError("the metadata is closed")
@@ -266,14 +267,14 @@ class Metadata:
         return "bootstrap.servers must lead to brokers; controllers answer other requests"
 
     def refusal(self, response: Any) -> KafkaError | None:
-        """The error in a response that asking again does not cure; here a response has no such errors."""
+        """Return the error in a response that asking again does not cure; here a response has no such errors."""
         return None
 
     def on_updated(self, response: Any) -> None:
-        """Hook for subclasses; runs with the lock held."""
+        """Take part in an update, in subclasses; runs with the lock held."""
 
     def failed_update(self, now: float) -> None:
-        """The request got no answer: ask again, after a growing backoff."""
+        """Note that the request got no answer: ask again, after a growing backoff."""
         with self._changed:
             self._last_refresh = now
             self._attempt_backoff = self._backoff.backoff(self._attempts)
@@ -333,7 +334,7 @@ class Metadata:
         return TopicInfo(topic.name, topic_id, topic.is_internal, partitions)
 
     def _newer_of(self, info: PartitionInfo, is_recreated: bool, version: int) -> PartitionInfo:
-        """What to believe of a partition: never an older leader epoch than was seen of it (KIP-320)."""
+        """Return what to believe of a partition: never an older leader epoch than was seen of it (KIP-320)."""
         topic_partition = TopicPartition(info.topic, info.partition)
         if version < _FIRST_VERSION_WITH_RELIABLE_EPOCHS or info.leader_epoch < 0:
             self._last_seen_epochs.pop(topic_partition, None)
@@ -377,11 +378,11 @@ class Metadata:
         return LeaderAndEpoch(cluster.node(partition.leader), partition.leader_epoch)
 
     def last_seen_leader_epoch(self, topic_partition: TopicPartition) -> int | None:
-        """The highest leader epoch seen of a partition."""
+        """Return the highest leader epoch seen of a partition."""
         return self._last_seen_epochs.get(topic_partition)
 
     def update_last_seen_epoch_if_newer(self, topic_partition: TopicPartition, epoch: int) -> bool:
-        """Takes note of an epoch seen in a record or response; a newer one asks for fresh metadata and gives True."""
+        """Take note of an epoch seen in a record or response; a newer one asks for fresh metadata and gives True."""
         with self._changed:
             seen = self._last_seen_epochs.get(topic_partition)
             if seen is None or epoch <= seen:
@@ -394,7 +395,7 @@ class Metadata:
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
     ) -> set[TopicPartition]:
-        """Takes in the leaders (id and epoch) that a produce or fetch response named (KIP-951); gives what was news."""
+        """Take in the leaders (id and epoch) that a produce or fetch response named (KIP-951); return what was news."""
         with self._changed:
             known_nodes = {node.id: node for node in self._cluster.nodes}
             known_nodes.update((node.id, node) for node in nodes)
@@ -429,7 +430,7 @@ class Metadata:
     # Errors.
 
     def fatal_error(self, error: KafkaError) -> None:
-        """An error that asking again does not cure; whoever waits gets it."""
+        """Set an error that asking again does not cure; all that wait get it."""
         with self._changed:
             self._fatal_error = error
             self._changed.notify_all()
@@ -440,14 +441,14 @@ class Metadata:
         return self._fatal_error is not None
 
     def raise_fatal_error(self) -> None:
-        """Raises the error given to `fatal_error`, once."""
+        """Raise the error given to `fatal_error`, once."""
         with self._changed:
             error, self._fatal_error = self._fatal_error, None
         if error is not None:
             raise error
 
     def raise_any_error(self) -> None:
-        """Raises the fatal error or what the last response said about a topic, once."""
+        """Raise the fatal error or what the last response said about a topic, once."""
         with self._changed:
             self.raise_fatal_error()
             unauthorized, self._unauthorized_topics = self._unauthorized_topics, frozenset()
@@ -455,7 +456,7 @@ class Metadata:
         _raise_for_topics(unauthorized, invalid)
 
     def raise_error_for_topic(self, topic: str) -> None:
-        """Raises the fatal error or what the last response said about this topic."""
+        """Raise the fatal error or what the last response said about this topic."""
         with self._changed:
             self.raise_fatal_error()
             unauthorized = self._unauthorized_topics & {topic}
@@ -465,7 +466,7 @@ class Metadata:
     # The end.
 
     def add_listener(self, listener: Callable[[Cluster], None]) -> None:
-        """Calls `listener` with each new snapshot, in the thread that polls, with no lock held."""
+        """Call `listener` with each new snapshot, in the thread that polls, with no lock held."""
         with self._changed:
             self._listeners.append(listener)
 

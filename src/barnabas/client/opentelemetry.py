@@ -1,5 +1,6 @@
-"""OpenTelemetry: traces that go from who sends a record to who processes it, in the record's headers (extra
-`opentelemetry`).
+"""OpenTelemetry: traces that go from who sends a record to who processes it.
+
+They travel in the record's headers. Needs the extra `opentelemetry`.
 
 The headers are those of the propagator in use, W3C Trace Context unless another was chosen. Names and attributes are
 those of OpenTelemetry's semantic conventions for messaging systems and Kafka.
@@ -38,12 +39,12 @@ class _HeaderSetter(Setter["RecordHeaders"]):
 
 class _HeaderGetter(Getter["list[tuple[str, bytes | None]]"]):
     def get(self, carrier: list[tuple[str, bytes | None]], key: str) -> list[str] | None:
-        """The values of that name; bytes that are no text belong to somebody else."""
+        """Return the values of that name; bytes that are no text belong to somebody else."""
         values = [value.decode("utf-8", "replace") for name, value in carrier if name == key and value is not None]
         return values or None
 
     def keys(self, carrier: list[tuple[str, bytes | None]]) -> list[str]:
-        """The names of all headers."""
+        """Return the names of all headers."""
         return [name for name, _ in carrier]
 
 
@@ -59,7 +60,7 @@ class _Tracing:
         self._client_id = ""
 
     def configure(self, settings: Mapping[str, Any]) -> None:
-        """Called with the client's settings."""
+        """Take what is needed of the client's settings."""
         self._client_id = str(settings.get("client.id") or "")
 
     def _attributes(self, name: str, kind: str, topic: str) -> dict[str, str | int]:
@@ -113,7 +114,7 @@ class TracingConsumerInterceptor(_Tracing):
 
 
 def context_of(record: ConsumerRecord[Any, Any]) -> Context:
-    """The context that the record was sent in; an empty one when it carries none."""
+    """Return the context that the record was sent in; an empty one when it carries none."""
     return propagate.extract(record.headers, context=Context(), getter=_GETTER)
 
 
@@ -121,7 +122,7 @@ def context_of(record: ConsumerRecord[Any, Any]) -> Context:
 def processing(
     record: ConsumerRecord[Any, Any], *, tracer: Tracer | None = None, group_id: str | None = None
 ) -> Iterator[Span]:
-    """A span around the processing of one record, as the continuation of the trace that it was sent in.
+    """Make a span around the processing of one record, which continues the trace that it was sent in.
 
     for record in consumer:
         with processing(record):

@@ -30,7 +30,10 @@ class ProducerMetadata(Metadata):
         self._errors: dict[str, int] = {}
 
     def add(self, topic: str, now: float) -> None:
-        """A record is sent to `topic`: it is of interest until it was idle for `max_idle`; a new one is asked for."""
+        """Note that a record is sent to `topic`: it is of interest until it was idle for `max_idle`.
+
+        A new one is asked for.
+        """
         with self._lock:
             is_new = topic not in self._expiry
             self._expiry[topic] = now + self._max_idle
@@ -39,7 +42,7 @@ class ProducerMetadata(Metadata):
                 self.request_update_for_new_topics()
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Asks for the metadata of a topic, alone when it has never come; gives the present `update_version`."""
+        """Ask for the metadata of a topic, alone when it has never come; return the present `update_version`."""
         with self._changed:
             if topic in self._new_topics:
                 return self.request_update_for_new_topics()
@@ -50,7 +53,7 @@ class ProducerMetadata(Metadata):
         return topic in self._expiry
 
     def error_for_topic(self, topic: str) -> int:
-        """The error code that the last response had for a topic, 0 for none."""
+        """Return the error code that the last response had for a topic, 0 for none."""
         return self._errors.get(topic, 0)
 
     def topics_of_interest(self, *, only_new: bool) -> Collection[str]:

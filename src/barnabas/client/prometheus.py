@@ -38,7 +38,7 @@ class ClientCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The numbers now."""
+        """Return the numbers now."""
         families: dict[str, Metric] = {}
         for name, client in list(self._clients.items()):
             kind = _kind(client)
@@ -50,7 +50,7 @@ class ClientCollector(Collector):
 
 
 def _scope_and_labels(tags: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """What goes before the names, and the labels, of a group with these tags."""
+    """Return what goes before the names, and the labels, of a group with these tags."""
     if NODE_ID in tags:
         return "node_", {"node": str(node_of(tags))}
     scope = next((f"{tag}_" for tag in (PARTITION, TOPIC) if tag in tags), "")
@@ -58,7 +58,7 @@ def _scope_and_labels(tags: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _kind(client: Measured) -> str:
-    """`producer`, `consumer` or `admin`, by what the client's class is called."""
+    """Return `producer`, `consumer` or `admin`, by what the client's class is called."""
     names = [base.__name__.lower() for base in type(client).__mro__]
     return next((kind for kind in ("producer", "consumer", "admin") if any(kind in name for name in names)), "client")
 

@@ -26,14 +26,14 @@ class KafkaSerializer(Protocol[T_in]):
     """An object with the method of Kafka's interface Serializer."""
 
     def serialize(self, topic: str, value: T_in, headers: Any) -> bytes | None:
-        """The bytes of a key or value."""
+        """Return the bytes of a key or value."""
 
 
 class KafkaDeserializer(Protocol[T_out]):
     """An object with the method of Kafka's interface Deserializer."""
 
     def deserialize(self, topic: str, data: bytes, headers: Any) -> T_out:
-        """The key or value that the bytes stand for."""
+        """Return the key or value that the bytes stand for."""
 
 
 #: What key.serializer and its like may be: a function, a class that is called with the value (`str`, `int`), an object
@@ -112,7 +112,7 @@ def _name_of(thing: Any) -> str:
 
 
 def resolve_serializer(setting: Any, name: str) -> Any:
-    """The serializer or deserializer that a setting means, or None for none.
+    """Return the serializer or deserializer that a setting means, or None for none.
 
     `setting` is a callable, an object with Kafka's method, a class of either, or a name: one of this module's, Kafka's
     Java class name, or `package.module:name`. Raises `ConfigError` naming the setting `name`.

@@ -47,6 +47,6 @@ def call(function: Callable[..., Any], *arguments: Any) -> Steps[None]:
 
 
 def at_once(function: Callable[..., T], *arguments: Any) -> Steps[T]:
-    """A call that does not yield, as steps: what a thread does by blocking."""
+    """Return a call that does not yield, as steps: what a thread does by blocking."""
     return function(*arguments)
     yield

@@ -70,7 +70,7 @@ class Config:
             self._resolved[key.name] = value
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a setting, parsed; its default when it was not given.
+        """Return the value of a setting, parsed; its default when it was not given.
 
         Raises `ConfigError` when this section has no such setting.
         """
@@ -82,43 +82,43 @@ class Config:
         return list(value) if type(value) is list else value
 
     def get_int(self, name: str) -> int:
-        """A setting of type int, long or short."""
+        """Return a setting of type int, long or short."""
         value = self[name]
         return value if isinstance(value, int) else self._complain(name, "a whole number")
 
     def get_float(self, name: str) -> float:
-        """A setting of type double."""
+        """Return a setting of type double."""
         value = self[name]
         return value if isinstance(value, float) else self._complain(name, "a number")
 
     def get_bool(self, name: str) -> bool:
-        """A setting of type boolean."""
+        """Return a setting of type boolean."""
         value = self[name]
         return value if isinstance(value, bool) else self._complain(name, "true or false")
 
     def get_str(self, name: str) -> str:
-        """A setting of type string that has a value."""
+        """Return a setting of type string that has a value."""
         value = self[name]
         return value if isinstance(value, str) else self._complain(name, "a string")
 
     def get_list(self, name: str) -> list[Any]:
-        """A setting of type list, as a new list."""
+        """Return a setting of type list, as a new list."""
         value = self[name]
         return value if isinstance(value, list) else self._complain(name, "a list")
 
     def get_seconds(self, name: str) -> float:
-        """A setting in milliseconds (its name ends in `.ms`) as seconds."""
+        """Return a setting in milliseconds (its name ends in `.ms`) as seconds."""
         return self.get_int(name) / 1000
 
     def _complain(self, name: str, wanted: str) -> NoReturn:
         raise ConfigError(f"{name} is {self.shown(name)} where {wanted} is needed")
 
     def shown(self, name: str) -> str:
-        """The value of a setting for messages: without secrets, and with variables instead of what they stand for."""
+        """Return a setting's value for messages: without secrets, with variables in place of what they stand for."""
         return shown(self._resolved.get(self._definitions.key(name).name, self[name]))
 
     def raise_without_resolved(self, error: ConfigError) -> NoReturn:
-        """Raises the error; or, if its text holds what a config provider gave, one that names the setting instead."""
+        """Raise the error; or, if its text holds what a config provider gave, one that names the setting instead."""
         message = str(error).casefold()
         for name, resolved in self._resolved.items():
             values = resolved.value if isinstance(resolved.value, list) else resolved.value.split(",")
@@ -150,7 +150,7 @@ class Config:
         return name in self._definitions.keys
 
     def keys(self) -> Iterator[str]:
-        """The names of all settings of the section, so that `dict(config)` works."""
+        """Return the names of all settings of the section, so that `dict(config)` works."""
         return iter(self)
 
     def __repr__(self) -> str:

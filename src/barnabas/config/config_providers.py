@@ -18,7 +18,7 @@ _JAVA = "org.apache.kafka.common.config.provider."
 
 
 def create_provider(setting: str, chosen: Any, params: Mapping[str, Any]) -> Provider:
-    """The provider that `setting` (`config.providers.<name>.class`) chooses, with its `.param.*` settings.
+    """Return the provider that `setting` (`config.providers.<name>.class`) chooses, with its `.param.*` settings.
 
     `chosen` is one of Kafka's three class names, a function (see `Provider`), or its name as `package.module:name`.
 
@@ -63,7 +63,7 @@ def _environment(setting: str, allowlist: Any) -> Provider:
 
 
 def _below_allowed_paths(read: Callable[[str, set[str]], Mapping[str, str]]) -> Callable[[str, Any], Provider]:
-    """Makes providers of the values that `read(path, keys)` finds in a path, if that may be opened."""
+    """Make providers of the values that `read(path, keys)` finds in a path, if that may be opened."""
 
     def create(setting: str, allowed_paths: Any) -> Provider:
         allowed = _allowed_paths(setting, allowed_paths)
@@ -118,7 +118,7 @@ def _allowed_paths(setting: str, given: Any) -> list[str] | None:
 
 
 def _permitted(path: str, allowed: list[str] | None) -> str | None:
-    """The path to open; None when there is none, or when it lies outside of what is allowed."""
+    """Return the path to open; None when there is none, or when it lies outside of what is allowed."""
     if not path or allowed is None:
         return path or None
     normal = os.path.normpath(path)

@@ -19,7 +19,7 @@ _Values = dict[tuple[str, str], Mapping[str, str]]
 
 
 def resolve_variables(*sources: Settings | None) -> list[Settings | None]:
-    """The settings with `${provider:[path:]key}` replaced; without `config.providers.*`, which has done its work then.
+    """Return the settings with `${provider:[path:]key}` replaced, and without `config.providers.*`.
 
     A value that held a variable becomes a `Resolved`. A variable stays as it is when its provider is unknown or does
     not know the key. What comes in place of a variable is not searched for others (KIP-297).

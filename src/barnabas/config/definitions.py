@@ -85,7 +85,7 @@ class ConfigKey:
         return self.type == "password"
 
     def parse(self, value: Any) -> Any:
-        """The value of the setting's type; what a `Resolved` holds is not shown when it is wrong.
+        """Return the value of the setting's type; what a `Resolved` holds is not shown when it is wrong.
 
         Raises `ConfigError` when it does not parse or is not allowed; the message says what is.
         """
@@ -115,7 +115,7 @@ class ConfigDef:
         self.keys = {entry["name"]: ConfigKey(entry, our_defaults) for entry in entries + OUR_SETTINGS[section]}
 
     def key(self, name: str) -> ConfigKey:
-        """The setting called `name`, with dots or underscores.
+        """Return the setting called `name`, with dots or underscores.
 
         Raises `ConfigError` when there is none; the message names the nearest one.
         """
@@ -147,7 +147,7 @@ _loaded: dict[str, ConfigDef] = {}
 
 
 def definitions(section: str) -> ConfigDef:
-    """The settings of a section (one of `SECTIONS`), loaded once."""
+    """Return the settings of a section (one of `SECTIONS`), loaded once."""
     loaded = _loaded.get(section)
     if loaded is None:
         loaded = _loaded.setdefault(section, ConfigDef(section))

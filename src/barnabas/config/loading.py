@@ -9,7 +9,7 @@ from barnabas.errors import ConfigError
 
 
 def load_attribute(path: str, setting: str) -> Any:
-    """The object called `package.module:name`.
+    """Return the object called `package.module:name`.
 
     Raises `ConfigError`, which names the setting, when there is none.
     """
@@ -25,7 +25,7 @@ def load_attribute(path: str, setting: str) -> Any:
 
 
 def load_function(chosen: Any, setting: str, method: str, settings: Mapping[str, Any]) -> Callable[..., Any]:
-    """What the value of a setting of type class is called by: the `method` of an object, else the object itself.
+    """Return what the value of a setting of type class is called by: the `method` of an object, else the object itself.
 
     `chosen` is a function, an object, a class (made without arguments) or `package.module:name` of one; a `configure`
     that it has gets the `settings`.

@@ -16,7 +16,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """The settings in a file, in its order; of a key given twice the last value holds.
+    """Return the settings in a file, in its order; of a key given twice the last value holds.
 
     Raises `ConfigError` when the file cannot be read or holds a malformed escape.
     """
@@ -29,7 +29,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
-    """The settings in a text of `.properties` syntax; `source` is named in errors."""
+    """Return the settings in a text of `.properties` syntax; `source` is named in errors."""
     found = {}
     for number, line in _logical_lines(text):
         raw_key, raw_value = _split(line)

@@ -241,7 +241,7 @@ def gone_since_kafka_4(section: str, name: str, value: Any) -> bool:
 
 
 def subject_of(name: str) -> str:
-    """What a setting that is not supported belongs to, for the error message."""
+    """Return what a setting that is not supported belongs to, for the error message."""
     for prefix, subject in _SUBJECTS:
         if name.startswith(prefix):
             return subject

@@ -14,7 +14,7 @@ Check = Callable[[Any], Any]
 
 
 def check_for(valid: str) -> Check | None:
-    """The check that a `valid` text describes; None when it allows everything."""
+    """Return the check that a `valid` text describes; None when it allows everything."""
     if not valid:
         return None
     special = _SPECIAL.get(valid)

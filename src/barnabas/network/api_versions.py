@@ -20,11 +20,11 @@ class ApiVersions:
         self._to_ask: dict[int, int] = {}
 
     def get(self, node_id: int) -> NodeApiVersions | None:
-        """What the node understands; None until it has said so."""
+        """Return what the node understands; None until it has said so."""
         return self._known.get(node_id)
 
     def nodes(self) -> Iterable[int]:
-        """The nodes that have said what they understand."""
+        """Return the nodes that have said what they understand."""
         return self._known
 
     def supports(self, node_id: int, api_key: int) -> bool:
@@ -37,7 +37,7 @@ class ApiVersions:
         self._to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
 
     def take_due(self, is_channel_ready: Callable[[int], bool]) -> list[tuple[int, RequestBuilder]]:
-        """The request for each node that can be asked now; it is not asked again on its own."""
+        """Return the request for each node that can be asked now; it is not asked again on its own."""
         due = [node_id for node_id in self._to_ask if is_channel_ready(node_id)] if self._to_ask else []
         return [(node_id, _request(self._to_ask.pop(node_id))) for node_id in due]
 
@@ -53,15 +53,15 @@ class ApiVersions:
         return True
 
     def forget(self, node_id: int) -> None:
-        """The connection is over; the broker may be another one next time."""
+        """Note that the connection is over; the broker may be another one next time."""
         self._known.pop(node_id, None)
         self._to_ask.pop(node_id, None)
 
     def build(self, request: ClientRequest) -> tuple[Any, int]:
-        """The message to send and its version, the latest that both sides have; of a broker not asked yet, ours.
+        """Return the message to send and its version, the latest that both sides have; of a broker not asked yet, ours.
 
-        Raises:
-            UnsupportedVersionError: there is none.
+        Raises `UnsupportedVersionError` when there is none.
+
         """
         message = request.message
         known = self._known.get(request.destination)

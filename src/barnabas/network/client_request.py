@@ -30,7 +30,7 @@ class RequestBuilder:
 
     @classmethod
     def fixed(cls, message: Any, high: int) -> RequestBuilder:
-        """A message that must not be sent in a version above `high`."""
+        """Return a message that must not be sent in a version above `high`."""
         return cls(message.API_KEY, lambda _: message, message.VALID_VERSIONS[0], high)
 
 
@@ -126,7 +126,7 @@ class ClientResponse:
         return self.received_at - self.request.created_at
 
     def on_complete(self) -> None:
-        """Runs the request's callback, if it has one, for the only time.
+        """Run the request's callback, if it has one, for the only time.
 
         The request lets go of it: whoever is called mostly keeps the response, which keeps the request, and megabytes
         of records would wait in that circle for a garbage collection.

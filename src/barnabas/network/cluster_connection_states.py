@@ -95,7 +95,7 @@ class ClusterConnectionStates:
         return math.inf
 
     def connecting(self, node_id: int, now: float, host: str) -> int:
-        """A connection is being made; gives how often this has been tried on this host without success."""
+        """Return a connection is being made; gives how often this has been tried on this host without success."""
         node = self._nodes.get(node_id)
         if node is None or node.host != host:
             node = _NodeConnectionState(host, self._reconnect_backoff.backoff(0), self._setup_timeout.backoff(0))
@@ -108,14 +108,14 @@ class ClusterConnectionStates:
         return attempt
 
     def checking_api_versions(self, node_id: int) -> None:
-        """The connection is made; what the broker understands is being asked."""
+        """Note that the connection is made; what the broker understands is being asked."""
         node = self._node(node_id)
         node.state = ConnectionState.CHECKING_API_VERSIONS
         self._reset_setup_timeout(node)
         self._connecting.discard(node_id)
 
     def ready(self, node_id: int) -> None:
-        """Requests can be sent."""
+        """Note that requests can be sent."""
         node = self._node(node_id)
         node.state = ConnectionState.READY
         node.authentication_error = None
@@ -126,7 +126,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def disconnected(self, node_id: int, now: float) -> None:
-        """The connection ended or could not be made."""
+        """Note that the connection ended or could not be made."""
         node = self._node(node_id)
         self._back_off(node, now)
         if node.state == ConnectionState.CONNECTING:
@@ -139,7 +139,7 @@ class ClusterConnectionStates:
         node.authentication_error = None
 
     def authentication_failed(self, node_id: int, now: float, error: AuthenticationError) -> None:
-        """The broker did not accept who the client says it is."""
+        """Note that the broker did not accept who the client says it is."""
         node = self._node(node_id)
         self._back_off(node, now)
         self._connecting.discard(node_id)
@@ -201,7 +201,7 @@ class ClusterConnectionStates:
         return node is not None and node.state in _ENDED
 
     def state(self, node_id: int) -> ConnectionState | None:
-        """The state of a node that was ever connected to, else None."""
+        """Return the state of a node that was ever connected to, else None."""
         node = self._nodes.get(node_id)
         return None if node is None else node.state
 
@@ -220,7 +220,7 @@ class ClusterConnectionStates:
         return self._node(node_id).setup_timeout
 
     def nodes_with_setup_timeout(self, now: float) -> list[int]:
-        """The nodes whose connection was not made in time."""
+        """Return the nodes whose connection was not made in time."""
         if not self._connecting:
             return []
         nodes = self._nodes
@@ -238,7 +238,7 @@ class ClusterConnectionStates:
         return list(self._nodes)
 
     def remove(self, node_id: int) -> None:
-        """Forgets a node."""
+        """Forget a node."""
         self._nodes.pop(node_id, None)
         self._connecting.discard(node_id)
 

@@ -9,7 +9,7 @@ class RandomSource(Protocol):
     """What we need of `random.Random`, so that a simulator can give its own."""
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
 
 
 class ExponentialBackoff:
@@ -24,7 +24,7 @@ class ExponentialBackoff:
         self._jitter = jitter
 
     def backoff(self, attempts: int) -> float:
-        """The wait after `attempts` failures; 0 attempts give the initial wait, which has jitter too."""
+        """Return the wait after `attempts` failures; 0 attempts give the initial wait, which has jitter too."""
         # 2**64 times anything but zero exceeds every maximum, and the bound keeps the power cheap.
         wait = self._initial * 2.0 ** min(attempts, 64)
         if self._maximum > self._initial:

@@ -15,15 +15,15 @@ class IdleExpiryManager:
         self._next_check = -math.inf
 
     def used(self, node_id: int, now: float) -> None:
-        """The connection was made, or carried something."""
+        """Note that the connection was made, or carried something."""
         self._last_used[node_id] = now
 
     def forget(self, node_id: int) -> bool:
-        """The connection is over; False if there was none."""
+        """Return the connection is over; False if there was none."""
         return self._last_used.pop(node_id, None) is not None
 
     def idle(self, now: float, is_busy: Callable[[int], object]) -> list[int]:
-        """The connections to close; one that waits for an answer is not idle."""
+        """Return the connections to close; one that waits for an answer is not idle."""
         if now < self._next_check or self._max_idle == math.inf:
             return []
         oldest, found = now, []

@@ -35,7 +35,7 @@ class InFlightRequests:
         self._count = 0
 
     def add(self, in_flight: InFlightRequest) -> None:
-        """Takes note of a request that is about to be sent."""
+        """Take note of a request that is about to be sent."""
         queue = self._queues.get(in_flight.request.destination)
         if queue is None:
             queue = self._queues[in_flight.request.destination] = deque()
@@ -43,19 +43,19 @@ class InFlightRequests:
         self._count += 1
 
     def complete_next(self, node_id: int) -> InFlightRequest:
-        """Removes the oldest request of a node: the one that a response answers."""
+        """Remove the oldest request of a node: the one that a response answers."""
         in_flight = self._queue(node_id).popleft()
         self._count -= 1
         return in_flight
 
     def complete_last_sent(self, node_id: int) -> InFlightRequest:
-        """Removes the newest request of a node: the one whose sending has just been completed."""
+        """Remove the newest request of a node: the one whose sending has just been completed."""
         in_flight = self._queue(node_id).pop()
         self._count -= 1
         return in_flight
 
     def last_sent(self, node_id: int) -> InFlightRequest:
-        """The newest request of a node."""
+        """Return the newest request of a node."""
         return self._queue(node_id)[-1]
 
     def _queue(self, node_id: int) -> deque[InFlightRequest]:
@@ -76,7 +76,7 @@ class InFlightRequests:
         return len(self._queues.get(node_id, ()))
 
     def clear_all(self, node_id: int) -> list[InFlightRequest]:
-        """Removes all requests of a node, oldest first."""
+        """Remove all requests of a node, oldest first."""
         queue = self._queues.pop(node_id, None)
         if queue is None:
             return []
@@ -84,11 +84,11 @@ class InFlightRequests:
         return list(queue)
 
     def drain(self) -> list[InFlightRequest]:
-        """Removes all requests of all nodes."""
+        """Remove all requests of all nodes."""
         return [in_flight for node_id in list(self._queues) for in_flight in self.clear_all(node_id)]
 
     def nodes_with_timed_out_requests(self, now: float) -> list[int]:
-        """The nodes with a request that has waited for its answer longer than its timeout."""
+        """Return the nodes with a request that has waited for its answer longer than its timeout."""
         if not self._count:
             return []
         return [

@@ -12,7 +12,7 @@ class InternalRequests(Protocol):
     """Sends requests by `NetworkClient.send_internal_request`, one at a time, and is told here what became of each."""
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
-        """The request got no answer; `error` is one that will not go away by trying again."""
+        """Take note that there is no answer; `error` is one that will not go away by trying again."""
 
     def handle_successful_response(self, now: float, message: Any, version: int) -> None:
-        """The answer to the request, in the version it was asked in."""
+        """Take the answer to the request, in the version it was asked in."""

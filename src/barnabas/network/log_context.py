@@ -29,5 +29,8 @@ class _ClientLogger(_Adapter):
 
 
 def client_logger(name: str) -> _Adapter:
-    """A logger for the parts of clients that do not know which client they are part of. Messages are constants."""
+    """Return a logger for the parts of clients that do not know which client they are part of.
+
+    Messages are constants.
+    """
     return _ClientLogger(logging.getLogger(name), {})

@@ -17,22 +17,22 @@ class MetadataUpdater(InternalRequests, Protocol):
     """Keeps the metadata fresh with requests of its own, sent by `NetworkClient.send_internal_request`."""
 
     def fetch_nodes(self) -> list[Node]:
-        """The brokers known now."""
+        """Return the brokers known now."""
 
     def is_update_due(self, now: float) -> bool:
         """Whether a metadata request should go before everything else."""
 
     def maybe_update(self, now: float, client: NetworkClient) -> float:
-        """Sends a metadata request, or makes a connection for one, when it is time; gives the wait to the next call."""
+        """Send a metadata request, or makes a connection for one, when it is time; return the wait to the next call."""
 
     def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
-        """A connection ended; `error` is one that will not go away by trying again."""
+        """Note that a connection ended; `error` is one that will not go away by trying again."""
 
     def needs_rebootstrap(self, now: float) -> bool:
         """Whether no broker known now can be relied on, so that all must start again (KIP-1102)."""
 
     def rebootstrap(self, now: float) -> None:
-        """Forgets the brokers and begins again with the bootstrap servers."""
+        """Forget the brokers and begin again with the bootstrap servers."""
 
     def close(self) -> None:
         """No request is answered any more; who waits for metadata stops waiting."""

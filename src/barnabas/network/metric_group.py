@@ -38,28 +38,28 @@ class Measured(ABC):
         """
 
     def metrics(self) -> dict[str, float]:
-        """The numbers of the client as a whole, by name; no two groups have the same."""
+        """Return the numbers of the client as a whole, by name; no two groups have the same."""
         return {name: value for group in self.metric_groups() if not group.tags for name, value in group.values.items()}
 
     def node_metrics(self) -> dict[int, dict[str, float]]:
-        """Requests, bytes and latencies by the number of the broker."""
+        """Return requests, bytes and latencies by the number of the broker."""
         return {node_of(group.tags): dict(group.values) for group in self.metric_groups() if NODE_ID in group.tags}
 
 
 def with_app_info(groups: Iterable[MetricGroup], started_at_ms: int) -> list[MetricGroup]:
-    """These groups and the two that Kafka has for every client: when it was made, and how many metrics it has."""
+    """Add the two groups that Kafka has for every client: when it was made, and how many metrics it has."""
     found = [*groups, MetricGroup("app-info", {}, {"start-time-ms": started_at_ms})]
     count = sum(len(group.values) for group in found)
     return [*found, MetricGroup("kafka-metrics-count", {}, {"count": count + 1})]
 
 
 def by_topic(groups: Iterable[MetricGroup]) -> dict[str, dict[str, float]]:
-    """The numbers of each topic."""
+    """Return the numbers of each topic."""
     return {group.tags[TOPIC]: dict(group.values) for group in groups if group.tags.keys() == {TOPIC}}
 
 
 def by_partition(groups: Iterable[MetricGroup]) -> dict[TopicPartition, dict[str, float]]:
-    """The numbers of each partition."""
+    """Return the numbers of each partition."""
     return {
         TopicPartition(group.tags[TOPIC], int(group.tags[PARTITION])): dict(group.values)
         for group in groups
@@ -68,10 +68,10 @@ def by_partition(groups: Iterable[MetricGroup]) -> dict[TopicPartition, dict[str
 
 
 def node_tags(node_id: int) -> dict[str, str]:
-    """The tags of what belongs to one broker."""
+    """Return the tags of what belongs to one broker."""
     return {NODE_ID: f"{_NODE_PREFIX}{node_id}"}
 
 
 def node_of(tags: Mapping[str, str]) -> int:
-    """The number of the broker that the tags name."""
+    """Return the number of the broker that the tags name."""
     return int(tags[NODE_ID].removeprefix(_NODE_PREFIX))

@@ -119,7 +119,7 @@ class NetworkClient:
         )
 
     def initiate_connect(self, node: Node, now: float) -> None:
-        """Begins to connect to a node that `connection_states` allows to be connected to."""
+        """Begin to connect to a node that `connection_states` allows to be connected to."""
         was_torn, self._is_torn = self._is_torn, True
         attempt = self.connection_states.connecting(node.id, now, node.host)
         self._connected_to[node.id] = node
@@ -144,12 +144,14 @@ class NetworkClient:
         return self.connection_states.authentication_error(node.id)
 
     def api_versions(self, node_id: int) -> NodeApiVersions | None:
-        """What the node understands; None while there is no ready connection."""
+        """Return what the node understands; None while there is no ready connection."""
         return self._api_versions.get(node_id)
 
     def least_loaded_node(self, now: float) -> Node | None:
-        """The node to ask when any will do: ready with the fewest requests in flight, else one that is connecting,
-        else one that may be connected to (the one tried longest ago). None when all are in their backoff.
+        """Return the node to ask when any will do.
+
+        One that is ready with the fewest requests in flight, else one that is connecting, else one that may be
+        connected to (the one tried longest ago). None when all are in their backoff.
         """
         nodes = self._metadata_updater.fetch_nodes()
         best: Node | None = None
@@ -175,8 +177,9 @@ class NetworkClient:
         return best or connecting or connectable
 
     def ready_node_with(self, api_key: int, now: float) -> Node | None:
-        """The node that can be sent to now and has the fewest requests in flight, of those with the API if there are
-        any; None when none can be sent to.
+        """Return the node that can be sent to now and has the fewest requests in flight.
+
+        Of those with the API if there are any; None when none can be sent to.
         """
         ready = [node_id for node_id in self._api_versions.nodes() if self.can_send_request(node_id, now)]
         knowing = [node_id for node_id in ready if self._api_versions.supports(node_id, api_key)]
@@ -200,7 +203,10 @@ class NetworkClient:
         timeout: float | None = None,
         callback: Callable[[ClientResponse], None] | None = None,
     ) -> ClientRequest:
-        """A request for `send`: `message` is a request message or a `RequestBuilder`; `timeout` is in seconds."""
+        """Return a request for `send`: `message` is a request message or a `RequestBuilder`.
+
+        `timeout` is in seconds.
+        """
         correlation_id = self._correlation_id
         self._correlation_id = 0 if correlation_id == LAST_CORRELATION_ID else correlation_id + 1
         if timeout is None:
@@ -208,10 +214,10 @@ class NetworkClient:
         return ClientRequest(node_id, message, correlation_id, now, expect_response, timeout, callback)
 
     def send(self, request: ClientRequest, now: float) -> None:
-        """Queues a request for the next `poll`, which transmits it and in time returns its response.
+        """Queue a request for the next `poll`, which transmits it and in time returns its response.
 
-        Raises:
-            IllegalStateError: the node is not ready.
+        Raises `IllegalStateError` when the node is not ready.
+
         """
         self._ensure_open()
         if not self.can_send_request(request.destination, now):
@@ -222,7 +228,7 @@ class NetworkClient:
         self._do_send(request, is_internal=False, now=now)
 
     def send_internal_request(self, node_id: int, message: Any, now: float) -> None:
-        """Sends a request of the client's own; its outcome goes to whom `_owner` names, not to `poll`'s caller."""
+        """Send a request of the client's own; its outcome goes to whom `_owner` names, not to `poll`'s caller."""
         self._do_send(self.new_client_request(node_id, message, now), is_internal=True, now=now)
 
     def _owner(self, request: ClientRequest) -> InternalRequests | None:
@@ -261,8 +267,10 @@ class NetworkClient:
             owner.handle_failed_request(now, error)
 
     def poll(self, timeout: float, now: float) -> list[ClientResponse]:
-        """Transmits and receives, waits up to `timeout` seconds for something to happen, and runs the callbacks of what
-        was completed; the same responses are returned.
+        """Transmit and receive.
+
+        Wait up to `timeout` seconds for something to happen, and run the callbacks of what was completed; the
+        same responses are returned.
         """
         enter_client(self.client_id)
         self._ensure_open()
@@ -334,7 +342,7 @@ class NetworkClient:
             self._unanswered.pop(response.request.correlation_id, None)
 
     def handle_completed_sends(self, responses: list[ClientResponse], now: float) -> None:
-        """A request that expects no response is complete, and leaves the in-flight requests, as soon as it is sent."""
+        """Complete requests that expect no response, and take them out of flight, as soon as they are sent."""
         for node_id in self.selector.completed_sends:
             # Only the newest one can just have been sent: a node gets one send at a time.
             last = self.in_flight_requests.last_sent(node_id)
@@ -343,7 +351,7 @@ class NetworkClient:
                 responses.append(ClientResponse(last.request, now, api_version=last.version))
 
     def handle_completed_receives(self, responses: list[ClientResponse], now: float) -> None:
-        """A response belongs to the oldest request in flight to its node, whose correlation id it must carry."""
+        """Give each response to the oldest request in flight to its node, whose correlation id it must carry."""
         for node_id, frame in self.selector.completed_receives:
             if not self.in_flight_requests.count(node_id):
                 # Already given up on: what came before it on this connection could not be read.
@@ -380,7 +388,7 @@ class NetworkClient:
     def _give_up_on(
         self, node_id: int, in_flight: InFlightRequest, error: KafkaError, responses: list[ClientResponse], now: float
     ) -> None:
-        """Ends a connection whose bytes make no sense."""
+        """End a connection whose bytes make no sense."""
         log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
         if in_flight.is_internal:
             self._fail_internal(in_flight.request, None, now)
@@ -539,11 +547,11 @@ class NetworkClient:
         return self.connection_states.has_ready_nodes(now)
 
     def wakeup(self) -> None:
-        """Makes the current or next `poll` return without waiting; from any thread."""
+        """Make the current or next `poll` return without waiting; from any thread."""
         self.selector.wakeup()
 
     def disconnect(self, node_id: int, now: float) -> None:
-        """Ends the connection to a node; what is in flight there is returned as disconnected by the next `poll`."""
+        """End the connection to a node; what is in flight there is returned as disconnected by the next `poll`."""
         if self.connection_states.state(node_id) is None or self.connection_states.is_disconnected(node_id):
             return
         self.selector.close(node_id)
@@ -552,7 +560,7 @@ class NetworkClient:
         self._forget(node_id, now)
 
     def close(self) -> None:
-        """Ends all connections; what is in flight is not answered. A second call does nothing."""
+        """End all connections; what is in flight is not answered. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -11,7 +11,7 @@ from barnabas.network.node import Node
 
 
 def is_ready(client: NetworkClient, node: Node, now: float) -> bool:
-    """Polls once without waiting, then tells whether a request can be sent to the node.
+    """Poll once without waiting, then tell whether a request can be sent to the node.
 
     The poll may be what finds out that the connection has ended.
     """
@@ -20,11 +20,11 @@ def is_ready(client: NetworkClient, node: Node, now: float) -> bool:
 
 
 def await_ready(client: NetworkClient, node: Node, clock: Callable[[], float], timeout: float) -> bool:
-    """Polls until a request can be sent to the node or `timeout` seconds have passed; tells which.
+    """Poll until a request can be sent to the node or `timeout` seconds have passed; return which.
 
-    Raises:
-        AuthenticationError: the node does not let this client in.
-        DisconnectError: the connection could not be made.
+    Raises `AuthenticationError` when the node does not let this client in. Raises `DisconnectError` when the
+    connection could not be made.
+
     """
     deadline = clock() + timeout
     now = clock()
@@ -42,11 +42,11 @@ def await_ready(client: NetworkClient, node: Node, clock: Callable[[], float], t
 
 
 def send_and_receive(client: NetworkClient, request: ClientRequest, clock: Callable[[], float]) -> ClientResponse:
-    """Sends a request, whose node must be ready, and polls until its response is there.
+    """Send a request, whose node must be ready, and poll until its response is there.
 
-    Raises:
-        DisconnectError: the connection ended before it came.
-        UnsupportedVersionError: the broker does not know this request.
+    Raises `DisconnectError` when the connection ended before it came. Raises `UnsupportedVersionError` when the
+    broker does not know this request.
+
     """
     client.send(request, clock())
     while True:

@@ -53,11 +53,11 @@ class NetworkMetrics:
         self.nodes: dict[int, NodeMetrics] = {}
 
     def sent(self, node_id: int, size: int, now: float) -> None:
-        """A request of so many bytes goes out."""
+        """Note that a request of so many bytes goes out."""
         self._node(node_id).sizes.record(size, now)
 
     def answered(self, node_id: int, size: int, sent_at: float, now: float) -> None:
-        """A response of so many bytes came to the request that went out then."""
+        """Note that a response of so many bytes came to the request that went out then."""
         node = self._node(node_id)
         node.received.record(size, now)
         node.latency.record((now - sent_at) * 1000, now)
@@ -74,19 +74,19 @@ class NetworkMetrics:
         self.connections_closed.record(1, now)
 
     def all_closed(self) -> None:
-        """The client has ended; at a time that nobody tells and that matters to no rate any more."""
+        """Note that the client has ended; at a time that nobody tells and that matters to no rate any more."""
         while self.open_connections:
             self.closed(self._opened_at)
 
     def accepted(self, authentication: Authentication, now: float) -> None:
-        """A broker has accepted the client."""
+        """Note that a broker has accepted the client."""
         if authentication.renewed_in is None:
             self.authenticated.record(1, now)
         else:
             self.reauthenticated.record(authentication.renewed_in * 1000, now)
 
     def refused(self, now: float, *, was_accepted: bool) -> None:
-        """A broker has refused the client, which it may have accepted before."""
+        """Note that a broker has refused the client, which it may have accepted before."""
         (self.reauthentication_failed if was_accepted else self.authentication_failed).record(1, now)
 
     def _node(self, node_id: int) -> NodeMetrics:
@@ -97,7 +97,7 @@ class NetworkMetrics:
 
 
 def network_metrics(clients: Iterable[NetworkMetrics], now: float) -> dict[str, float]:
-    """The numbers of all connections of the NetworkClients of one client: their sums, means and maxima."""
+    """Return the numbers of all connections of the NetworkClients of one client: their sums, means and maxima."""
     all_metrics = list(clients)
     nodes = [node for metrics in all_metrics for node in list(metrics.nodes.values())]
 

@@ -51,10 +51,10 @@ class NetworkReceive:
         return self._view[self._end :] if self._target is None else self._target[self._filled :]
 
     def received(self, count: int) -> list[bytes | memoryview]:
-        """Takes note of `count` bytes in the buffer last asked for, and gives the frames that they complete.
+        """Take note of `count` bytes in the buffer last asked for, and return the frames that they complete.
 
-        Raises:
-            ProtocolError: a size is negative or larger than `max_size`; nothing after it can be read.
+        Raises `ProtocolError` when a size is negative or larger than `max_size`; nothing after it can be read.
+
         """
         if self._target is not None:
             self._filled += count

@@ -28,7 +28,7 @@ class NodeApiVersions:
 
     @classmethod
     def from_response(cls, response: Any) -> NodeApiVersions:
-        """What an ApiVersionsResponse says."""
+        """Return what an ApiVersionsResponse says."""
         return cls(
             ((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
             {feature.name: feature.max_version_level for feature in response.finalized_features},
@@ -40,10 +40,10 @@ class NodeApiVersions:
         return self._ranges.get(api_key)
 
     def latest_usable_version(self, api_key: int, low: int, high: int) -> int:
-        """The highest version within `low` to `high` that the broker supports.
+        """Return the highest version within `low` to `high` that the broker supports.
 
-        Raises:
-            UnsupportedVersionError: there is none.
+        Raises `UnsupportedVersionError` when there is none.
+
         """
         supported = self._ranges.get(api_key)
         if supported is None:

@@ -17,7 +17,7 @@ class Resolver(Protocol):
     """Turns a host name into addresses."""
 
     def resolve(self, host: str, port: int, done: Done) -> None:
-        """Calls `done` with the addresses in order of preference or with the error, at once or from another thread."""
+        """Call `done` with the addresses in order of preference or with the error, at once or from another thread."""
 
 
 class ThreadedResolver:
@@ -66,13 +66,13 @@ def canonical_names(
     look_up: Callable[[str], list[Address]] = lambda host: _look_up(host, 0, 0),
     name_of: Callable[[tuple[Any, ...]], str] = lambda sockaddr: socket.getnameinfo(sockaddr, socket.NI_NAMEREQD)[0],
 ) -> list[str]:
-    """The full name of each address of a host, each name once; waits for the name server.
+    """Return the full name of each address of a host, each name once; waits for the name server.
 
     As in Java's getCanonicalHostName, an address that has no name, or whose name does not lead back to it, is given as
     it is: else whoever answers for the address could send a client to a name of their choice.
 
-    Raises:
-        OSError: the host is not known.
+    Raises `OSError` when the host is not known.
+
     """
     try:
         addresses = [sockaddr for _, sockaddr in look_up(host)]

@@ -74,7 +74,7 @@ class Selectable(Protocol):
         """Node and frame, without the size in front, in the order of arrival."""
 
     def connect(self, node_id: int, host: str, port: int, attempt: int) -> None:
-        """Starts to connect; the result comes with a later poll. `attempt` says which address to begin with."""
+        """Start to connect; the result comes with a later poll. `attempt` says which address to begin with."""
 
     def is_channel_ready(self, node_id: int) -> bool:
         """Whether bytes can be sent there now or soon: the connection is made, and TLS and SASL are done."""
@@ -83,22 +83,22 @@ class Selectable(Protocol):
         """Whether the last send has not been handed over completely."""
 
     def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
-        """Queues one frame, its size included, for the next poll; one at a time for each node.
+        """Queue one frame, its size included, for the next poll; one at a time for each node.
 
         Without `expect_response` the poll that hands it over returns at once: nothing else will come of it.
         """
 
     def set_max_receive_size(self, node_id: int, size: int) -> None:
-        """Bounds the frames that the node may send from now on."""
+        """Bound the frames that the node may send from now on."""
 
     def poll(self, timeout: float, now: float) -> float:
-        """Transmits and receives, waits up to `timeout` seconds when there is nothing to do; gives the time then."""
+        """Transmit and receive, wait up to `timeout` seconds when there is nothing to do; return the time then."""
 
     def wakeup(self) -> None:
-        """Makes the current or next poll return without waiting; from any thread."""
+        """Make the current or next poll return without waiting; from any thread."""
 
     def close(self, node_id: int) -> None:
-        """Ends a connection at once; nothing is reported for it."""
+        """End a connection at once; nothing is reported for it."""
 
     def close_all(self) -> None:
-        """Ends everything; the object is not usable any more."""
+        """End everything; the object is not usable any more."""

@@ -219,8 +219,8 @@ class Selector:
     def send(self, node_id: int, buffers: Sequence[Buffer], *, expect_response: bool = True) -> None:
         """See `Selectable.send`.
 
-        Raises:
-            IllegalStateError: there is no connection, or its last send is still in progress.
+        Raises `IllegalStateError` when there is no connection, or its last send is still in progress.
+
         """
         channel = self._channels.get(node_id)
         if channel is None or not channel.is_ready:
@@ -434,7 +434,7 @@ class Selector:
             self._fail(channel, error.strerror or str(error))
 
     def _note_unread(self, channel: _Channel) -> None:
-        """What TLS has decrypted already makes no descriptor readable: the next poll must not wait for one."""
+        """Note what TLS has decrypted already: it makes no descriptor readable, so the next poll must not wait."""
         if self._channel_builder is None or channel.socket is None or isinstance(channel.socket, socket.socket):
             return
         if channel.socket.has_pending():
@@ -505,7 +505,7 @@ class Selector:
 
 
 def _consume(buffers: list[Buffer], count: int) -> None:
-    """Takes `count` bytes off the front."""
+    """Take `count` bytes off the front."""
     done = 0
     for buffer in buffers:
         size = len(buffer)

@@ -81,7 +81,7 @@ class Statistic:
         return sample
 
     def at(self, now: float) -> Reading:
-        """What is to be said of the values at this time."""
+        """Return what is to be said of the values at this time."""
         return Reading.of((self,), now)
 
     @property
@@ -145,7 +145,7 @@ class Reading(NamedTuple):
         return {f"{name}-avg": self.average, f"{name}-max": self.maximum}
 
     def metered(self, name: str) -> dict[str, float]:
-        """The sum, by second and in all, under `<name>-rate` and `<name>-total`."""
+        """Return the sum, by second and in all, under `<name>-rate` and `<name>-total`."""
         return {f"{name}-rate": self.recent_total / self.seconds, f"{name}-total": self.total}
 
     def counted(self, name: str) -> dict[str, float]:
@@ -158,7 +158,7 @@ class Reading(NamedTuple):
 
 
 def _seconds(elapsed: float, config: MetricConfig) -> float:
-    """The time that a rate refers to, when the oldest sample in the window began so long ago.
+    """Return the time that a rate refers to, when the oldest sample in the window began so long ago.
 
     All samples but the newest count as if they had passed, or what comes in a client's first second would be taken for
     what it does all the time.

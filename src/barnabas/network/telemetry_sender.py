@@ -40,13 +40,13 @@ class Telemetry(Protocol):
         """Seconds until `create_request` is worth a call; infinite while an answer is waited for."""
 
     def create_request(self, now: float) -> Any | None:
-        """The request to send now, if there is one."""
+        """Return the request to send now, if there is one."""
 
     def handle_response(self, now: float, message: Any) -> None:
-        """The answer to the last request."""
+        """Take the answer to the last request."""
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
-        """The last request got no answer; `error` is one that will not go away by trying again."""
+        """Note that the last request got no answer; `error` is one that will not go away by trying again."""
 
 
 class TelemetrySender:
@@ -62,7 +62,7 @@ class TelemetrySender:
         self._sticky_node: Node | None = None
 
     def maybe_update(self, now: float, client: NetworkClient) -> float:
-        """Sends what is due; gives the seconds to wait at most until the next call."""
+        """Send what is due; return the seconds to wait at most until the next call."""
         wait = self._telemetry.time_to_next_request(now)
         if wait > 0 or self._telemetry.is_done:
             # At the moment of the end 0, for who waits for it.

@@ -28,17 +28,17 @@ _CLASSES: dict[tuple[int, str], type[Message]] = {}
 
 
 def request_class(key: int) -> type[Message]:
-    """The class of an API's requests; `IllegalArgumentError` for a key that is not known."""
+    """Return the class of an API's requests; `IllegalArgumentError` for a key that is not known."""
     return _class(key, "request")
 
 
 def response_class(key: int) -> type[Message]:
-    """The class of an API's responses; `IllegalArgumentError` for a key that is not known."""
+    """Return the class of an API's responses; `IllegalArgumentError` for a key that is not known."""
     return _class(key, "response")
 
 
 def message_class(name: str) -> type[Message]:
-    """The class of any message by Kafka's name for it (`FetchRequest`, `OffsetCommitValue`).
+    """Return the class of any message by Kafka's name for it (`FetchRequest`, `OffsetCommitValue`).
 
     Raises `IllegalArgumentError` for a name that the schema does not have.
     """
@@ -53,7 +53,7 @@ def message_class(name: str) -> type[Message]:
 
 
 def stable_versions(key: int) -> tuple[int, int]:
-    """The lowest and the highest version of an API, without one that Kafka marks as unstable.
+    """Return the lowest and the highest version of an API, without one that Kafka marks as unstable.
 
     Raises `IllegalArgumentError` for a key that is not known.
     """
@@ -62,7 +62,7 @@ def stable_versions(key: int) -> tuple[int, int]:
 
 
 def negotiate(key: int, broker_low: int, broker_high: int) -> int:
-    """The highest version of an API that both sides have.
+    """Return the highest version of an API that both sides have.
 
     Raises `UnsupportedVersionError` when the broker's range and ours do not meet.
     """
@@ -75,13 +75,13 @@ def negotiate(key: int, broker_low: int, broker_high: int) -> int:
 
 
 def request_header_version(key: int, version: int) -> int:
-    """2 for a flexible version of the API, else 1. (Version 0 of ControlledShutdown, which had 0, is left out.)"""
+    """Return 2 for a flexible version of the API, else 1; ControlledShutdown's version 0 is left out."""
     _name(key)
     return 2 if version >= FLEXIBLE_FROM[key] else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """1 for a flexible version of the API, else 0.
+    """Return 1 for a flexible version of the API, else 0.
 
     ApiVersions always has 0: its response must be readable by a client that does not know the version (KIP-511).
     """

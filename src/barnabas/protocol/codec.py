@@ -158,7 +158,7 @@ class Field:
         self.low, self.high = _RANGES.get(self.kind, (0, 0))
 
     def _min_size(self) -> int:
-        """The fewest bytes that a value takes: what bounds the count of an array before anything is allocated."""
+        """Return the fewest bytes that a value takes, to bound an array's count before anything is allocated."""
         if self.kind == STRUCT:
             return 1 if self.nullable else max(self.plan.min_size, 1)
         return _SIZES.get(self.kind, 1 if self.compact else 2 if self.kind == STRING else 4)
@@ -188,14 +188,14 @@ def _tag_of(field: Field) -> int:
 
 
 def fresh_default(field: Field) -> Any:
-    """The default of a field; never the same list or struct twice."""
+    """Return the default of a field; never the same list or struct twice."""
     if field.default is not NEW:
         return field.default
     return [] if field.kind == ARRAY else blank(field.plan)
 
 
 def blank(plan: Plan) -> Any:
-    """A new instance with every field at its default."""
+    """Return a new instance with every field at its default."""
     instance = new_object(plan.cls)
     set_slot(instance, plan.tags_slot, None)
     for item in plan.all_fields:
@@ -342,7 +342,7 @@ class Decoder:
         return load_u32(self.data, at)
 
     def _read_sized(self, field: Field) -> Any:
-        """A string, bytes or records: a length, then as many bytes."""
+        """Return a string, bytes or records: a length, then as many bytes."""
         start: cython.Py_ssize_t = self.position
         size: cython.Py_ssize_t = self._read_length(field)
         if size < 0:
@@ -410,7 +410,10 @@ class Decoder:
         return load_int32s(self.data, at, count)
 
     def _read_tags(self, plan: Plan, instance: Any) -> Any:
-        """The tagged fields at the end of a flexible struct; those that the schema does not know are kept as bytes."""
+        """Return the tagged fields at the end of a flexible struct.
+
+        Those that the schema does not know are kept as bytes.
+        """
         count: cython.longlong = self._read_unsigned_varint()
         unknown: dict[int, bytes] = {}
         while count > 0:
@@ -470,7 +473,7 @@ class Decoder:
         raise FieldError("a variable-length integer does not fit into 32 bits", start)
 
     def _read_length(self, field: Field) -> int:
-        """The length of a string, of bytes or of an array; -1 stands for null."""
+        """Return the length of a string, of bytes or of an array; -1 stands for null."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong
         if field.compact:
@@ -744,7 +747,7 @@ class Encoder:
 
 
 def checked_tags(plan: Plan, unknown: Any) -> dict[int, bytes]:
-    """The tagged fields that the schema does not know, if they can be written."""
+    """Return the tagged fields that the schema does not know, if they can be written."""
     for tag, content in unknown.items() if isinstance(unknown, dict) else ((None, unknown),):
         reason = None
         if type(tag) is not int or not isinstance(content, bytes):
@@ -766,7 +769,7 @@ def store_prefix(part: bytearray, value: int) -> None:
 
 
 def misfit(field: Field, value: Any, error: Exception) -> FieldError:
-    """The trouble with a value that is not of its field's type."""
+    """Return the trouble with a value that is not of its field's type."""
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     wrong_type = isinstance(error, TypeError | AttributeError)
@@ -777,7 +780,7 @@ def misfit(field: Field, value: Any, error: Exception) -> FieldError:
 
 
 def protocol_error(plan: Plan, trouble: FieldError) -> ProtocolError:
-    """The error for malformed bytes, with the field's path and the offset."""
+    """Return the error for malformed bytes, with the field's path and the offset."""
     path = plan.cls.__name__ + trouble.path
     error = ProtocolError(f"{path} at byte {trouble.offset}: {trouble.reason} (version {plan.version})")
     error.path = path

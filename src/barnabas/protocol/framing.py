@@ -40,21 +40,21 @@ _WORTH_KEEPING = 64 * 1024
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A whole request: size, header, message. Raises as `Message.encode` does."""
+    """Return a whole request: size, header, message. Raises as `Message.encode` does."""
     encoder = Encoder()
     _write_request(encoder, message, version, correlation_id, client_id)
     return encoder.sized()
 
 
 def encode_request_parts(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A whole request as buffers to be sent in turn: large records are not copied. Else as `encode_request`."""
+    """Return a whole request as buffers to be sent in turn: large records are not copied. Else as `encode_request`."""
     encoder = Encoder(split=True)
     _write_request(encoder, message, version, correlation_id, client_id)
     return encoder.sized_parts()
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """A whole response as buffers to be sent in turn: the first starts with the size, large records are not copied.
+    """Return a response as buffers: the first starts with the size, large records are not copied.
 
     Raises as `Message.encode` does.
     """
@@ -77,7 +77,7 @@ def _write_request(
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header at the start of a request's frame (without the size), and where the message starts.
+    """Return the header at the start of a request's frame (without the size), and where the message starts.
 
     Raises `ProtocolError` for malformed bytes and for an API key that is not known.
     """
@@ -97,7 +97,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
-    """The header and the message of a request's frame (without the size).
+    """Return the header and the message of a request's frame (without the size).
 
     An ApiVersions request of a version that is not known is read as an empty one, for it must be answered
     (`is_supported` tells, `response_version` says in which version). Raises `ProtocolError` for everything malformed,
@@ -117,7 +117,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 
 
 def encode_elements(elements: Iterable[Any], message: type[Message], path: str, version: int) -> bytes:
-    """The bytes of elements of an array field of structs, as they stand in a message of that version.
+    """Return the bytes of elements of an array field of structs, as they stand in a message of that version.
 
     `path` names the field from the message on: `"topics"`, or `"topics.partitions"`. Raises as `Message.encode` does.
     """
@@ -131,7 +131,7 @@ def encode_elements(elements: Iterable[Any], message: type[Message], path: str, 
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
-    """The correlation id and the message of a response's frame (without the size).
+    """Return the correlation id and the message of a response's frame (without the size).
 
     An ApiVersions response in version 0 is also recognised when a later version was asked for: a broker that does not
     know the version answers so, with the error UNSUPPORTED_VERSION (KIP-511). Raises `ProtocolError` for malformed
@@ -157,7 +157,7 @@ def is_supported(header: RequestHeader) -> bool:
 
 
 def response_version(header: RequestHeader) -> int:
-    """The version to answer a request in: its own, but 0 for ApiVersions of a version that is not known (KIP-511)."""
+    """Return the version to answer in: the request's, but 0 for ApiVersions of an unknown version (KIP-511)."""
     return header.request_api_version if is_supported(header) else 0
 
 
@@ -203,7 +203,7 @@ class FrameReader:
         self._buffer += data
 
     def next_frame(self) -> memoryview | None:
-        """The next frame without its size, or None until more has come.
+        """Return the next frame without its size, or None until more has come.
 
         Raises `ProtocolError` for a size that is negative or above the limit; the connection cannot go on then.
         """

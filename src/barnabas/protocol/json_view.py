@@ -30,7 +30,7 @@ UNKNOWN = "unknownTaggedFields"
 
 
 def to_bytes(name: str, version: int, obj: dict[str, Any]) -> bytes:
-    """The bytes of a message given as JSON; what is left out has its default.
+    """Return the bytes of a message given as JSON; what is left out has its default.
 
     Raises `IllegalArgumentError` for a message or field that the schema does not have, and as `Message.encode` does.
     """
@@ -38,18 +38,18 @@ def to_bytes(name: str, version: int, obj: dict[str, Any]) -> bytes:
 
 
 def from_bytes(name: str, version: int, data: Buffer) -> dict[str, Any]:
-    """A message's bytes as JSON. Raises `ProtocolError` for malformed bytes."""
+    """Return a message's bytes as JSON. Raises `ProtocolError` for malformed bytes."""
     return from_message(message_class(name).decode(data, version), version)
 
 
 def to_message(cls: type[Message], version: int, obj: dict[str, Any]) -> Message:
-    """The message that a JSON object describes."""
+    """Return the message that a JSON object describes."""
     message: Message = _struct_in(plan_of(cls, version), obj, cls.NAME)
     return message
 
 
 def from_message(message: Message, version: int) -> dict[str, Any]:
-    """The JSON object for a message in a version."""
+    """Return the JSON object for a message in a version."""
     return _struct_out(plan_of(type(message), version), message)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         """What uuids are drawn from: `random.Random` has it."""
 
         def getrandbits(self, k: int, /) -> int:
-            """A random integer of `k` bits."""
+            """Return a random integer of `k` bits."""
 
 
 ZERO_UUID = bytes(16)
@@ -35,7 +35,7 @@ def to_text(uuid: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The 16 bytes of a uuid as Kafka writes it; `IllegalArgumentError` for anything else."""
+    """Return the 16 bytes of a uuid as Kafka writes it; `IllegalArgumentError` for anything else."""
     from base64 import urlsafe_b64decode
     from binascii import Error as Base64Error
 
@@ -49,7 +49,7 @@ def from_text(text: str) -> bytes:
 
 
 def random_uuid(source: RandomSource) -> bytes:
-    """A random uuid (RFC 9562, version 4), never a reserved one and never one whose text starts with a dash.
+    """Return a random uuid (RFC 9562, version 4), never a reserved one and never one whose text starts with a dash.
 
     A dash at the start would make the text look like an option on a command line.
     """

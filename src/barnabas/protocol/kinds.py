@@ -59,8 +59,9 @@ class ResourceType(ProtocolEnum):
 
 
 class PatternType(ProtocolEnum):
-    """How the name of a resource is meant. ANY and MATCH are for filters: MATCH finds the patterns that apply to the
-    resource of that name.
+    """How the name of a resource is meant.
+
+    ANY and MATCH are for filters: MATCH finds the patterns that apply to the resource of that name.
     """
 
     UNKNOWN = 0
@@ -120,8 +121,9 @@ class OpType(IntEnum):
 
 
 class IsolationLevel(IntEnum):
-    """Which records a reader sees (KIP-98): all up to the high watermark, or no aborted ones, up to the last stable
-    offset.
+    """Which records a reader sees (KIP-98).
+
+    All up to the high watermark, or no aborted ones, up to the last stable offset.
     """
 
     READ_UNCOMMITTED = 0
@@ -129,7 +131,7 @@ class IsolationLevel(IntEnum):
 
 
 def isolation_level(number: int) -> IsolationLevel:
-    """The level of a request; for any other number that of all records."""
+    """Return the level of a request; for any other number that of all records."""
     return _LEVELS.get(number, IsolationLevel.READ_UNCOMMITTED)
 
 
@@ -145,8 +147,9 @@ class CoordinatorType(IntEnum):
 
 
 class ControlRecordType(IntEnum):
-    """The control records that end a transaction in a partition. There are other types, which brokers of a quorum
-    write for themselves.
+    """The control records that end a transaction in a partition.
+
+    There are other types, which brokers of a quorum write for themselves.
     """
 
     ABORT = 0
@@ -154,8 +157,9 @@ class ControlRecordType(IntEnum):
 
 
 class ElectionType(IntEnum):
-    """Which replica is to lead: the first one in the list of replicas, or any that is alive, even if it does not have
-    all records (UNCLEAN).
+    """Which replica is to lead.
+
+    The first one in the list of replicas, or any that is alive, even if it does not have all records (UNCLEAN).
     """
 
     PREFERRED = 0

@@ -63,7 +63,7 @@ class Message(Struct):
     LATEST_VERSION_UNSTABLE: ClassVar[bool] = False
 
     def encode(self, version: int) -> bytes:
-        """The message's bytes in a version.
+        """Return the message's bytes in a version.
 
         Raises `UnsupportedVersionError` for a version that does not exist, or that lacks a field which is set and may
         not be dropped; `IllegalArgumentError` or `IllegalTypeError` for a value that does not fit its field.

@@ -15,12 +15,12 @@ _F64 = Struct(">d")
 
 
 def slot_of(cls: type, name: str) -> Any:
-    """The handle of a slot: its member descriptor here, its offset in C."""
+    """Return the handle of a slot: its member descriptor here, its offset in C."""
     return getattr(cls, name)
 
 
 def new_object(cls: type) -> Any:
-    """A new instance; no slot is set."""
+    """Return a new instance; no slot is set."""
     return object.__new__(cls)
 
 
@@ -44,48 +44,48 @@ def resume_collector(was_on: bool) -> None:
 
 
 def pointer(view: Any) -> Any:
-    """The start of a buffer."""
+    """Return the start of a buffer."""
     return view
 
 
 def load_i8(data: Any, at: int) -> int:
-    """A signed byte."""
+    """Return a signed byte."""
     value: int = data[at]
     return value - 256 if value > 127 else value
 
 
 def load_u8(data: Any, at: int) -> int:
-    """An unsigned byte."""
+    """Return an unsigned byte."""
     value: int = data[at]
     return value
 
 
 def load_u16(data: Any, at: int) -> int:
-    """An unsigned big-endian integer of 2 bytes."""
+    """Return an unsigned big-endian integer of 2 bytes."""
     value: int = _U16.unpack_from(data, at)[0]
     return value
 
 
 def load_i16(data: Any, at: int) -> int:
-    """A signed big-endian integer of 2 bytes."""
+    """Return a signed big-endian integer of 2 bytes."""
     value: int = _I16.unpack_from(data, at)[0]
     return value
 
 
 def load_u32(data: Any, at: int) -> int:
-    """An unsigned big-endian integer of 4 bytes."""
+    """Return an unsigned big-endian integer of 4 bytes."""
     value: int = _U32.unpack_from(data, at)[0]
     return value
 
 
 def load_i32(data: Any, at: int) -> int:
-    """A signed big-endian integer of 4 bytes."""
+    """Return a signed big-endian integer of 4 bytes."""
     value: int = _I32.unpack_from(data, at)[0]
     return value
 
 
 def load_i64(data: Any, at: int) -> int:
-    """A signed big-endian integer of 8 bytes."""
+    """Return a signed big-endian integer of 8 bytes."""
     value: int = _I64.unpack_from(data, at)[0]
     return value
 
@@ -96,18 +96,18 @@ def load_int32s(data: Any, at: int, count: int) -> list[int]:
 
 
 def load_f64(data: Any, at: int) -> float:
-    """A big-endian IEEE 754 double."""
+    """Return a big-endian IEEE 754 double."""
     value: float = _F64.unpack_from(data, at)[0]
     return value
 
 
 def text(data: Any, at: int, size: int) -> str:
-    """A string; `UnicodeDecodeError` when the bytes are not UTF-8."""
+    """Return a string; `UnicodeDecodeError` when the bytes are not UTF-8."""
     return str(data[at : at + size], "utf-8")
 
 
 def octets(data: Any, at: int, size: int) -> bytes:
-    """A copy of some bytes."""
+    """Return a copy of some bytes."""
     return bytes(data[at : at + size])
 
 
@@ -117,7 +117,7 @@ def allocated(size: int) -> Any:
 
 
 def resized(memory: Any, size: int) -> Any:
-    """The memory, made larger; what lay in it stays."""
+    """Return the memory, made larger; what lay in it stays."""
     memory.extend(bytes(size - len(memory)))
     return memory
 
@@ -157,7 +157,7 @@ def store_octets(memory: Any, at: int, source: Any) -> None:
 
 
 def integer(value: Any) -> int:
-    """An integer from anything that is one; `TypeError` for what is not, `OverflowError` beyond 64 bits."""
+    """Return an integer from anything that is one; `TypeError` for what is not, `OverflowError` beyond 64 bits."""
     number = index(value)
     if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError("the integer does not fit into 64 bits")
@@ -165,5 +165,5 @@ def integer(value: Any) -> int:
 
 
 def stored(memory: Any, size: int) -> bytes:
-    """A copy of the first `size` bytes."""
+    """Return a copy of the first `size` bytes."""
     return bytes(memory[:size])

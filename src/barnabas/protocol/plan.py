@@ -34,7 +34,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def plan_of(cls: type[Message], version: int) -> Plan:
-    """The plan of a message in a version; `UnsupportedVersionError` when there is no such version."""
+    """Return the plan of a message in a version; `UnsupportedVersionError` when there is no such version."""
     plan = _plans.get((cls, version))
     if plan is None:
         low, high = cls.VALID_VERSIONS

@@ -29,10 +29,10 @@ NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number `increment` later; after 2^31 - 1 comes 0. A negative increment goes back."""
+    """Return the sequence number `increment` later; after 2^31 - 1 comes 0. A negative increment goes back."""
     return (sequence + increment) & MAX_SEQUENCE
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
-    """The sequence number `decrement` earlier; before 0 comes 2^31 - 1."""
+    """Return the sequence number `decrement` earlier; before 0 comes 2^31 - 1."""
     return (sequence - decrement) & MAX_SEQUENCE

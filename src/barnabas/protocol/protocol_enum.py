@@ -23,5 +23,5 @@ class NamedEnum(StrEnum):
 
     @classmethod
     def or_none(cls, name: str) -> Self | None:
-        """The member of that name; None for an empty one, as a broker leaves what it is too old to tell."""
+        """Return the member of that name; None for an empty one, as a broker leaves what it is too old to tell."""
         return cls(name) if name else None

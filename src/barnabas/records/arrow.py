@@ -27,7 +27,7 @@ _NO_END = 0x7FFFFFFFFFFFFFFF
 
 
 def pyarrow() -> Any:
-    """The module pyarrow. Raises `ImportError` with advice where it is not installed."""
+    """Return the module pyarrow. Raises `ImportError` with advice where it is not installed."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -36,7 +36,7 @@ def pyarrow() -> Any:
 
 
 def arrow_schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
-    """The schema of the given columns."""
+    """Return the schema of the given columns."""
     pa = pyarrow()
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     types = {
@@ -137,7 +137,7 @@ class ColumnBuilder:
         return position
 
     def finish(self) -> pa.RecordBatch:
-        """The collected records; the builder is empty then and can be used again."""
+        """Return the collected records; the builder is empty then and can be used again."""
         pa = pyarrow()
         schema = arrow_schema(self.columns)
         decoder = self._decoder or ColumnDecoder(frozenset(self.columns), 0)
@@ -173,7 +173,7 @@ def _binary(pa: Any, arrow_type: pa.DataType, column: BinaryColumn) -> pa.Array:
 
 
 def _runs(pa: Any, arrow_type: pa.DataType, runs: list[tuple[int, Any]]) -> pa.Array:
-    """An array of repeated values, given as the number of repetitions and the value."""
+    """Return an array of repeated values, given as the number of repetitions and the value."""
     merged: list[tuple[int, Any]] = []
     for rows, value in runs:
         if merged and merged[-1][1] == value:
@@ -224,7 +224,7 @@ def decode_arrow(
     check_crcs: bool = True,
     aborted_transactions: AbortedTransactions | None = None,
 ) -> pa.RecordBatch:
-    """The records of one partition's fetched bytes from `fetch_offset` to before `end_offset`, as Arrow columns.
+    """Return the records of one partition's fetched bytes from `fetch_offset` to before `end_offset`, as Arrow columns.
 
     Raises `CorruptRecordError`; `ColumnBuilder` also gives the records before a corrupt batch.
     """

@@ -152,7 +152,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader | None:
-    """The header of the batch at `position`, or None where the buffer ends within the batch.
+    """Return the header of the batch at `position`, or None where the buffer ends within the batch.
 
     Checks everything but the checksum and the records. Raises `CorruptRecordError`.
     """
@@ -201,7 +201,7 @@ def _read_legacy_header(buffer: Buffer, position: int, base_offset: int, length:
 
 
 def scan_batches(buffer: Buffer) -> list[BatchHeader]:
-    """The headers of all complete batches in `buffer`; an incomplete one at the end is left out.
+    """Return the headers of all complete batches in `buffer`; an incomplete one at the end is left out.
 
     Checks neither checksums nor records. Raises `CorruptRecordError` for a header that cannot be right.
     """

@@ -121,7 +121,7 @@ class RecordBatchBuilder:
     def append_record(
         self, timestamp_ms: cython.longlong, key: Buffer | None, value: Buffer | None, headers: Headers
     ) -> int:
-        """What `try_append` does, for callers in C."""
+        """Return what `try_append` does, for callers in C."""
         key_bytes: bytes = b""
         value_bytes: bytes = b""
         key_size: cython.Py_ssize_t = -1
@@ -277,7 +277,7 @@ class RecordBatchBuilder:
         self.attributes |= (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
 
     def close(self, base_offset: int = 0, partition_leader_epoch: int = -1) -> bytes:
-        """The finished batch. The builder gives its memory back and takes no more records."""
+        """Return the finished batch. The builder gives its memory back and takes no more records."""
         if self.closed:
             raise IllegalStateError("the batch is closed already")
         if self.count == 0:
@@ -312,7 +312,10 @@ class RecordBatchBuilder:
 
 
 def checked_headers(headers: Headers) -> EncodedHeaders:
-    """The headers with encoded names; `IllegalTypeError` where they are not pairs of a `str` and bytes or None."""
+    """Return the headers with encoded names.
+
+    `IllegalTypeError` where they are not pairs of a `str` and bytes or None.
+    """
     checked: list[tuple[bytes, bytes | None]] = []
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2 or not isinstance(header[0], str):
@@ -323,7 +326,7 @@ def checked_headers(headers: Headers) -> EncodedHeaders:
 
 
 def headers_size(headers: EncodedHeaders) -> int:
-    """The size in bytes of a record's headers, their number included."""
+    """Return the size in bytes of a record's headers, their number included."""
     size: cython.Py_ssize_t = number_size(len(headers))
     for name, value in headers:
         size += number_size(len(name)) + len(name)

@@ -106,7 +106,7 @@ class BinaryColumn:
         self.ends[row + 1] = self.used
 
     def buffers(self) -> tuple[memoryview | None, memoryview, memoryview]:
-        """Validity (None without nulls), ends and data, as Arrow wants them."""
+        """Return validity (None without nulls), ends and data, as Arrow wants them."""
         valid = memoryview(self.valid_array) if self.nulls else None
         return valid, memoryview(self.ends_array)[: 4 * (self.rows + 1)], memoryview(self.data_array)[: self.used]
 
@@ -327,14 +327,14 @@ class ColumnDecoder:
 
 
 def grown(array: bytearray, size: int) -> bytearray:
-    """A copy of `array` of `size` bytes; the new ones may hold anything."""
+    """Return a copy of `array` of `size` bytes; the new ones may hold anything."""
     larger = new_bytearray(size)
     larger[: len(array)] = array
     return larger
 
 
 def grown_bits(array: bytearray, rows: int) -> bytearray:
-    """A copy of `array` with bits for `rows` rows; the new ones are set."""
+    """Return a copy of `array` with bits for `rows` rows; the new ones are set."""
     larger = bytearray(b"\xff") * ((rows + 7) >> 3)
     larger[: len(array)] = array
     return larger

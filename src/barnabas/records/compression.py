@@ -63,7 +63,7 @@ def decompress(
 
 
 def codec_name(attributes: int) -> str:
-    """The codec that the lowest three bits of a batch's attributes name."""
+    """Return the codec that the lowest three bits of a batch's attributes name."""
     codec = attributes & 7
     if codec >= len(CODECS):
         raise DecompressionError(f"the batch is compressed with codec {codec}, which Kafka does not define")

@@ -30,7 +30,10 @@ class EndTxnMarker(NamedTuple):
 
 
 def parse_control_type(key: bytes | None) -> int:
-    """The type that the key of a control record names; types other than `ABORT` and `COMMIT` are for others to read."""
+    """Return the type that the key of a control record names.
+
+    Types other than `ABORT` and `COMMIT` are for others to read.
+    """
     if key is None or len(key) < _KEY.size:
         raise CorruptRecordError("the key of a control record has fewer than 4 bytes")
     version, control_type = _KEY.unpack_from(key)
@@ -61,7 +64,7 @@ def build_end_txn_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends a transaction of `producer_id` in a partition."""
+    """Return the control batch that ends a transaction of `producer_id` in a partition."""
     if marker.control_type not in _ENDS:
         raise IllegalArgumentError(f"control type {marker.control_type} does not end a transaction")
     builder = RecordBatchBuilder(_MARKER_BATCH_SIZE)

@@ -223,7 +223,7 @@ class RecordCursor:
         return True
 
     def corrupt(self) -> CorruptRecordError:
-        """The error for the record that `advance` refused."""
+        """Return the error for the record that `advance` refused."""
         return CorruptRecordError(f"record {self.number} of its batch is not well-formed, at byte {self.next_position}")
 
 
@@ -262,7 +262,7 @@ def check_records(
 
 
 def first_key(payload: bytes | bytearray | memoryview, record_count: int, last_offset_delta: int) -> bytes | None:
-    """The key of a batch's first record. Raises `CorruptRecordError`."""
+    """Return the key of a batch's first record. Raises `CorruptRecordError`."""
     cursor: RecordCursor = RecordCursor(payload, record_count, last_offset_delta)
     if record_count == 0 or not cursor.advance():
         raise cursor.corrupt()

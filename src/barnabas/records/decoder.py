@@ -133,7 +133,7 @@ class OpenBatch:
         self.timestamp: Any = header.max_timestamp if self.uses_append_time else header.base_timestamp
 
     def make_record(self, cursor: RecordCursor) -> ConsumerRecord:
-        """The record that the cursor stands on."""
+        """Return the record that the cursor stands on."""
         record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
         record.topic = self.topic
         record.partition = self.partition
@@ -278,7 +278,7 @@ class RecordsDecoder:
         self.leader_epoch = -1
 
     def take(self, max_records: int = _ALL) -> list[ConsumerRecord]:
-        """The next records, at most `max_records`; an empty list when there are no more.
+        """Return the next records, at most `max_records`; an empty list when there are no more.
 
         `next_offset` is then the position after them, past what was skipped. Where a batch is corrupt or a
         deserializer fails, the records before it are handed out first; the call after raises `CorruptRecordError` or
@@ -379,7 +379,7 @@ class RecordsDecoder:
 
 
 def read_headers(cursor: RecordCursor) -> list[Any]:
-    """The headers of the record that the cursor stands on."""
+    """Return the headers of the record that the cursor stands on."""
     headers: list[Any] = []
     left: cython.Py_ssize_t = cursor.header_count
     cursor.position = cursor.headers_position
@@ -407,7 +407,7 @@ def decode_records(
     key_deserializer: Deserializer | None = None,
     value_deserializer: Deserializer | None = None,
 ) -> list[ConsumerRecord]:
-    """The records from `fetch_offset` on, at most `max_records`.
+    """Return the records from `fetch_offset` on, at most `max_records`.
 
     Raises `CorruptRecordError` and `RecordDeserializationError`, losing the records before the bad one; use
     `RecordsDecoder` to get those as well.

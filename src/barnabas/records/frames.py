@@ -25,7 +25,7 @@ _MASK = 0xFFFFFFFF
 
 
 def snappy_blocks(data: memoryview) -> tuple[list[memoryview], list[int]]:
-    """The raw snappy blocks of `data` and the size of each when decompressed.
+    """Return the raw snappy blocks of `data` and the size of each when decompressed.
 
     Data without xerial's header is one raw block, as librdkafka writes it.
     """
@@ -77,7 +77,7 @@ def lz4_bound(data: Buffer) -> int:
 
 
 def _lz4_header(data: Buffer) -> tuple[int, int, int]:
-    """Flags, the largest size of a block, and the position of the first block."""
+    """Return flags, the largest size of a block, and the position of the first block."""
     if len(data) < 7 or data[:4] != _LZ4_MAGIC:
         raise DecompressionError("lz4 data does not begin with a frame")
     flags = data[4]
@@ -150,7 +150,7 @@ def zstd_bound(data: Buffer) -> int:
 
 
 def _zstd_frame(data: Buffer, position: int) -> tuple[int, int]:
-    """The largest size that the frame's blocks can hold, and the position of its end."""
+    """Return the largest size that the frame's blocks can hold, and the position of its end."""
     descriptor = int.from_bytes(data[position : position + 1], "little")
     single_segment = descriptor >> 5 & 1
     content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]

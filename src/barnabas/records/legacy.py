@@ -40,7 +40,7 @@ class LegacyMessage:
 
 
 def upgrade(buffer: Buffer, header: BatchHeader, max_size: int) -> tuple[BatchHeader, bytes]:
-    """The message that `header` describes as a batch: its header with true offsets and times, and its records.
+    """Return the message that `header` describes as a batch: its header with true offsets and times, and its records.
 
     `max_size` bounds what a compressed message may grow to. Raises `CorruptRecordError`.
     """

@@ -7,64 +7,68 @@ from __future__ import annotations
 
 
 def view_address(view: memoryview) -> memoryview:
-    """The address of the first byte of a contiguous `memoryview` of bytes; valid as long as the view lives."""
+    """Return the address of the first byte of a contiguous `memoryview` of bytes; valid as long as the view lives."""
     return view
 
 
 def bytearray_address(array: bytearray) -> bytearray:
-    """The address of the first byte of a bytearray; valid until its size changes."""
+    """Return the address of the first byte of a bytearray; valid until its size changes."""
     return array
 
 
 def new_bytearray(size: int) -> bytearray:
-    """A bytearray of `size` bytes that may hold anything; not touching them saves a pass over the memory."""
+    """Return a bytearray of `size` bytes that may hold anything; not touching them saves a pass over the memory."""
     return bytearray(size)
 
 
 def new_buffer(size: int) -> bytearray:
-    """A buffer of `size` bytes that may hold anything, to become `bytes` without a copy: in C it is a `bytes` already,
-    which no other code may see before it is finished.
+    """Return a buffer of `size` bytes that may hold anything, to become `bytes` without a copy.
+
+    In C it is a `bytes` already, which no other code may see before it is finished.
     """
     return bytearray(size)
 
 
 def buffer_address(buffer: bytearray) -> bytearray:
-    """The address of the first byte of a `new_buffer`; valid as long as the buffer lives."""
+    """Return the address of the first byte of a `new_buffer`; valid as long as the buffer lives."""
     return buffer
 
 
 def hold(buffer: bytearray) -> bytearray:
-    """A buffer from `new_buffer`, held for `finished`; its owner drops it in between, so that no one else has it."""
+    """Return a buffer from `new_buffer`, held for `finished`.
+
+    Its owner drops it in between, so that no one else has it.
+    """
     return buffer
 
 
 def finished(held: bytearray, size: int) -> bytes:
-    """The first `size` bytes of a held buffer."""
+    """Return the first `size` bytes of a held buffer."""
     return bytes(memoryview(held)[:size])
 
 
 def int32_address(array: bytearray) -> memoryview:
-    """The same as an array of 32-bit integers in the machine's byte order."""
+    """Return the same as an array of 32-bit integers in the machine's byte order."""
     return memoryview(array).cast("i")
 
 
 def int64_address(array: bytearray) -> memoryview:
-    """The same as an array of 64-bit integers in the machine's byte order."""
+    """Return the same as an array of 64-bit integers in the machine's byte order."""
     return memoryview(array).cast("q")
 
 
 def int32_view_address(view: memoryview) -> memoryview:
-    """A `memoryview` of bytes as an array of 32-bit integers in the machine's byte order."""
+    """Return a `memoryview` of bytes as an array of 32-bit integers in the machine's byte order."""
     return view.cast("i")
 
 
 def int64_view_address(view: memoryview) -> memoryview:
-    """A `memoryview` of bytes as an array of 64-bit integers in the machine's byte order."""
+    """Return a `memoryview` of bytes as an array of 64-bit integers in the machine's byte order."""
     return view.cast("q")
 
 
 def take_bytes(source: bytearray | memoryview, position: int, size: int) -> bytes:
-    """A new `bytes` of `size` bytes from `position`; the caller has checked the bounds."""
+    """Return a new `bytes` of `size` bytes from `position`; the caller has checked the bounds."""
     return bytes(source[position : position + size])
 
 
@@ -85,13 +89,13 @@ def copy_range(
 
 
 def number_size(number: int) -> int:
-    """The size in bytes of a zigzag varint of up to 64 bits."""
+    """Return the size in bytes of a zigzag varint of up to 64 bits."""
     rest = (number << 1) ^ (number >> 63)
     return max(1, (rest.bit_length() + 6) // 7)
 
 
 def int64_sum(first: int, second: int) -> int:
-    """The sum of two signed 64-bit integers, which begins anew at the other end where it does not fit, as Java's."""
+    """Return the sum of two signed 64-bit integers, which wraps around where it does not fit, as in Java."""
     return ((first + second + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def open_batch(
     buffer: Buffer, header: BatchHeader, max_size: int = MAX_DECOMPRESSED_SIZE
 ) -> tuple[BatchHeader, bytes | memoryview]:
-    """The batch's header and its records as uncompressed bytes of magic 2; a message of magic 0 or 1 is converted.
+    """Return a batch's header and its records, uncompressed, in magic 2; magic 0 and 1 are converted.
 
     Raises `CorruptRecordError`, and `DecompressionError` where the records take more than `max_size` bytes.
     """
@@ -61,7 +61,7 @@ class AbortedFilter:
 
 
 def control_type(buffer: Buffer, header: BatchHeader) -> int:
-    """The type of a control batch, -1 where compaction has emptied it."""
+    """Return the type of a control batch, -1 where compaction has emptied it."""
     if header.record_count == 0:
         return -1
     header, payload = open_batch(buffer, header)
@@ -77,7 +77,7 @@ def open_batches(
     max_size: int = MAX_DECOMPRESSED_SIZE,
     aborted_transactions: AbortedTransactions | None = None,
 ) -> Iterator[tuple[BatchHeader, bytes | memoryview | None]]:
-    """The complete batches of a fetch that hold offsets from `fetch_offset` up to `end_offset` (exclusive).
+    """Return the complete batches of a fetch that hold offsets from `fetch_offset` up to `end_offset` (exclusive).
 
     Yields each batch's header and its uncompressed records, or None for the records where the batch is to be passed
     over: a control batch, an aborted one (with `aborted_transactions`, which is read_committed), or one that compaction

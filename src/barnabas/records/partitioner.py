@@ -46,6 +46,6 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a serialized key: murmur2 with the sign bit cleared, modulo all partitions of the topic."""
+    """Return the partition of a serialized key: murmur2 with the sign bit cleared, modulo all partitions."""
     unsigned: cython.uint = murmur2_at(key, 0, len(key))  # type: ignore[arg-type]  # as in `murmur2`
     return (unsigned & 0x7FFFFFFF) % partition_count

@@ -160,7 +160,7 @@ class RecordBatch:
 
 
 def read_batches(data: Buffer, *, max_batch_size: int = MAX_DECOMPRESSED_SIZE) -> Iterator[RecordBatch]:
-    """The complete batches in `data`; an incomplete one at the end, as fetches have, is left out.
+    """Return the complete batches in `data`; an incomplete one at the end, as fetches have, is left out.
 
     `max_batch_size` bounds what one batch may decompress to, in bytes. Raises `CorruptRecordError` for a damaged header
     here, for damaged records when the batch is iterated, and for a wrong checksum in `RecordBatch.check`.

@@ -44,7 +44,7 @@ class BinaryRows:
         return self.is_absent or (self.has_nulls and not self.valid[place >> 3] >> (place & 7) & 1)
 
     def size(self, row: cython.Py_ssize_t) -> int:
-        """The size of a value in bytes, -1 for null."""
+        """Return the size of a value in bytes, -1 for null."""
         if self.is_null(row):
             return -1
         return self.ends[row + self.offset + 1] - self.ends[row + self.offset]
@@ -97,7 +97,7 @@ class ArrowRows:
         self.header_values = BinaryRows(header_values)
 
     def timestamp(self, row: cython.Py_ssize_t) -> int:
-        """The time of a row."""
+        """Return the time of a row."""
         place: cython.Py_ssize_t = row + self.timestamp_offset
         if not self.has_timestamps:
             return self.default_timestamp
@@ -119,7 +119,7 @@ class ArrowRows:
         return self.header_ends[place + 1]
 
     def headers_size(self, row: cython.Py_ssize_t) -> int:
-        """The size in bytes of a row's headers in a record, their number included."""
+        """Return the size in bytes of a row's headers in a record, their number included."""
         header: cython.Py_ssize_t = self.first_header(row)
         end: cython.Py_ssize_t = self.end_of_headers(row)
         total: cython.Py_ssize_t = number_size(end - header)
@@ -136,7 +136,7 @@ class ArrowRows:
 
 
 def key_partitions(keys: BinaryRows, count: cython.Py_ssize_t, partition_count: cython.uint) -> bytearray:
-    """The partition of the first `count` keys as Kafka's producer chooses it (-1 for null), as 32-bit numbers."""
+    """Return the partitions of the first `count` keys as Kafka's producer chooses them (-1 for null), in 32 bits."""
     numbers = bytearray(4 * count)
     partitions: cython.p_int = int32_address(numbers)
     row: cython.Py_ssize_t = 0

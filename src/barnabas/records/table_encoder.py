@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def arrow_rows(table: pa.RecordBatch, now_ms: int) -> ArrowRows:
-    """The columns key, value, timestamp and headers of a table, as `RecordBatchBuilder.append_rows` takes them.
+    """Return the columns key, value, timestamp and headers of a table, as `RecordBatchBuilder.append_rows` takes them.
 
     All but `value` may be missing; other columns are left alone. Keys and values may be of any binary or string type,
     timestamps an Arrow timestamp or integers of epoch milliseconds (null means `now_ms`), headers a list of structs of
@@ -64,7 +64,10 @@ def _holds_bytes(pa: Any, arrow_type: pa.DataType) -> bool:
 
 
 def partition_column(keys: pa.Array, partition_count: int) -> pa.Int32Array:
-    """The partition of each key as Kafka's producer chooses it: murmur2 modulo `partition_count`; -1 for null."""
+    """Return the partition of each key as Kafka's producer chooses it: murmur2 modulo `partition_count`.
+
+    -1 for null.
+    """
     pa = pyarrow()
     keys = _cast(pa, "key", keys, pa.binary())
     numbers = key_partitions(BinaryRows(keys), len(keys), partition_count)
@@ -89,7 +92,7 @@ def encode_arrow(
     level: int | None = None,
     base_offset: int = 0,
 ) -> Iterator[bytes]:
-    """The rows of a table as record batches of at most `max_batch_size` bytes (before compression), offsets rising.
+    """Yield a table's rows as record batches of at most `max_batch_size` bytes before compression.
 
     A row that is larger than that gets a batch of its own. See `arrow_rows` for the columns.
     """

@@ -85,7 +85,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _warn_of_another_python(spark: SparkSession) -> None:
-    """A local Spark that runs its workers with another Python than this one will not find barnabas there."""
+    """Warn of a local Spark whose workers run another Python, which will not find barnabas."""
     import shutil
     import sys
     import warnings

@@ -27,7 +27,7 @@ class KafkaBatchReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks' ranges, small ones together. Raises OptionError, DataLossError."""
+        """Return the tasks' ranges, small ones together. Raises OptionError, DataLossError."""
         offsets = OffsetReader(self.options)
         try:
             ranges = batch_ranges(offsets.resolve(self.options.starting), offsets.resolve(self.options.ending))

@@ -29,7 +29,7 @@ class SourcePosition(NamedTuple):
 
 
 def read_checkpoint(folder: Path) -> tuple[int | None, list[SourcePosition]]:
-    """The number of the last finished micro-batch, None if there is none, and where its topics' sources stand.
+    """Return the number of the last finished micro-batch, None if there is none, and where its topics' sources stand.
 
     Sources that do not count in offsets of topics are left out. Raises CheckpointError.
     """
@@ -49,7 +49,7 @@ def read_checkpoint(folder: Path) -> tuple[int | None, list[SourcePosition]]:
 
 
 def starting_offsets(folder: Path, source: int = 0) -> str:
-    """A value for `startingOffsets` that goes on where a stopped query's source has got to.
+    """Return a value for `startingOffsets` that goes on where a stopped query's source has got to.
 
     The query may have read with the built-in connector. What a micro-batch began and did not finish is read again.
     Raises CheckpointError.
@@ -68,7 +68,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _sources(file: Path) -> dict[int, Offsets]:
-    """The offsets of each source that has some, by its number in the query."""
+    """Return the offsets of each source that has some, by its number in the query."""
     try:
         version, _batch, *sources = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ class ClientSettings(dict[str, str]):
     """A client's settings under Kafka's names; only those that are known, and no secrets, are shown."""
 
     def over(self, defaults: Mapping[str, str]) -> ClientSettings:
-        """These settings, and the defaults where nothing else is given."""
+        """Return these settings, and the defaults where nothing else is given."""
         return ClientSettings({**defaults, **self})
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ class BarnabasDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format(...)`."""
+        """Return the name for `format(...)`."""
         return "barnabas"
 
     def schema(self) -> str:
@@ -32,13 +32,13 @@ class BarnabasDataSource(DataSource):
         return rows.ddl(chosen_columns({name.lower(): str(value) for name, value in self.options.items()}))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch query's reader."""
+        """Return a batch query's reader."""
         from barnabas.spark.batch_reader import KafkaBatchReader
 
         return KafkaBatchReader(self._source_options(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A streaming query's reader."""
+        """Return a streaming query's reader."""
         from barnabas.spark.stream_reader import KafkaStreamReader
 
         return KafkaStreamReader(self._source_options(schema, streaming=True))
@@ -49,7 +49,7 @@ class BarnabasDataSource(DataSource):
         return options
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A batch query's writer; topics are appended to, so `overwrite` is refused."""
+        """Return a batch query's writer; topics are appended to, so `overwrite` is refused."""
         from barnabas.spark.errors import OptionError
         from barnabas.spark.sink import KafkaBatchWriter
         from barnabas.spark.sink_schema import check_schema
@@ -63,7 +63,10 @@ class BarnabasDataSource(DataSource):
         return KafkaBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A streaming query's writer; `overwrite` (complete output mode) appends each batch anew, as the built-in."""
+        """Return a streaming query's writer.
+
+        `overwrite` (complete output mode) appends each batch anew, as the built-in.
+        """
         from barnabas.spark.sink import KafkaStreamWriter
         from barnabas.spark.sink_schema import check_schema
 
@@ -80,7 +83,7 @@ class FilteringDataSource(BarnabasDataSource):
     """The same for a session in which `spark.sql.python.filterPushdown.enabled` is true."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch query's reader, which takes filters."""
+        """Return a batch query's reader, which takes filters."""
         from barnabas.spark.batch_reader import FilteringBatchReader
 
         return FilteringBatchReader(self._source_options(schema, streaming=False))

@@ -193,7 +193,7 @@ def _new_consumer(options: SourceOptions) -> Consumer:
 
 
 def consumer_settings(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What a task's consumer is set to: the query's `kafka.*` options, and the rack of the executor's machine."""
+    """Return a task's consumer settings: the query's `kafka.*` options, and the rack of the executor."""
     rack = {"client.rack": environment[RACK_VARIABLE]} if environment.get(RACK_VARIABLE) else {}
     settings = {name: value for name, value in given.items() if name != "group.id"}
     return {**CONSUMER_DEFAULTS, **rack, **settings}

@@ -53,7 +53,7 @@ class FetchedAheadCache:
                 self._drop(next(iter(self._kept)))
 
     def take(self, reader: Hashable, offset: int) -> tuple[FetchedData, ...]:
-        """The data that goes on from `offset`, if any; it is the caller's then."""
+        """Return the data that goes on from `offset`, if any; it is the caller's then."""
         with self._lock:
             kept = self._drop((reader, offset))
             return kept.fetched if kept is not None and self._clock() < kept.until else ()

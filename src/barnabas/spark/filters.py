@@ -47,7 +47,7 @@ class RangeFilter:
     is_exact = True
 
     def narrowed(self, ranges: list[OffsetRange], offsets_for_times: OffsetsForTimes) -> list[OffsetRange]:
-        """The ranges, or parts of them, that may hold rows which pass."""
+        """Return the ranges, or parts of them, that may hold rows which pass."""
         return ranges
 
 
@@ -109,7 +109,7 @@ class SinceFilter(RangeFilter):
 
 
 def range_filter(spark_filter: Filter) -> RangeFilter | None:
-    """What a filter means for ranges; None when it means nothing for them."""
+    """Return what a filter means for ranges; None when it means nothing for them."""
     attribute: tuple[str, ...] = getattr(spark_filter, "attribute", ())
     if len(attribute) != 1:
         return None
@@ -128,7 +128,7 @@ def range_filter(spark_filter: Filter) -> RangeFilter | None:
 
 
 def _since(value: object) -> SinceFilter | None:
-    """The milliseconds in which the time lies, or those before it: Kafka's times are no finer."""
+    """Return the milliseconds in which the time lies, or those before it: Kafka's times are no finer."""
     if not isinstance(value, datetime.datetime) or value.tzinfo is None:
         return None
     elapsed = value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def batch_writer(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """A function for `writeStream.outputMode("update").foreachBatch(...)` that writes each batch to topics.
+    """Return a function for `writeStream.outputMode("update").foreachBatch(...)` that writes each batch to topics.
 
     `options` are the sink's. At least once: after a failure Spark calls it again for the same batch, and all of its
     rows are written again, behind those of them that were written before. So the last record of a key is always of the

@@ -27,7 +27,7 @@ class OffsetRangePartition(InputPartition):
 def input_partitions(
     options: SourceOptions, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, bytes | None]
 ) -> list[InputPartition]:
-    """The tasks for these ranges, as minPartitions, maxRecordsPerPartition and minRecordsPerPartition ask."""
+    """Return the tasks for these ranges, as minPartitions, maxRecordsPerPartition and minRecordsPerPartition ask."""
     found = divided(ranges, options.min_partitions, options.max_records_per_partition)
     least = options.min_records_per_partition
     tasks = packed(found, least) if least else [(offset_range,) for offset_range in found]

@@ -23,7 +23,7 @@ class RawConsumer(Protocol):
     """What the thread needs of a `Consumer`."""
 
     def poll_raw(self, timeout: float) -> Fetched:
-        """Data that has arrived."""
+        """Return data that has arrived."""
 
     def wakeup(self) -> None:
         """End a poll."""
@@ -63,7 +63,10 @@ class KafkaConsumerThread:
         self._thread.start()
 
     def run(self) -> None:
-        """The thread's work; returns after `shutdown` or an error. `undelivered` is then what was not taken."""
+        """Note that the thread's work; returns after `shutdown` or an error.
+
+        `undelivered` is then what was not taken.
+        """
         held: Fetched | None = None
         try:
             heard = self._clock()

@@ -65,7 +65,7 @@ class KafkaFetcher:
             self._rest = [*self._in_hand, *self._thread.undelivered]
 
     def fetched_ahead(self, partition: TopicPartition) -> list[FetchedData]:
-        """What is at hand of a partition beyond its position."""
+        """Return what is at hand of a partition beyond its position."""
         return following((data for data in self._rest if data.topic_partition == partition), self.positions[partition])
 
     def cancel(self) -> None:

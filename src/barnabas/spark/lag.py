@@ -48,7 +48,7 @@ class SourceLag(NamedTuple):
 
 
 def lags_of(progress: Any) -> list[SourceLag]:
-    """The lag of every source of a `StreamingQueryProgress` that counts in offsets of topics, with their ends."""
+    """Return the lag of each source of a `StreamingQueryProgress` that counts in offsets of topics."""
     found = []
     for source in progress.sources:
         position, end = _offsets(source.endOffset), _offsets(source.latestOffset)
@@ -80,7 +80,7 @@ class LagListener(StreamingQueryListener):
         self._last: dict[str, list[SourceLag]] = {}
 
     def lag(self, query: str) -> list[SourceLag]:
-        """The last lag of a query's sources, by its name, or its id where it has none."""
+        """Return the last lag of a query's sources, by its name, or its id where it has none."""
         with self._lock:
             return list(self._last.get(query, ()))
 
@@ -92,10 +92,10 @@ class LagListener(StreamingQueryListener):
         self._note(lags_of(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """It stands where it stood."""
+        """Stay where it stood."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """The last lag stays to be looked at."""
+        """Keep the last lag, to be looked at."""
 
     def _note(self, lags: list[SourceLag]) -> None:
         if lags:

@@ -48,7 +48,7 @@ class OffsetLimit:
 
 
 def starting_limit(options: Mapping[str, str], default: str) -> OffsetLimit:
-    """The first given of startingTimestamp, startingOffsetsByTimestamp, startingOffsets; raises OptionError."""
+    """Return the first given of startingTimestamp, startingOffsetsByTimestamp, startingOffsets; raises OptionError."""
     strategy = options.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"option startingOffsetsByTimestampStrategy={strategy!r} must be error or latest")

@@ -47,7 +47,7 @@ class OffsetReader:
             self._admin = None
 
     def partitions(self, *, fresh: bool = True, must_exist: bool = False) -> list[TopicPartition]:
-        """The partitions that the query's strategy selects; topics that do not exist have none, unless they must.
+        """Return the partitions that the query selects; topics that do not exist have none, unless they must.
 
         Unless `fresh`, an answer holds for partitionDiscoveryIntervalMs (-1: for ever).
         """
@@ -60,11 +60,11 @@ class OffsetReader:
         return list(self._partitions)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return self._look_up(dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
 
     def latest(self, *, fresh: bool = False) -> Offsets:
-        """The end of every selected partition: the next offset, or with read_committed the last stable one."""
+        """Return the end of every selected partition: the next offset, or with read_committed the last stable one."""
         now = time.monotonic()
         if fresh or now - self._latest_at > CACHE_SECONDS:
             self._latest = self._ends(self.partitions(fresh=fresh))
@@ -98,7 +98,7 @@ class OffsetReader:
         }
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset whose record is of that time (epoch milliseconds) or later, None where there is none."""
+        """Return the first offset of a record of that time (epoch milliseconds) or later, None if there is none."""
         found = self._look_up(times)
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
@@ -108,7 +108,10 @@ class OffsetReader:
         self._connected().alter_consumer_group_offsets(self._options.group_id, offsets, timeout=COMMIT_SECONDS)
 
     def _committed(self, partitions: list[TopicPartition]) -> Offsets:
-        """What the group has committed; a partition without a commit is read from its beginning, losing nothing."""
+        """Return what the group has committed.
+
+        A partition without a commit is read from its beginning, losing nothing.
+        """
         group = self._options.group_id
         assert group is not None
         found = self._retried(lambda: self._connected().list_consumer_group_offsets(group, partitions))

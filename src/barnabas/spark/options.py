@@ -182,7 +182,7 @@ def _client_settings(lowered: Mapping[str, str], section: str) -> ClientSettings
 
 
 def chosen_columns(lowered: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns to read, in the order of the schema: all but the headers, unless `columns` names some."""
+    """Return the columns to read, in the order of the schema: all but the headers, unless `columns` names some."""
     include_headers = _boolean(lowered, "includeHeaders", default=False)
     value = lowered.get("columns")
     if value is None:

@@ -38,7 +38,7 @@ def divided(
 
 
 def packed(ranges: Sequence[OffsetRange], least: int) -> list[tuple[OffsetRange, ...]]:
-    """The ranges of each task: one of `least` offsets or more is a task's own, smaller ones share a task.
+    """Return the ranges of each task: one of `least` offsets or more is a task's own, smaller ones share a task.
 
     Those that share are neighbours, so that a partition stays with the same others from micro-batch to micro-batch.
     """

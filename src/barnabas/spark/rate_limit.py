@@ -30,7 +30,7 @@ class TriggerDelay:
     """Holds a micro-batch back until enough records wait for it, or until it has waited long enough."""
 
     def __init__(self) -> None:
-        """The first micro-batch is never held back."""
+        """Begin with a micro-batch that is not held back."""
         self._last_trigger_ms: int | None = None
 
     def holds_back(self, waiting: int, least: int, longest_ms: int, now_ms: int) -> bool:

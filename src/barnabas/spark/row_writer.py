@@ -47,7 +47,7 @@ class RowWriter:
             self._count += self._sent.popleft().result()
 
     def finish(self) -> int:
-        """The number of rows, once each is acknowledged; raises what the first that failed raised."""
+        """Return the number of rows, once each is acknowledged; raises what the first that failed raised."""
         if self._sent:
             self._producer.flush()
         while self._sent:
@@ -56,7 +56,10 @@ class RowWriter:
 
 
 def by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic with the columns that go into records; raises SinkSchemaError for a topic that is null."""
+    """Return the rows of each topic with the columns that go into records.
+
+    Raises SinkSchemaError for a topic that is null.
+    """
     import pyarrow.compute as pc
 
     names = batch.schema.names

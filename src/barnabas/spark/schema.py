@@ -26,12 +26,12 @@ _DDL = {
 
 
 def column_names(include_headers: bool) -> tuple[str, ...]:
-    """The columns in order; headers last, and only when asked for."""
+    """Return the columns in order; headers last, and only when asked for."""
     return (*COLUMNS, HEADERS) if include_headers else COLUMNS
 
 
 def ddl(columns: Iterable[str]) -> str:
-    """The schema of these columns in Spark's DDL form."""
+    """Return the schema of these columns in Spark's DDL form."""
     return ", ".join(f"{name} {_DDL[name]}" for name in columns)
 
 

@@ -54,7 +54,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame; each task's records are acknowledged before it ends."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """The writer is pickled to the tasks."""
+        """Keep what can be pickled to the tasks."""
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -66,7 +66,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     """Writes every micro-batch at least once: a batch that Spark runs again is written again."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """The writer is pickled to the tasks."""
+        """Keep what can be pickled to the tasks."""
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -29,7 +29,7 @@ class Strategy:
         self._select = select
 
     def partitions(self, cluster: PartitionsByTopic) -> list[TopicPartition]:
-        """The chosen partitions, in order; `cluster` maps every topic to its partition numbers."""
+        """Return the chosen partitions, in order; `cluster` maps every topic to its partition numbers."""
         return sorted(
             TopicPartition(topic, partition)
             for topic, numbers in cluster.items()

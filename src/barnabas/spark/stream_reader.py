@@ -67,7 +67,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> OffsetsJson:  # noqa: N802
-        """The end of the next micro-batch: all there is, or as much as the limits allow, or `start` to wait for more.
+        """Return the next micro-batch's end: all there is, what the limits allow, or `start` to wait for more.
 
         Partitions that appeared since `start` are read from their first offset on. A partition that is missing now
         keeps its offset, and is reported by `partitions` unless it returns.
@@ -85,7 +85,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(limited(begin, latest, limit.max_rows) if isinstance(limit, ReadMaxRows) else latest)
 
     def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802 - Spark's name
-        """The ends of all partitions, for the query's progress."""
+        """Return the ends of all partitions, for the query's progress."""
         return to_json(self._cluster().latest())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -95,7 +95,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> Sequence[InputPartition]:
-        """The ranges of one micro-batch; raises DataLossError when offsets are gone and failOnDataLoss is true."""
+        """Return the ranges of one micro-batch.
+
+        Raises DataLossError when offsets are gone and failOnDataLoss is true.
+        """
         begin, until = from_json(start), from_json(end)
         appeared = self._cluster().earliest(set(until) - set(begin))
         for partition, first in appeared.items():
@@ -140,7 +143,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offsets
 
     def _end(self, begin: Offsets) -> Offsets:
-        """The ends; asked for again where one lies before what was read: a broker may lag behind (KAFKA-7703)."""
+        """Return the ends, asked for again where one lies before what was read: a broker may lag (KAFKA-7703)."""
         latest = self._cluster().latest() if self._end_of_available_now is None else self._end_of_available_now
         self._note_topics(begin)
         for _ in range(self.options.fetch_offset_retries):
@@ -191,7 +194,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._delay.holds_back(waiting, least, self.options.max_trigger_delay_ms, int(time.monotonic() * 1000))
 
     def _checked(self, begin: Offsets, latest: Offsets) -> Offsets:
-        """The ends, with the loss of partitions and of offsets reported."""
+        """Return the ends, with the loss of partitions and of offsets reported."""
         found = dict(latest)
         missing = set(begin) - set(latest)
         shrunken = self._shrunken(begin, latest)

@@ -27,7 +27,7 @@ class WatermarkStrategy(NamedTuple):
         return self._replace(assigner=time, column=column)
 
     def apply(self, frame: DataFrame) -> DataFrame:
-        """The stream with its column of times, and the watermark on it."""
+        """Return the stream with its column of times, and the watermark on it."""
         timed = frame if self.assigner is None else frame.withColumn(self.column, self.assigner)
         return timed.withWatermark(self.column, f"{self.delay_ms} milliseconds")
 
@@ -40,5 +40,5 @@ def for_bounded_out_of_orderness(seconds: float) -> WatermarkStrategy:
 
 
 def for_monotonous_timestamps() -> WatermarkStrategy:
-    """Times rise from row to row, over all partitions."""
+    """Return times rise from row to row, over all partitions."""
     return WatermarkStrategy(0)

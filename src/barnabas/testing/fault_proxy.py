@@ -68,7 +68,7 @@ class FaultProxy:
         return self._accepted
 
     def forward_to(self, upstream: str) -> None:
-        """New connections go to this address, host and port; those that there are stay where they are."""
+        """Send new connections to this address, host and port; those that there are stay where they are."""
         with self._change():
             self._upstream = _address(upstream)
 
@@ -79,8 +79,9 @@ class FaultProxy:
                 connection.end(reset=reset)
 
     def cut_after(self, byte_count: int, direction: Direction = "to_client") -> None:
-        """End the next connection that carries more than so many bytes from now on: in the middle of a frame, if the
-        number is chosen so. Happens once.
+        """End the next connection that carries more than so many bytes from now on.
+
+        In the middle of a frame, if the number is chosen so. Happens once.
         """
         if byte_count < 0:
             raise IllegalArgumentError(f"byte_count is {byte_count}; it must not be negative")

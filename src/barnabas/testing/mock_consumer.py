@@ -113,7 +113,7 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
     # Reading
 
     def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """The records added so far, from the positions on; runs one scheduled task first, and never waits.
+        """Return the records added so far, from the positions on; runs one scheduled task first, and never waits.
 
         Raises `poll_exception`, `WakeupError`, `OffsetOutOfRangeError` for a position below the beginning, and what the
         task raises.
@@ -265,17 +265,17 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
         return {partition: self._committed.get(partition) for partition in map(as_partition, partitions)}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What `set_group_metadata` said."""
+        """Return what `set_group_metadata` said."""
         return self._group_metadata
 
     # The cluster
 
     def beginning_offsets(self, partitions: Iterable[PartitionLike], timeout: float | None = None) -> Offsets:
-        """What `update_beginning_offsets` told."""
+        """Return what `update_beginning_offsets` told."""
         return self._told(self._beginning, partitions)
 
     def end_offsets(self, partitions: Iterable[PartitionLike], timeout: float | None = None) -> Offsets:
-        """What `update_end_offsets` told."""
+        """Return what `update_end_offsets` told."""
         return self._told(self._end, partitions)
 
     def _told(self, known: Offsets, partitions: Iterable[PartitionLike]) -> Offsets:
@@ -303,11 +303,11 @@ class MockConsumer(MockTelemetry, Measured, Generic[K, V]):
         return None
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionInfo]:
-        """What `update_partitions` told."""
+        """Return what `update_partitions` told."""
         return self._partitions.get(topic, ())
 
     def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
-        """What `update_partitions` told."""
+        """Return what `update_partitions` told."""
         return dict(self._partitions)
 
     # The rest

@@ -202,7 +202,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             pass
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The topic's partitions, none of which has a leader."""
+        """Return the topic's partitions, none of which has a leader."""
         _raise(self.partitions_for_exception)
         return [PartitionInfo(topic, number) for number in range(self._partition_counts.get(topic, 1))]
 
@@ -359,16 +359,16 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
             return list(self._sent)
 
     def uncommitted_records(self) -> list[ProducerRecord]:
-        """The records of the open transaction."""
+        """Return the records of the open transaction."""
         with self._lock:
             return list(self._uncommitted)
 
     def uncommitted_offsets(self) -> GroupOffsets:
-        """The offsets of the open transaction, by group."""
+        """Return the offsets of the open transaction, by group."""
         return {group: dict(offsets) for group, offsets in self._uncommitted_offsets.items()}
 
     def consumer_group_offsets_history(self) -> list[GroupOffsets]:
-        """The offsets of each committed transaction that had any."""
+        """Return the offsets of each committed transaction that had any."""
         return list(self._offsets_history)
 
     def clear(self) -> None:
@@ -382,7 +382,7 @@ class MockProducer(MockTelemetry, Measured, Generic[K, V]):
 
 
 def _records_of(topic: str, table: pa.Table | pa.RecordBatch, partition_count: int) -> Iterator[ProducerRecord]:
-    """The rows as `Producer.send_table` would encode and deal them out; the sticky partition is 0."""
+    """Return the rows as `Producer.send_table` would encode and deal them out; the sticky partition is 0."""
     from barnabas.client.cluster import Cluster, TopicInfo
     from barnabas.client.producer.send_table import dealt_out
     from barnabas.records import read_batches

@@ -18,7 +18,7 @@ class MockTelemetry:
         self.subscribed_metrics: list[KafkaMetric] = []
 
     def client_instance_id(self, timeout: float | None = None) -> bytes:
-        """What the test put into `instance_id`."""
+        """Return what the test put into `instance_id`."""
         if self.instance_id is None:
             raise IllegalStateError("The mock has no instance id: put 16 bytes into its instance_id")
         return self.instance_id

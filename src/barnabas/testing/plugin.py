@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka_broker_settings() -> dict[str, Any]:
-    """The settings of `kafka_broker`, under Kafka's names; override it to have others."""
+    """Return the settings of `kafka_broker`, under Kafka's names; override it to have others."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(kafka_broker_settings: dict[str, Any]) -> Iterator[Broker]:
-    """A broker in a child process, one for the whole session: give each test topics and groups of its own."""
+    """Return a broker in a child process, one for the whole session: give each test topics and groups of its own."""
     from barnabas import Broker
 
     with Broker(config=kafka_broker_settings) as broker:
@@ -32,8 +32,9 @@ def kafka_broker(kafka_broker_settings: dict[str, Any]) -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, admin: AdminClient) -> str:
-    """The name of a new topic. It has one partition, or as many as an indirect parameter says:
+    """Return the name of a new topic.
 
+    It has one partition, or as many as an indirect parameter says:
     `@pytest.mark.parametrize("kafka_topic", [3], indirect=True)`.
     """
     from barnabas import NewTopic
@@ -45,7 +46,7 @@ def kafka_topic(request: pytest.FixtureRequest, admin: AdminClient) -> str:
 
 @pytest.fixture
 def admin(kafka_broker: Broker) -> Iterator[AdminClient]:
-    """An admin client of `kafka_broker`."""
+    """Return an admin client of `kafka_broker`."""
     from barnabas import AdminClient
 
     with AdminClient(bootstrap_servers=kafka_broker.bootstrap_servers) as client:
@@ -54,7 +55,7 @@ def admin(kafka_broker: Broker) -> Iterator[AdminClient]:
 
 @pytest.fixture
 def producer(kafka_broker: Broker) -> Iterator[Producer[Any, Any]]:
-    """A producer to `kafka_broker` with Kafka's default settings; records that are not sent at the end are."""
+    """Return a producer to `kafka_broker` with Kafka's default settings; records that are not sent at the end are."""
     from barnabas import Producer
 
     client: Producer[Any, Any] = Producer(bootstrap_servers=kafka_broker.bootstrap_servers)
@@ -64,7 +65,7 @@ def producer(kafka_broker: Broker) -> Iterator[Producer[Any, Any]]:
 
 @pytest.fixture
 def consumer(kafka_broker: Broker) -> Iterator[Consumer]:
-    """A consumer of `kafka_broker` in a group of its own, which reads from the beginning; subscribe it first."""
+    """Return a consumer of `kafka_broker` in a group of its own, which reads from the beginning; subscribe it first."""
     from barnabas import Consumer
 
     group = f"group-{uuid4().hex[:12]}"

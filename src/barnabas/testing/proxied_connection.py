@@ -55,7 +55,7 @@ class _Pipe:
         self._sends_again_at = 0.0
 
     def read(self, now: float, faults: Faults) -> None:
-        """Takes what has arrived; raises OSError when the connection broke."""
+        """Take what has arrived; raises OSError when the connection broke."""
         data = self.source.recv(_CHUNK)
         if not data:
             self.is_at_end = True
@@ -69,7 +69,7 @@ class _Pipe:
             self.held_bytes += len(data)
 
     def write(self, now: float, faults: Faults) -> bool:
-        """Delivers what is due; gives whether this is where the connection is to be cut. Raises OSError."""
+        """Deliver what is due; return whether this is where the connection is to be cut. Raises OSError."""
         limit = faults.cut_after[1] if faults.cut_after is not None and faults.cut_after[0] is self.side else None
         while self.held and self.seconds_to_wait(now, faults) <= 0:
             due, data = self.held.popleft()
@@ -116,12 +116,12 @@ class ProxiedConnection:
         self._interests: dict[socket.socket, int] = {}
 
     def count_from_here(self) -> None:
-        """Counts the delivered bytes anew."""
+        """Count the delivered bytes anew."""
         for pipe in self._pipes:
             pipe.delivered = 0
 
     def end(self, *, reset: bool) -> None:
-        """Ends it with the next turn."""
+        """End it with the next turn."""
         self.is_over = True
         if reset:
             for end in self._ends:
@@ -140,7 +140,7 @@ class ProxiedConnection:
             self.is_over = True
 
     def turn(self, now: float, faults: Faults, selector: selectors.BaseSelector) -> float:
-        """Delivers what is due and says what to wait for; gives the seconds until more is due."""
+        """Deliver what is due and says what to wait for; return the seconds until more is due."""
         wait = _FOREVER
         try:
             for pipe in self._pipes:
@@ -178,7 +178,7 @@ class ProxiedConnection:
             self._interests[end] = wanted
 
     def close(self, selector: selectors.BaseSelector) -> None:
-        """Closes both sockets."""
+        """Close both sockets."""
         for end in self._ends:
             if self._interests.get(end):
                 selector.unregister(end)

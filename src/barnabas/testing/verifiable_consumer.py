@@ -149,7 +149,7 @@ def _settings(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The program; gives its exit code."""
+    """Return the program; gives its exit code."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     try:

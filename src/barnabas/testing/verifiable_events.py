@@ -37,7 +37,7 @@ def on_stop_signals(stop: Callable[[], object]) -> None:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, config_option: str) -> None:
-    """The arguments of both clients."""
+    """Add the arguments of both clients."""
     parser.add_argument("--topic", required=True, metavar="TOPIC", help="the topic")
     parser.add_argument(
         "--bootstrap-server",
@@ -53,7 +53,7 @@ def add_common_arguments(parser: argparse.ArgumentParser, config_option: str) ->
 
 
 def settings_of(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings in the file that was given. Ends the program, with code 1, when it cannot be read."""
+    """Return the settings in the file that was given. Ends the program, with code 1, when it cannot be read."""
     if arguments.command_config and arguments.old_config:
         parser.exit(1, f"{parser.prog}: error: give one file of settings, not two\n")
     path = arguments.command_config or arguments.old_config

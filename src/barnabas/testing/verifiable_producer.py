@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The program; gives its exit code."""
+    """Return the program; gives its exit code."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     settings: dict[str, Any] = {

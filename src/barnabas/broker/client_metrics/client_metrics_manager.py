@@ -92,7 +92,7 @@ class _Instance:
         return self.has_to_ask or self._is_over(now, max(self.asked_at, self.pushed_at))
 
     def may_push(self, now: float) -> bool:
-        """The first push after the subscription was asked for may come early: clients spread it."""
+        """Return the first push after the subscription was asked for may come early: clients spread it."""
         return self.asked_at > self.pushed_at or self._is_over(now, self.pushed_at)
 
     def _is_over(self, now: float, since: float) -> bool:
@@ -115,10 +115,10 @@ class ClientMetricsManager:
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
 
     def subscription(self, instance_id: bytes, client: TelemetryClient, now: float) -> tuple[bytes, Subscription]:
-        """What a client is asked for, and its id: a new one for a client that has none yet.
+        """Return what a client is asked for, and its id: a new one for a client that has none yet.
 
-        Raises:
-            ThrottlingQuotaExceededError: it asks again before its interval is over.
+        Raises `ThrottlingQuotaExceededError` when it asks again before its interval is over.
+
         """
         if instance_id == ZERO_UUID:
             instance_id = random_uuid(self._random)
@@ -143,9 +143,9 @@ class ClientMetricsManager:
     ) -> None:
         """Take what a client tells.
 
-        Raises:
-            InvalidRequestError, ThrottlingQuotaExceededError, UnknownSubscriptionIdError,
-            UnsupportedCompressionTypeError, TelemetryTooLargeError, InvalidRecordError.
+        Raises `InvalidRequestError`, `ThrottlingQuotaExceededError`, `UnknownSubscriptionIdError`,
+        `UnsupportedCompressionTypeError`, `TelemetryTooLargeError`, `InvalidRecordError`.
+
         """
         if instance_id == ZERO_UUID:
             raise errors.InvalidRequestError("a push without a client instance id")

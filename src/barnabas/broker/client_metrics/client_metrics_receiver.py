@@ -127,6 +127,6 @@ def _labels(attributes: Iterable[KeyValue]) -> dict[str, str]:
 
 
 def _legal(name: str) -> str:
-    """What Prometheus takes for a name, which never begins with a digit or two underscores."""
+    """Return what Prometheus takes for a name, which never begins with a digit or two underscores."""
     legal = _NOT_IN_NAMES.sub("_", name)[:_LONGEST].lstrip("_0123456789")
     return legal or "unnamed"

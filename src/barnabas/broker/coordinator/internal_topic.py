@@ -36,5 +36,5 @@ class InternalTopic:
         return self._replica_manager.read_internal(TopicPartition(self.name, partition), offset, max_bytes)
 
     def end_offset(self, partition: int) -> int:
-        """The offset that the next record gets; 0 when there is no such partition."""
+        """Return the offset that the next record gets; 0 when there is no such partition."""
         return self._replica_manager.end_offset(TopicPartition(self.name, partition))

@@ -40,7 +40,7 @@ class LazyCoordinator(Generic[AnyCoordinator]):
         self._coordinator: AnyCoordinator | None = None
 
     def make(self) -> AnyCoordinator:
-        """The coordinator."""
+        """Return the coordinator."""
         if self._coordinator is None:
             self._coordinator = self._factory()
         return self._coordinator

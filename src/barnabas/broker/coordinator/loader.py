@@ -110,7 +110,7 @@ class Loader:
         return self.states.get(partition) == ACTIVE
 
     def check(self, partition: int) -> None:
-        """Raises `CoordinatorLoadInProgressError`, or `NotCoordinatorError` for a partition that is not served."""
+        """Raise `CoordinatorLoadInProgressError`, or `NotCoordinatorError` for a partition that is not served."""
         state = self.states.get(partition)
         if state == ACTIVE:
             return

@@ -55,10 +55,10 @@ class PartitionStorage(Protocol):
         """Write all records or none, in the open transaction of `producer` if one is given; the first one's offset."""
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
-        """Some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
+        """Return some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
 
     def end_offset(self, partition: int) -> int:
-        """The offset that the next record gets; 0 without the partition."""
+        """Return the offset that the next record gets; 0 without the partition."""
 
 
 class BatchStorage:
@@ -81,7 +81,7 @@ class BatchStorage:
         self._topic.ensure(now_ms)
 
     def end_offset(self, partition: int) -> int:
-        """The offset that the next record gets; 0 without the partition."""
+        """Return the offset that the next record gets; 0 without the partition."""
         return self._topic.end_offset(partition)
 
     def append(
@@ -99,7 +99,7 @@ class BatchStorage:
         return self._topic.append_batch(partition, builder.close(), now_ms)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
-        """The records of the next batches. Raises CorruptRecordError."""
+        """Return the records of the next batches. Raises CorruptRecordError."""
         records: list[StoredRecord] = []
         next_offset = offset
         for batch in read_batches(self._topic.read_batches(partition, offset)):

@@ -13,7 +13,7 @@ def java_hash_code(text: str) -> int:
 
 
 def partition_for(group_id: str, partition_count: int) -> int:
-    """The partition for `group_id`, the same that Apache Kafka chooses."""
+    """Return the partition for `group_id`, the same that Apache Kafka chooses."""
     code = java_hash_code(group_id)
     # Java's int has no positive counterpart for its smallest value; Kafka's Utils.abs makes it 0.
     return 0 if code == -(1 << 31) else abs(code) % partition_count

@@ -71,7 +71,7 @@ class TimerQueue:
         self._heap.clear()
 
     def next_deadline(self) -> float:
-        """The earliest deadline; infinity if there is no timer."""
+        """Return the earliest deadline; infinity if there is no timer."""
         self._settle()
         return self._heap[0][0] if self._heap else inf
 

@@ -89,7 +89,7 @@ class ClassicGroup(Group):
         )
 
     def copy(self) -> ClassicGroup:
-        """A group that can change on its own; the members are the same objects."""
+        """Return a group that can change on its own; the members are the same objects."""
         twin = ClassicGroup.__new__(ClassicGroup)
         for name in ("group_id", *self.__slots__):
             value = getattr(self, name)
@@ -138,7 +138,7 @@ class ClassicGroup(Group):
         return self.leader_id == member_id
 
     def static_member_id(self, group_instance_id: str) -> str | None:
-        """The member id that `group_instance_id` has now."""
+        """Return the member id that `group_instance_id` has now."""
         return self._static_members.get(group_instance_id)
 
     @property
@@ -241,7 +241,7 @@ class ClassicGroup(Group):
         return True
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """Raises FencedInstanceIdError if the static member goes by another id now, UnknownMemberIdError if unknown."""
+        """Raise FencedInstanceIdError if the static member goes by another id now, UnknownMemberIdError if unknown."""
         if group_instance_id is not None:
             existing = self._static_members.get(group_instance_id)
             if existing is None:
@@ -252,7 +252,7 @@ class ClassicGroup(Group):
             raise errors.UnknownMemberIdError()
 
     def validate_generation(self, generation_id: int) -> None:
-        """Raises IllegalGenerationError if it is not the group's."""
+        """Raise IllegalGenerationError if it is not the group's."""
         if generation_id != self.generation_id:
             raise errors.IllegalGenerationError()
 
@@ -273,7 +273,10 @@ class ClassicGroup(Group):
         return any(self._protocol_counts.get(name, 0) == all_members for name in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that all members support; of equals the one voted for first."""
+        """Return the protocol with the most votes among those that all members support.
+
+        Of equals the one voted for first.
+        """
         all_members = len(self.members)
         candidates = {name for name, count in self._protocol_counts.items() if count == all_members}
         votes: dict[str, int] = {}
@@ -291,7 +294,7 @@ class ClassicGroup(Group):
         self.pending_sync_members.clear()
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics in the members' subscriptions; None if they are no consumers or cannot be understood."""
+        """Return the topics in the members' subscriptions; None if they are no consumers or cannot be understood."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:

@@ -89,7 +89,7 @@ class ClassicGroupMember:
         return True
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What the member sent for `protocol_name`."""
+        """Return what the member sent for `protocol_name`."""
         return self.protocols[protocol_name]
 
     def matches(self, protocols: dict[str, bytes]) -> bool:
@@ -97,7 +97,7 @@ class ClassicGroupMember:
         return list(protocols.items()) == list(self.protocols.items())
 
     def vote(self, candidates: Container[str]) -> str:
-        """The candidate that the member likes best. Raises LookupError if it supports none."""
+        """Return the candidate that the member likes best. Raises LookupError if it supports none."""
         for name in self.protocols:
             if name in candidates:
                 return name

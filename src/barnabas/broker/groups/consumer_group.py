@@ -79,7 +79,7 @@ class ConsumerGroup(Group):
         return f"<ConsumerGroup {self.group_id} {self.state_name} epoch={self.epoch} members={len(self.members)}>"
 
     def copy(self) -> ConsumerGroup:
-        """A group that can change on its own."""
+        """Return a group that can change on its own."""
         twin = ConsumerGroup.__new__(ConsumerGroup)
         for name in ("group_id", *self.__slots__):
             value = getattr(self, name)
@@ -120,14 +120,14 @@ class ConsumerGroup(Group):
     # --- members
 
     def member(self, member_id: str) -> ConsumerGroupMember:
-        """Raises UnknownMemberIdError."""
+        """Return the member; raises `UnknownMemberIdError`."""
         member = self.members.get(member_id)
         if member is None:
             raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
-        """The member that has this group.instance.id now."""
+        """Return the member that has this group.instance.id now."""
         member_id = self._static_members.get(instance_id) if instance_id is not None else None
         return self.members.get(member_id) if member_id is not None else None
 
@@ -188,19 +188,19 @@ class ConsumerGroup(Group):
         return self._subscribed_topics
 
     def topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """The names of the topics that a member subscribes to; an expression that was not resolved has none."""
+        """Return the names of the topics that a member subscribes to; an expression that was not resolved has none."""
         resolved = self.regexes.get(member.subscribed_topic_regex)
         if resolved is None:
             return member.subscribed_topic_names
         return member.subscribed_topic_names | resolved.topics if member.subscribed_topic_names else resolved.topics
 
     def topic_ids_of(self, member: ConsumerGroupMember, image: TopicImage) -> frozenset[bytes]:
-        """The ids of those of its topics that exist."""
+        """Return the ids of those of its topics that exist."""
         found = (image.topic(name) for name in self.topics_of(member))
         return frozenset(topic.id for topic in found if topic is not None)
 
     def subscribed_regexes(self) -> set[str]:
-        """The regular expressions of all members."""
+        """Return the regular expressions of all members."""
         return set(self._regex_uses)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
@@ -214,7 +214,7 @@ class ConsumerGroup(Group):
     # --- members of the classic protocol
 
     def classic_members(self) -> list[ConsumerGroupMember]:
-        """The members that speak the classic protocol."""
+        """Return the members that speak the classic protocol."""
         return [member for member in self.members.values() if member.classic is not None]
 
     def all_classic_except(self, member_ids: set[str]) -> bool:
@@ -242,13 +242,13 @@ class ConsumerGroup(Group):
         return epoch < member.member_epoch
 
     def validate_epoch(self, member: ConsumerGroupMember, epoch: int) -> None:
-        """Raises StaleMemberEpochError, or IllegalGenerationError for members of the classic protocol."""
+        """Raise StaleMemberEpochError, or IllegalGenerationError for members of the classic protocol."""
         if epoch != member.member_epoch:
             raise stale(member, f"epoch {epoch} is not the member's epoch {member.member_epoch}")
 
 
 def stale(member: ConsumerGroupMember, reason: str) -> errors.KafkaError:
-    """The error for a request from another epoch, in the terms of the member's protocol."""
+    """Return the error for a request from another epoch, in the terms of the member's protocol."""
     error = errors.StaleMemberEpochError if member.classic is None else errors.IllegalGenerationError
     return error(f"Member {member.member_id}: {reason}.")
 

@@ -57,7 +57,7 @@ class ConsumerGroupMember(NamedTuple):
         return self[:10]
 
     def in_epoch(self, member_epoch: int) -> ConsumerGroupMember:
-        """The member in another epoch, which remembers the one it comes from."""
+        """Return the member in another epoch, which remembers the one it comes from."""
         return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
@@ -71,5 +71,5 @@ class ConsumerGroupMember(NamedTuple):
 
 
 def partitions_of(assigned: AssignedPartitions) -> Partitions:
-    """The partitions without their epochs."""
+    """Return the partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in assigned.items() if partitions}

@@ -69,18 +69,18 @@ def _record(key: Message, value: Message | None) -> Record:
 
 
 def group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """The group epoch and what its topics were like."""
+    """Return the group epoch and what its topics were like."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return _record(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
 def group_epoch_tombstone(group_id: str) -> Record:
-    """The end of the group."""
+    """Return the end of the group."""
     return _record(ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
-    """The end of a record that brokers before Apache Kafka 4.1 wrote."""
+    """Return the end of a record that brokers before Apache Kafka 4.1 wrote."""
     return _record(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -107,7 +107,7 @@ def member_record(group_id: str, member: ConsumerGroupMember) -> Record:
 
 
 def member_tombstone(group_id: str, member_id: str) -> Record:
-    """The end of a member."""
+    """Return the end of a member."""
     return _record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None)
 
 
@@ -118,19 +118,19 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def target_epoch_tombstone(group_id: str) -> Record:
-    """The end of the target assignment."""
+    """Return the end of the target assignment."""
     return _record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
-    """A member's part of the target assignment."""
+    """Set a member's part of the target assignment."""
     partitions = [TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id])) for topic_id in sorted(target)]
     value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
     return _record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
 def target_tombstone(group_id: str, member_id: str) -> Record:
-    """The end of a member's part of the target assignment."""
+    """Return the end of a member's part of the target assignment."""
     return _record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
 
 
@@ -147,12 +147,12 @@ def current_record(group_id: str, member: ConsumerGroupMember) -> Record:
 
 
 def current_tombstone(group_id: str, member_id: str) -> Record:
-    """A member has nothing any more."""
+    """Return a member has nothing any more."""
     return _record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
-    """The topics that a regular expression stands for."""
+    """Return the topics that a regular expression stands for."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
@@ -160,7 +160,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Record:
 
 
 def regex_tombstone(group_id: str, regex: str) -> Record:
-    """The end of a regular expression that no member subscribes to any more."""
+    """Return the end of a regular expression that no member subscribes to any more."""
     return _record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
 
 
@@ -177,7 +177,7 @@ def _topic_partitions(assigned: AssignedPartitions) -> list[TopicPartitions]:
 
 
 def group_tombstones(group: ConsumerGroup) -> list[Record]:
-    """The end of everything that the log may hold of a group."""
+    """Return the end of everything that the log may hold of a group."""
     group_id = group.group_id
     records = [current_tombstone(group_id, member_id) for member_id in group.members]
     records += [target_tombstone(group_id, member_id) for member_id in {**group.members, **group.targets}]
@@ -206,7 +206,7 @@ KEYS: dict[int, type[Message]] = {
 
 
 def group_id_of(key: Message) -> str:
-    """The group that a record with this key belongs to."""
+    """Return the group that a record with this key belongs to."""
     group_id: str = getattr(key, "group_id")  # noqa: B009 - every key in KEYS has it, their base class has not
     return group_id
 

@@ -29,13 +29,13 @@ OFFSET_COMMIT_VALUE_VERSION = 4
 
 
 def offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """The key of a committed offset."""
+    """Return the key of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     return pack(">h", OFFSET_COMMIT) + key.encode(0)
 
 
 def offset_commit_record(group_id: str, topic: str, partition: int, offset: OffsetAndMetadata) -> Record:
-    """A committed offset."""
+    """Return a committed offset."""
     expires = offset.expire_timestamp_ms != -1
     version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_COMMIT_VALUE_VERSION
     value = OffsetCommitValue(
@@ -50,17 +50,17 @@ def offset_commit_record(group_id: str, topic: str, partition: int, offset: Offs
 
 
 def offset_commit_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """The end of a committed offset."""
+    """Return the end of a committed offset."""
     return offset_commit_key(group_id, topic, partition), None
 
 
 def group_metadata_key(group_id: str) -> bytes:
-    """The key of a classic group."""
+    """Return the key of a classic group."""
     return pack(">h", GROUP_METADATA) + GroupMetadataKey(group=group_id).encode(0)
 
 
 def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
-    """The group as it stands, each member with its part of `assignments`."""
+    """Return the group as it stands, each member with its part of `assignments`."""
     protocol = group.protocol_name
     members = [
         MemberMetadata(
@@ -87,13 +87,13 @@ def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) ->
 
 
 def new_group_record(group_id: str, now_ms: int) -> Record:
-    """A group without members, before its first generation."""
+    """Return a group without members, before its first generation."""
     value = GroupMetadataValue(protocol_type="", current_state_timestamp=now_ms, protocol=None, leader=None)
     return group_metadata_key(group_id), _group_value(value)
 
 
 def group_metadata_tombstone(group_id: str) -> Record:
-    """The end of a classic group."""
+    """Return the end of a classic group."""
     return group_metadata_key(group_id), None
 
 
@@ -102,17 +102,17 @@ def _group_value(value: GroupMetadataValue) -> bytes:
 
 
 def record_type(key: bytes) -> int:
-    """The record type in front of a key. Raises ProtocolError if there is none."""
+    """Return the record type in front of a key. Raises ProtocolError if there is none."""
     return _version(key, "key")
 
 
 def decode_offset_commit_key(key: bytes) -> OffsetCommitKey:
-    """The key of a committed offset. Raises ProtocolError."""
+    """Return the key of a committed offset. Raises ProtocolError."""
     return OffsetCommitKey.decode(key[2:], 0)
 
 
 def decode_offset_commit_value(value: bytes, record_offset: int) -> OffsetAndMetadata:
-    """A committed offset that was read from `record_offset`. Raises ProtocolError."""
+    """Return a committed offset that was read from `record_offset`. Raises ProtocolError."""
     message = OffsetCommitValue.decode(value[2:], _version(value, "value"))
     return OffsetAndMetadata(
         committed_offset=message.offset,
@@ -126,12 +126,12 @@ def decode_offset_commit_value(value: bytes, record_offset: int) -> OffsetAndMet
 
 
 def decode_group_metadata_key(key: bytes) -> str:
-    """The group id in a group's key. Raises ProtocolError."""
+    """Return the group id in a group's key. Raises ProtocolError."""
     return GroupMetadataKey.decode(key[2:], 0).group
 
 
 def decode_group_metadata_value(group_id: str, value: bytes) -> ClassicGroup:
-    """The group that a record describes: Stable, or Empty when it has no members. Raises ProtocolError."""
+    """Return the group that a record describes: Stable, or Empty when it has no members. Raises ProtocolError."""
     message = GroupMetadataValue.decode(value[2:], _version(value, "value"))
     group = ClassicGroup(group_id, message.current_state_timestamp, loaded_stable=bool(message.members))
     group.generation_id = message.generation

@@ -32,13 +32,13 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member subscribes to and says it has. Raises ProtocolError."""
+    """Return what a member subscribes to and says it has. Raises ProtocolError."""
     found: ConsumerProtocolSubscription = _read(ConsumerProtocolSubscription, data)
     return found
 
 
 def read_assignment(data: bytes, image: TopicImage) -> Partitions:
-    """What a leader assigned to a member, as far as the topics exist. Raises ProtocolError."""
+    """Return what a leader assigned to a member, as far as the topics exist. Raises ProtocolError."""
     if not data:
         return {}
     message: ConsumerProtocolAssignment = _read(ConsumerProtocolAssignment, data)
@@ -46,7 +46,7 @@ def read_assignment(data: bytes, image: TopicImage) -> Partitions:
 
 
 def write_assignment(partitions: Partitions, image: TopicImage, version: int) -> bytes:
-    """An assignment in the version that the member speaks; topics that are gone are left out."""
+    """Return an assignment in the version that the member speaks; topics that are gone are left out."""
     topics = []
     for topic_id, indexes in partitions.items():
         topic = image.topic_by_id(topic_id)
@@ -58,7 +58,7 @@ def write_assignment(partitions: Partitions, image: TopicImage, version: int) ->
 
 
 def version_of(data: bytes) -> int:
-    """The version in front. Raises ProtocolError."""
+    """Return the version in front. Raises ProtocolError."""
     if len(data) < 2:
         raise ProtocolError(f"{len(data)} bytes of the embedded consumer protocol hold no version")
     version: int = unpack_from(">h", data)[0]

@@ -32,7 +32,7 @@ class GroupAdmin:
         self._rebalance = rebalance
 
     def list(self, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-        """The groups in one of `states` and of one of `types`, in any case; empty filters let all through."""
+        """Return the groups in one of `states` and of one of `types`, in any case; empty filters let all through."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {type.strip().lower() for type in types}
         return [
@@ -48,7 +48,10 @@ class GroupAdmin:
         ]
 
     def describe(self, group_id: str, version: int) -> DescribedGroup:
-        """A classic group and its members; subscriptions only when it is Stable. One that does not exist is Dead."""
+        """Return a classic group and its members; subscriptions only when it is Stable.
+
+        One that does not exist is Dead.
+        """
         group = self._store.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return _described(group)

@@ -137,7 +137,7 @@ class GroupCoordinator:
         self._deleted_topics: set[str] = set()
 
     def consumer_groups(self) -> list[ConsumerGroup]:
-        """The groups of the consumer protocol, for those who look on; none while groups are being loaded."""
+        """Return the groups of the consumer protocol, for those who look on; none while groups are being loaded."""
         groups = () if self._loader.loading else self._store.groups.values()
         return [group for group in groups if isinstance(group, ConsumerGroup)]
 
@@ -177,7 +177,7 @@ class GroupCoordinator:
     # --- elections
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition of `__consumer_offsets` from `leader_epoch` on: load its groups."""
+        """Load the groups of a partition of `__consumer_offsets` that this broker leads from `leader_epoch` on."""
         self._loader.elect(partition, leader_epoch)
 
     def on_resigned(self, partition: int, leader_epoch: int | None = None) -> None:
@@ -228,7 +228,7 @@ class GroupCoordinator:
     # --- where groups are
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that holds the group."""
+        """Return the partition of `__consumer_offsets` that holds the group."""
         return self._store.partition_of(group_id)
 
     def ensure_topic(self, now_ms: int) -> None:
@@ -395,7 +395,7 @@ class GroupCoordinator:
         return commit_transactional_offsets(self._store, self._offsets, self._settings, request, at)
 
     def check_partition(self, partition: int) -> None:
-        """Raises CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
+        """Raise CoordinatorLoadInProgressError or NotCoordinatorError unless the partition's groups are known."""
         if self._closed:
             raise errors.NotCoordinatorError("This broker is shutting down.")
         self._loader.check(partition)
@@ -405,7 +405,7 @@ class GroupCoordinator:
         self._offsets.end_transaction(producer_id, committed, self._store.hashes_to(partition))
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-        """Committed offsets of one group, by topic name."""
+        """Return committed offsets of one group, by topic name."""
         try:
             self._check(request.group_id, may_be_empty=True)
         except errors.KafkaError as error:
@@ -444,7 +444,7 @@ class GroupCoordinator:
     # --- administration
 
     def list_groups(self, states: list[str], types: list[str]) -> list[ListedGroup]:
-        """The groups that the filters let through. Raises CoordinatorLoadInProgressError until all are known."""
+        """Return the groups that the filters let through. Raises CoordinatorLoadInProgressError until all are known."""
         if self._loader.loading:
             raise errors.CoordinatorLoadInProgressError()
         return self._admin.list(states, types)

@@ -69,7 +69,7 @@ class GroupStore:
         self.groups[group_id] = group
 
     def check_room(self, group_id: str) -> None:
-        """Raises `PolicyViolationError` for a new group when there are `MAX_GROUPS` already."""
+        """Raise `PolicyViolationError` for a new group when there are `MAX_GROUPS` already."""
         if len(self.groups) < MAX_GROUPS or group_id in self.groups:
             return
         problem = (

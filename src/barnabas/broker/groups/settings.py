@@ -31,7 +31,7 @@ _BOUNDED = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.
 
 
 def check_group_settings(config: Config) -> None:
-    """Raises ConfigError for settings of consumer groups that do not go together, as Apache Kafka does at its start."""
+    """Raise ConfigError for settings of consumer groups that do not go together, as Apache Kafka does at its start."""
     for name in _BOUNDED:
         value = config.get_int(_PREFIX + name)
         low, high = config.get_int(f"{_PREFIX}min.{name}"), config.get_int(f"{_PREFIX}max.{name}")
@@ -55,7 +55,7 @@ def check_group_settings(config: Config) -> None:
 
 
 def assignor_names(config: Config) -> list[str]:
-    """The assignors offered to members, each once, the default first."""
+    """Return the assignors offered to members, each once, the default first."""
     return list(dict.fromkeys(str(name).strip() for name in config.get_list("group.consumer.assignors")))
 
 

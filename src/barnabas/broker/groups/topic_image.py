@@ -22,10 +22,10 @@ class TopicImage(Protocol):
     """Grows with every change of any topic."""
 
     def topic(self, name: str) -> TopicDescription | None:
-        """The topic of that name."""
+        """Return the topic of that name."""
 
     def topic_by_id(self, id: bytes) -> TopicDescription | None:
-        """The topic of that id."""
+        """Return the topic of that id."""
 
     def topics(self) -> Iterator[TopicDescription]:
         """All topics, by name."""
@@ -50,7 +50,7 @@ class NoTopics:
 
 
 def metadata_hash(names: frozenset[str], image: TopicImage) -> int:
-    """A signed number of 64 bits that changes when one of these topics comes, goes or grows; 0 when none exists.
+    """Return a signed number of 64 bits that changes when one of these topics comes, goes or grows; 0 when none exists.
 
     Apache Kafka stores XXH3 of the same facts in the same field; where the two disagree, one more epoch begins.
     """

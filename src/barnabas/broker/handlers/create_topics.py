@@ -105,7 +105,7 @@ class _Shown:
         self._defaults: dict[str, CreatableTopicConfigs] = {}
 
     def result(self, topic: TopicMetadata) -> CreatableTopicResult:
-        """The response to a topic that is created."""
+        """Return the response to a topic that is created."""
         from barnabas.broker.config_entries import topic_entries, topic_entry
 
         if not self._defaults:

@@ -36,7 +36,7 @@ _Filter = dict[str, object]
 def handle(
     broker: BrokerState, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """An entity passes when it has every part of the filter; when it is strict, no other part either."""
+    """Return an entity passes when it has every part of the filter; when it is strict, no other part either."""
     try:
         wanted = _filter(request.components)
     except errors.KafkaError as problem:

@@ -33,7 +33,10 @@ RESOURCE = ResourceType.TOPIC
 def handle(
     broker: BrokerState, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """The topics in the order of their names, from the cursor on, up to the limit; a cursor tells where to go on."""
+    """Return the topics in the order of their names, from the cursor on, up to the limit.
+
+    A cursor tells where to go on.
+    """
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics}) or [topic.name for topic in broker.metadata.topics()]
     if cursor is not None:
@@ -61,7 +64,7 @@ def handle(
 def _describe(
     broker: BrokerState, name: str, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
-    """The topic with up to `limit` partitions from `first` on, and how many it has in all."""
+    """Return the topic with up to `limit` partitions from `first` on, and how many it has in all."""
     result = DescribeTopicPartitionsResponseTopic(
         name=name, topic_authorized_operations=AUTHORIZED_OPERATIONS[ResourceType.TOPIC]
     )

@@ -100,7 +100,7 @@ def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched
 def _take_up(
     broker: BrokerState, context: RequestContext, request: FetchRequest
 ) -> tuple[FetchSession | None, OrderedDict[FetchKey, FetchTarget]]:
-    """The session of the request, if it has or gets one, and what is to be read."""
+    """Return the session of the request, if it has or gets one, and what is to be read."""
     by_id = context.api_version >= FETCH_TOPIC_IDS_FROM
     if context.api_version < _SESSIONS_FROM:
         return None, _merge(OrderedDict(), request, by_id)

@@ -28,7 +28,7 @@ RESOURCE = ResourceType.GROUP
 
 
 def handle(broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """This broker, for every key of a kind that it looks after."""
+    """Return this broker, for every key of a kind that it looks after."""
     if context.api_version >= FIND_COORDINATOR_KEYS_FROM:
         found = [_coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)

@@ -84,7 +84,7 @@ def _response(broker: BrokerState, context: RequestContext, request: MetadataReq
 
 
 def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int) -> MetadataResponseTopic:
-    """A topic as Metadata responses show it; its partitions are made as they are encoded."""
+    """Return a topic as Metadata responses show it; its partitions are made as they are encoded."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,

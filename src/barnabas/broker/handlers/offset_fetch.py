@@ -40,7 +40,7 @@ _UNKNOWN_TOPIC_ID = errors.UnknownTopicIdError.code
 
 
 def handle(broker: BrokerState, context: RequestContext, request: OffsetFetchRequest) -> Message | PiecewiseResponse:
-    """Committed offsets; -1 where there is none. All offsets of a group (null topics) are told once."""
+    """Return committed offsets; -1 where there is none. All offsets of a group (null topics) are told once."""
     version = context.api_version
     if version < OFFSET_FETCH_GROUPS_FROM:
         return _one_group(broker, request, version)

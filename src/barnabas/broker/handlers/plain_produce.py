@@ -83,7 +83,7 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
 
 
 def _partition(broker: BrokerState, topic: bytes, version: int, index: int) -> Partition | None:
-    """The partition, if it was used before and clients may write to it. `topic` is as it lies in the request."""
+    """Return the partition, if it was used before and clients may write to it. `topic` is as it lies in the request."""
     if version >= PRODUCE_TOPIC_IDS_FROM:
         found = broker.metadata.topic_by_id(topic)
         name = "" if found is None else found.name

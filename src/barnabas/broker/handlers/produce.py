@@ -146,7 +146,7 @@ def _partition(broker: BrokerState, context: RequestContext, topic: TopicProduce
 def _verify_transaction(
     broker: BrokerState, context: RequestContext, request: ProduceRequest
 ) -> dict[Partition, errors.KafkaError]:
-    """What keeps transactional batches of the request from being appended."""
+    """Return what keeps transactional batches of the request from being appended."""
     from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
 
     version = context.api_version

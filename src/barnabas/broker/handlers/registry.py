@@ -34,7 +34,7 @@ _loaded: dict[int, Handler] = {}
 
 
 def handler_for(api_key: int) -> Handler:
-    """The `handle` function of an API in `SERVED`."""
+    """Return the `handle` function of an API in `SERVED`."""
     handle = _loaded.get(api_key)
     if handle is None:
         handle = _loaded[api_key] = import_module(f"barnabas.broker.handlers.{SERVED[api_key][0]}").handle
@@ -42,7 +42,7 @@ def handler_for(api_key: int) -> Handler:
 
 
 def shortcut_for(api_key: int, version: int) -> Shortcut | None:
-    """The `answer` function of an API in `SHORTCUTS`, in a version that it knows."""
+    """Return the `answer` function of an API in `SHORTCUTS`, in a version that it knows."""
     module, lowest, highest = SHORTCUTS.get(api_key, ("", 0, -1))
     if not lowest <= version <= highest:
         return None

@@ -52,7 +52,7 @@ class AbstractIndex:
         raise NotImplementedError
 
     def _encode(self, first: int, end: int) -> bytes:
-        """The bytes of the entries from `first` to before `end`."""
+        """Return the bytes of the entries from `first` to before `end`."""
         raise NotImplementedError
 
     def _decode(self, data: bytes) -> None:
@@ -71,7 +71,7 @@ class AbstractIndex:
         return self._file
 
     def corrupt(self, reason: str) -> CorruptIndexError:
-        """The error for this index."""
+        """Return the error for this index."""
         return CorruptIndexError(f"index {self.path} is corrupt: {reason}")
 
     def load(self) -> None:

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 
 class BatchFilter:
-    """Drops the records that a later one replaces, tombstones and markers that have served their time, and all that
-    was aborted.
+    """Drops the records that a later one replaces.
+
+    Tombstones and markers that have served their time, and all that was aborted.
 
     `producers` are those that the log knows. The last batch of each is kept, be it empty, for its sequence numbers, and
     the last one before `end_offset`, for its offset. Offsets, sequence numbers and codecs stay as they are.
@@ -56,7 +57,10 @@ class BatchFilter:
         self._horizon = now_ms + delete_retention_ms
 
     def filter(self, buffer: Buffer, header: BatchHeader) -> Buffer:
-        """The bytes to write in place of a batch; none where nothing of it is kept. Raises `CorruptRecordError`."""
+        """Return the bytes to write in place of a batch; none where nothing of it is kept.
+
+        Raises `CorruptRecordError`.
+        """
         original = memoryview(buffer)[header.position : header.position + header.size_in_bytes]
         stale = self._transactions.can_discard(buffer, header)
         horizon = header.delete_horizon_ms
@@ -136,7 +140,7 @@ class BatchFilter:
 def _encode(
     header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes
 ) -> bytes:
-    """The batch of magic 2 with the offsets and the producer of another, and these records in its codec."""
+    """Return the batch of magic 2 with the offsets and the producer of another, and these records in its codec."""
     payload = compress(CODECS[attributes & COMPRESSION_MASK], records) if attributes & COMPRESSION_MASK else records
     checked = CHECKED_FIELDS.pack(
         attributes, header.last_offset_delta, base_timestamp, max_timestamp,

@@ -35,12 +35,12 @@ class CorruptCheckpointError(KafkaError):
 
 
 def encode_checkpoint(lines: list[str]) -> bytes:
-    """A checkpoint file of these entries."""
+    """Return a checkpoint file of these entries."""
     return "".join(f"{line}\n" for line in (str(CURRENT_VERSION), str(len(lines)), *lines)).encode()
 
 
 def read_checkpoint(filesystem: FileSystem, path: str, fields: int) -> list[list[str]]:
-    """The entries of a checkpoint file, `fields` words each; none when there is no file, or an empty one.
+    """Return the entries of a checkpoint file, `fields` words each; none when there is no file, or an empty one.
 
     Raises `CorruptCheckpointError`.
     """
@@ -74,7 +74,7 @@ class OffsetCheckpointFile:
         self.path = path
 
     def read(self) -> dict[TopicPartition, int]:
-        """What was written last; `CorruptCheckpointError` when that cannot be read."""
+        """Return what was written last; `CorruptCheckpointError` when that cannot be read."""
         entries = read_checkpoint(self._filesystem, self.path, 3)
         return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
 
@@ -85,12 +85,12 @@ class OffsetCheckpointFile:
 
 
 def encode_uuid(uuid: bytes) -> str:
-    """A uuid as Kafka writes it: base64 for URLs, without padding."""
+    """Return a uuid as Kafka writes it: base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def decode_uuid(text: str) -> bytes:
-    """The 16 bytes of a uuid in Kafka's form; `ValueError` for anything else."""
+    """Return the 16 bytes of a uuid in Kafka's form; `ValueError` for anything else."""
     uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is not the base64 form of a uuid")
@@ -98,7 +98,7 @@ def decode_uuid(text: str) -> bytes:
 
 
 def read_partition_metadata(filesystem: FileSystem, path: str) -> bytes | None:
-    """The topic id in a `partition.metadata` file; None when there is none. Raises `CorruptCheckpointError`."""
+    """Return the topic id in a `partition.metadata` file; None when there is none. Raises `CorruptCheckpointError`."""
     try:
         text = filesystem.read(path).decode(errors="replace")
     except FileNotFoundError:
@@ -142,7 +142,7 @@ class MetaProperties:
         self.data_format = data_format
 
     def encode(self) -> bytes:
-        """The file's content, its lines sorted by name."""
+        """Return the file's content, its lines sorted by name."""
         fields = {"version": str(self.version), ("node.id" if self.version else "broker.id"): str(self.node_id)}
         if self.cluster_id is not None:
             fields["cluster.id"] = self.cluster_id
@@ -175,7 +175,7 @@ class MetaProperties:
 
 
 def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | None:
-    """What `meta.properties` says, of version 0 (ZooKeeper's brokers) or 1; None when there is no such file.
+    """Return what `meta.properties` says, of version 0 (ZooKeeper's brokers) or 1; None when there is no such file.
 
     Raises `CorruptCheckpointError`.
     """

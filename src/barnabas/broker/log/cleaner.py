@@ -43,7 +43,10 @@ class CleanerConfig(NamedTuple):
 
     @classmethod
     def from_settings(cls, settings: dict[str, object]) -> CleanerConfig:
-        """The configuration that a mapping of Kafka's names to values gives; what is missing is at its default."""
+        """Return the configuration that a mapping of Kafka's names to values gives.
+
+        What is missing is at its default.
+        """
         given = {}
         for field, default in cls._field_defaults.items():
             value = settings.get(f"log.cleaner.{field.replace('_', '.')}", default)
@@ -89,7 +92,7 @@ class Cleaner:
         self.stats = CleanerStats()
 
     def run(self) -> Work:
-        """The steps of the cleaning."""
+        """Return the steps of the cleaning."""
         target, log, stats = self._target, self._log, self.stats
         yield from self._build_offset_map()
         end = self._map.latest_offset + 1
@@ -164,7 +167,7 @@ class Cleaner:
     # -- the second pass ---------------------------------------------------------------------------------------------
 
     def _next_group(self, segments: list[LogSegment]) -> list[LogSegment]:
-        """The first segments that together stay within the limits of one."""
+        """Return the first segments that together stay within the limits of one."""
         config = self._log.config
         first = segments[0].base_offset
         size = index_entries = time_index_entries = 0

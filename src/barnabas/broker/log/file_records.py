@@ -77,7 +77,7 @@ class FileRecords:
         return self.file.region(min(size, left), position) if left > 0 and size > 0 else b""
 
     def batch_size(self, data: Buffer, position: int) -> int:
-        """The size of the batch at a position, from which `data` was read, perhaps not all of it, or nothing."""
+        """Return the size of the batch at a position, from which `data` was read, perhaps not all of it, or nothing."""
         prefix = data if len(data) >= LOG_OVERHEAD else self.read(LOG_OVERHEAD, position)
         if len(prefix) < LOG_OVERHEAD:
             raise CorruptSegmentError(self, position, f"{len(prefix)} bytes are no batch")
@@ -90,7 +90,7 @@ class FileRecords:
             raise CorruptSegmentError(self, position, f"a batch claims {size} bytes")
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch that begins at a position."""
+        """Return the header of the batch that begins at a position."""
         return self._read_batch(position)[0]
 
     def _read_batch(self, position: int) -> tuple[BatchHeader, bytes]:
@@ -102,12 +102,12 @@ class FileRecords:
         return header, data
 
     def last_offset_at(self, position: int) -> int:
-        """The last offset of the batch at a position, -1 if there is none."""
+        """Return the last offset of the batch at a position, -1 if there is none."""
         head = _head_of(self.read(LAST_OFFSET_PREFIX, position), 0)
         return -1 if head is None else head[0]
 
     def find(self, offset: int, position: int) -> int:
-        """The position, from `position` on, of the first batch that ends at or beyond an offset; -1 for none."""
+        """Return the position, from `position` on, of the first batch that ends at or beyond an offset; -1 for none."""
         while position < self.size:
             chunk = self.read(FIND_CHUNK, position)
             start = 0
@@ -138,7 +138,7 @@ class FileRecords:
             position += start
 
     def batches(self, position: int, *, check: bool) -> Iterator[tuple[BatchHeader, bytes]]:
-        """The batches from a position to the end: header, and the piece of the file to which its position refers.
+        """Yield the batches from a position on: header, and the piece of the file to which its position refers.
 
         Raises `CorruptSegmentError` where what follows is no whole batch or, with `check`, fails its checksum.
         """

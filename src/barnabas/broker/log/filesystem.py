@@ -56,7 +56,7 @@ class File(Protocol):
         """Cut the file to `size` bytes, or extend it with zeros."""
 
     def size(self) -> int:
-        """The file's size in bytes."""
+        """Return the file's size in bytes."""
 
     def sync(self) -> None:
         """Return when all that was written is on the disk."""
@@ -89,13 +89,13 @@ class FileSystem(Protocol):
         """Open for reading and writing, creating the file where there is none."""
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
-        """The entries of a directory, sorted by name."""
+        """Return the entries of a directory, sorted by name."""
 
     def exists(self, path: str) -> bool:
         """Whether the name exists."""
 
     def read(self, path: str) -> bytes:
-        """The whole content of a file."""
+        """Return the whole content of a file."""
 
     def create(self, path: str) -> None:
         """Make an empty file where there is none."""
@@ -119,7 +119,7 @@ class FileSystem(Protocol):
         """Return when the names in the directory are on the disk."""
 
     def prepare_sync(self, files: list[File], directories: list[str]) -> Sync:
-        """A flush of files and of the names in directories, which somebody else runs."""
+        """Return a flush of files and of the names in directories, which somebody else runs."""
 
     def sync_in_background(self, files: list[File]) -> Sync:
         """Begin to bring the files to the disk; the answer tells when all that was written before is there."""
@@ -131,7 +131,7 @@ class FileSystem(Protocol):
         """When the file was last written, epoch milliseconds."""
 
     def disk_space(self, path: str) -> tuple[int, int]:
-        """The bytes of the disk that holds a directory, and those of them that this process may still use."""
+        """Return the bytes of the disk that holds a directory, and those of them that this process may still use."""
 
     def lock(self, path: str) -> DirectoryLock:
         """Take the lock file `path`; `DirectoryLockedError` when another holds it."""
@@ -167,7 +167,7 @@ class FileRegion(StoredRecords):
         return sent
 
     def read(self, start: int = 0) -> bytes:
-        """The bytes from `start` on, all of them; `OSError` if the file has become shorter."""
+        """Return the bytes from `start` on, all of them; `OSError` if the file has become shorter."""
         data = self._file.pread(self._size - start, self._position + start)
         if len(data) < self._size - start:
             raise OSError(f"{self._file.path} has become shorter than {self._position + self._size} bytes")
@@ -186,7 +186,7 @@ class OsFile:
         self._fd = -1
 
     def descriptor(self) -> int:
-        """The file's descriptor, opened if it has none."""
+        """Return the file's descriptor, opened if it has none."""
         self.used = True
         if self._fd < 0:
             self._owner.make_room()

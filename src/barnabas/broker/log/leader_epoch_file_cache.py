@@ -60,7 +60,7 @@ class LeaderEpochFileCache:
             self._write()
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch in which the offset was (or will be) written, -1 when it is not known."""
+        """Return the epoch in which the offset was (or will be) written, -1 when it is not known."""
         found = UNDEFINED_EPOCH
         for epoch, start_offset in self._entries:
             if start_offset > offset:
@@ -69,7 +69,7 @@ class LeaderEpochFileCache:
         return found
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
-        """The largest epoch not above the one asked for, and the offset at which it ends (OffsetForLeaderEpoch).
+        """Return the largest epoch not above the one asked for, and the offset at which it ends (OffsetForLeaderEpoch).
 
         Both are -1 when the epoch is unknown or lies beyond the latest.
         """

@@ -97,7 +97,7 @@ class LocalLog:
         return self.collect_aborted(segment, offset, upper)
 
     def collect_aborted(self, segment: LogSegment | None, offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """The aborted transactions that concern [offset, upper_bound), from the index of this segment on."""
+        """Return the aborted transactions that concern [offset, upper_bound), from the index of this segment on."""
         found: list[AbortedTxn] = []
         while segment is not None:
             more, complete = segment.txn_index.collect_aborted_txns(offset, upper_bound)
@@ -128,7 +128,7 @@ class LocalLog:
         return [file for segment in self.segments.values(self.recovery_point, up_to) for file in segment.begin_flush()]
 
     def directories_to_sync(self, up_to: int) -> list[str]:
-        """The directories with names that the disk may lack, to be synced after the files of `begin_flush`."""
+        """Return the directories with names that the disk may lack, to be synced after the files of `begin_flush`."""
         if up_to > self.recovery_point and self.segments.active.base_offset >= self.recovery_point:
             return [self.directory, self.directory.rpartition("/")[0]]
         return []

@@ -29,7 +29,7 @@ def _logger() -> logging.Logger:
 
 
 def _key(log: UnifiedLog) -> tuple[TopicPartition, bytes | None]:
-    """What a log has in common with the one that it becomes when it is opened anew."""
+    """Return what a log has in common with the one that it becomes when it is opened anew."""
     return log.topic_partition, log.topic_id
 
 
@@ -60,7 +60,10 @@ class LogCleanerManager:
         return self._clean_offsets
 
     def grab_filthiest_compacted_log(self, now_ms: int) -> LogToClean | None:
-        """The log with the largest part of dirty bytes among those that are due; None when no log is. `OSError`."""
+        """Return the log with the largest part of dirty bytes among those that are due; None when no log is.
+
+        `OSError`.
+        """
         found = None
         for log in self._logs():
             if not log.config.compact or log.is_offline or now_ms < self._resting.get(_key(log), 0):

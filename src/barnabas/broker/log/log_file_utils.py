@@ -24,23 +24,23 @@ MAX_NAME_LENGTH = 255
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """The file of a segment or snapshot: its offset as 20 digits, then the suffix."""
+    """Return the file of a segment or snapshot: its offset as 20 digits, then the suffix."""
     return f"{offset:020d}{suffix}"
 
 
 def offset_from_file_name(name: str) -> int:
-    """The offset in front of the first dot; -1 where there is none."""
+    """Return the offset in front of the first dot; -1 where there is none."""
     digits = name.partition(".")[0]
     return int(digits) if digits.isdecimal() else -1
 
 
 def log_directory_name(topic_partition: TopicPartition) -> str:
-    """The partition's directory: `topic-partition`."""
+    """Return the partition's directory: `topic-partition`."""
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
 def marked_directory_name(topic_partition: TopicPartition, unique_id: str, suffix: str) -> str:
-    """The name under which a directory waits for its deletion: `topic-partition.uniqueid-delete`.
+    """Return the name under which a directory waits for its deletion: `topic-partition.uniqueid-delete`.
 
     A long topic name is cut so that the whole stays within the 255 bytes of a file name; `unique_id` is a random
     uuid as 32 hexadecimal digits.
@@ -50,7 +50,10 @@ def marked_directory_name(topic_partition: TopicPartition, unique_id: str, suffi
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition that a directory holds, marked for deletion or not; None for a directory of something else."""
+    """Return the partition that a directory holds, marked for deletion or not.
+
+    None for a directory of something else.
+    """
     if name.endswith(MARKED_DIR_SUFFIXES):
         name, dot, _ = name.rpartition(".")
         if not dot:

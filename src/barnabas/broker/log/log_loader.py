@@ -332,7 +332,7 @@ class LogLoader:
         self._filesystem.sync_directory(self._directory)
 
     def _find_end(self) -> Steps[int]:
-        """The offset after the last record."""
+        """Return the offset after the last record."""
         active = self._segments.active
         try:
             end = active.read_next_offset()

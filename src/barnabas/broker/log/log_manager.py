@@ -289,7 +289,7 @@ class LogManager:
         return iter(list(self.logs.values()))
 
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
-        """The log of a partition, None when there is none.
+        """Return the log of a partition, None when there is none.
 
         One that is not open yet is opened. Where that takes more than a moment, each call brings it forward, and
         raises `NotLeaderOrFollowerError`, upon which clients try again. Raises `KafkaStorageError` for one that
@@ -313,7 +313,7 @@ class LogManager:
         return self.logs.get(topic_partition)
 
     def size(self, topic_partition: TopicPartition) -> int:
-        """The bytes of a log's segments; 0 without one."""
+        """Return the bytes of a log's segments; 0 without one."""
         log = self.logs.get(topic_partition)
         if log is not None:
             return log.size
@@ -417,7 +417,10 @@ class LogManager:
         return os.path.abspath(self.directory)
 
     def disk_space(self) -> tuple[int, int]:
-        """The bytes that the disk of the directory has, and those that are left for this process; -1 if not known."""
+        """Return the bytes that the disk of the directory has, and those that are left for this process.
+
+        -1 if not known.
+        """
         try:
             return self.filesystem.disk_space(self.directory)
         except OSError:
@@ -480,8 +483,9 @@ class LogManager:
     # -- in the background, and the end ------------------------------------------------------------------------------
 
     def step(self, budget: int, now_ms: int) -> bool:
-        """Do up to `budget` units of background work (a log looked at, a file deleted), and a piece of compaction;
-        whether more is due at once.
+        """Do up to `budget` units of background work (a log looked at, a file deleted), and a piece of compaction.
+
+        Whether more is due at once.
 
         Call it about once a second, and again while it returns True. Logs that are not open yet go first.
         """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], str]:
-    """The oldest segments that may go, and why; none is younger than one that must stay.
+    """Return the oldest segments that may go, and why; none is younger than one that must stay.
 
     Segments go as a whole, and only below the high watermark. Behind the log's start they go whatever the cleanup
     policy says; by size and age only where it says `delete`.

@@ -119,7 +119,7 @@ class LogSegment:
 
     @classmethod
     def create(cls, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig) -> LogSegment:
-        """A new, empty segment and its files."""
+        """Return a new, empty segment and its files."""
         segment = cls(filesystem, directory, base_offset, config)
         segment.create_files()
         if config.preallocate:
@@ -128,7 +128,7 @@ class LogSegment:
 
     @classmethod
     def create_cleaned(cls, filesystem: FileSystem, directory: str, base_offset: int, config: LogConfig) -> LogSegment:
-        """A new, empty segment for the cleaner, in files that end in `.cleaned`, in place of any left there."""
+        """Return a new, empty segment for the cleaner, in files that end in `.cleaned`, in place of any left there."""
         segment = cls(filesystem, directory, base_offset, config, suffix=CLEANED_FILE_SUFFIX)
         segment.delete()
         segment.create_files()
@@ -141,7 +141,7 @@ class LogSegment:
         self.start_empty_indexes()
 
     def path(self, suffix: str) -> str:
-        """The path of one of the segment's files."""
+        """Return the path of one of the segment's files."""
         return f"{self.directory}/{file_name(self.base_offset, suffix)}{self.suffix}"
 
     def __repr__(self) -> str:
@@ -253,7 +253,7 @@ class LogSegment:
         return found
 
     def largest_timestamp(self) -> int:
-        """The largest timestamp, or when the file was last written if no record has one (for retention)."""
+        """Return the largest timestamp, or when the file was last written if no record has one (for retention)."""
         timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self._filesystem.modified_ms(self.path(LOG_FILE_SUFFIX))
 
@@ -303,7 +303,7 @@ class LogSegment:
         return end - position
 
     def locate(self, offset: int) -> int:
-        """The position of the first batch that ends at or beyond the offset, -1 when there is none."""
+        """Return the position of the first batch that ends at or beyond the offset, -1 when there is none."""
         slot = self.offset_index.slot_for(offset)
         entry = self.offset_index.entry(slot)
         if slot >= 0 and self.records.last_offset_at(entry.position) != entry.offset:
@@ -313,21 +313,21 @@ class LogSegment:
         return self.records.find(offset, entry.position)
 
     def read_next_offset(self) -> int:
-        """The offset after the last batch; the base offset when there is none."""
+        """Return the offset after the last batch; the base offset when there is none."""
         next_offset = self.base_offset
         for header, _ in self.records.batches(self.offset_index.last_entry.position, check=False):
             next_offset = header.next_offset
         return next_offset
 
     def scan_next_offset(self) -> int:
-        """The offset after the last batch, by reading all of them."""
+        """Return the offset after the last batch, by reading all of them."""
         next_offset = self.base_offset
         for header, _ in self.records.batches(0, check=False):
             next_offset = header.next_offset
         return next_offset
 
     def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
-        """The first record at or beyond `starting_offset` with a timestamp not below the one given."""
+        """Return the first record at or beyond `starting_offset` with a timestamp not below the one given."""
         floor = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(floor.offset, starting_offset)).position
         for header, chunk in self.records.batches(position, check=False):

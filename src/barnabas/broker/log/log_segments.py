@@ -62,17 +62,17 @@ class LogSegments:
         self._recently_used.pop(segment.base_offset, None)
 
     def floor(self, offset: int) -> LogSegment | None:
-        """The segment in which the offset would lie; None for an offset before the first."""
+        """Return the segment in which the offset would lie; None for an offset before the first."""
         at = bisect_right(self._base_offsets, offset)
         return self._by_base_offset[self._base_offsets[at - 1]] if at else None
 
     def higher(self, base_offset: int) -> LogSegment | None:
-        """The segment after the one with this base offset."""
+        """Return the segment after the one with this base offset."""
         at = bisect_right(self._base_offsets, base_offset)
         return self._by_base_offset[self._base_offsets[at]] if at < len(self._base_offsets) else None
 
     def values(self, start: int, end: int) -> list[LogSegment]:
-        """The segments with offsets in [start, end), the one included in which `start` would lie."""
+        """Return the segments with offsets in [start, end), the one included in which `start` would lie."""
         first = max(bisect_right(self._base_offsets, start) - 1, 0)
         last = bisect_left(self._base_offsets, end)
         return [self._by_base_offset[base] for base in self._base_offsets[first:last]]

@@ -35,7 +35,7 @@ class LogToClean(NamedTuple):
 
 
 def log_to_clean(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> LogToClean:
-    """What there is to clean in a log whose records before `first_dirty_offset` are clean."""
+    """Return what there is to clean in a log whose records before `first_dirty_offset` are clean."""
     segments = log.local_log.segments
     older = list(segments)[:-1]
     dirty = [segment for segment in older if _end(log, segment) > first_dirty_offset]

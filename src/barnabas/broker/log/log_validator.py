@@ -65,7 +65,7 @@ class LogValidator:
     def validate_and_assign_offsets(
         self, data: Buffer, *, first_offset: int, leader_epoch: int, origin: int, now_ms: int
     ) -> ValidatedRecords:
-        """A copy of the records with offsets from `first_offset` on.
+        """Return a copy of the records with offsets from `first_offset` on.
 
         Raises `CorruptRecordError`, `InvalidRecordError`, `InvalidTimestampError`, `RecordTooLargeError` and
         `UnsupportedForMessageFormatError`.

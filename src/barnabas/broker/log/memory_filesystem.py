@@ -235,7 +235,7 @@ class MemoryFileSystem:
     # -- names -------------------------------------------------------------------------------------------------------
 
     def inode(self, path: str, *, create: bool = False) -> Inode:
-        """The content of a file."""
+        """Return the content of a file."""
         found = self._names.get(path)
         if found is not None:
             return found

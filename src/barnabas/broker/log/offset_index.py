@@ -55,7 +55,7 @@ class OffsetIndex(AbstractIndex):
         return self.entry(len(self._offsets) - 1)
 
     def entry(self, slot: int) -> OffsetPosition:
-        """The entry in a slot; the segment's start for slot -1."""
+        """Return the entry in a slot; the segment's start for slot -1."""
         if slot < 0:
             return OffsetPosition(self.base_offset, 0)
         return OffsetPosition(self.base_offset + self._offsets[slot], self._positions[slot])
@@ -78,19 +78,19 @@ class OffsetIndex(AbstractIndex):
         self._positions.append(position)
 
     def slot_for(self, offset: int) -> int:
-        """The slot of the last entry at or before the offset, -1 when there is none."""
+        """Return the slot of the last entry at or before the offset, -1 when there is none."""
         return bisect_right(self._offsets, offset - self.base_offset) - 1 if offset >= self.base_offset else -1
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or before the offset; the segment's start when there is none."""
+        """Return the last entry at or before the offset; the segment's start when there is none."""
         return self.entry(self.slot_for(offset))
 
     def last_before(self, position: int) -> OffsetPosition:
-        """The last entry whose batch begins before a file position; the segment's start when there is none."""
+        """Return the last entry whose batch begins before a file position; the segment's start when there is none."""
         return self.entry(bisect_right(self._positions, position - 1) - 1 if position > 0 else -1)
 
     def first_from(self, position: int) -> OffsetPosition | None:
-        """The first entry whose batch begins at a file position or after it."""
+        """Return the first entry whose batch begins at a file position or after it."""
         slot = bisect_right(self._positions, position - 1) if position > 0 else 0
         return self.entry(slot) if slot < len(self._positions) else None
 

@@ -78,7 +78,7 @@ class SkimpyOffsetMap:
             slot = (slot + step) & self.mask
 
     def get(self, key: bytes) -> int:
-        """The latest offset of the key, -1 when it has none."""
+        """Return the latest offset of the key, -1 when it has none."""
         offset: cython.longlong = self.cells[self.slot_of(key) + 2]
         return offset - 1
 
@@ -124,7 +124,7 @@ class SkimpyOffsetMap:
         base_offset: cython.longlong,
         keep_tombstones: cython.bint,
     ) -> list[tuple[int, int]]:
-        """The records of a batch that compaction keeps, as ranges of the payload.
+        """Return the records of a batch that compaction keeps, as ranges of the payload.
 
         These are the records beyond the map, and of each key the latest; of records without a value only with
         `keep_tombstones`. Beside the ranges it leaves in `kept` their number, in `tombstones` how many have no value,
@@ -172,7 +172,7 @@ class SkimpyOffsetMap:
 def rebase_records(
     payload: Buffer, ranges: list[tuple[int, int]], count: int, shift: cython.longlong, same: cython.bint
 ) -> bytes:
-    """The `count` records in these ranges with other timestamp deltas: `shift` more, or, with `same`, just `shift`."""
+    """Return the records in these ranges with other timestamp deltas: `shift` more, or, with `same`, just `shift`."""
     cursor: RecordCursor = RecordCursor(payload, 0, 0)
     size: cython.Py_ssize_t = count * 2 * _LONGEST_NUMBER
     start: cython.Py_ssize_t

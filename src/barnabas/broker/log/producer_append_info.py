@@ -130,7 +130,7 @@ class ProducerStateEntry:
         self.last_timestamp = following.last_timestamp
 
     def find_duplicate(self, producer_epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The remembered batch with exactly this epoch and these sequence numbers."""
+        """Return the remembered batch with exactly this epoch and these sequence numbers."""
         if producer_epoch == self.producer_epoch:
             for batch in self.batches:
                 if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
@@ -291,7 +291,10 @@ class ProducerAppendInfo:
 
 
 def _end_txn_marker(buffer: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch; None if compaction has emptied it or it holds another kind of control record."""
+    """Return the marker in a control batch.
+
+    None if compaction has emptied it or it holds another kind of control record.
+    """
     from barnabas.records.control_record import parse_control_type, parse_end_txn_marker
     from barnabas.records.record_batch import read_batches
 

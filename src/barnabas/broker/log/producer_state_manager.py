@@ -49,7 +49,7 @@ class CorruptSnapshotError(KafkaError):
 
 
 def encode_snapshot(entries: list[ProducerStateEntry]) -> bytes:
-    """The content of a snapshot file."""
+    """Return the content of a snapshot file."""
     body = bytearray(_COUNT.pack(len(entries)))
     for entry in entries:
         body += _ENTRY.pack(
@@ -66,7 +66,7 @@ def encode_snapshot(entries: list[ProducerStateEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
-    """The producers in a snapshot file; `CorruptSnapshotError`."""
+    """Return the producers in a snapshot file; `CorruptSnapshotError`."""
     try:
         version, crc = _HEADER.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEADER.size)
@@ -127,7 +127,7 @@ class ProducerStateManager:
     # -- appending ---------------------------------------------------------------------------------------------------
 
     def prepare_update(self, producer_id: int, origin: int) -> ProducerAppendInfo:
-        """The check of a producer's next batches."""
+        """Return the check of a producer's next batches."""
         current = self.producers.get(producer_id)
         return ProducerAppendInfo(self._partition, current or ProducerStateEntry(producer_id), origin)
 
@@ -219,7 +219,7 @@ class ProducerStateManager:
     # -- snapshots ---------------------------------------------------------------------------------------------------
 
     def snapshot_path(self, offset: int) -> str:
-        """The file of the snapshot at an offset."""
+        """Return the file of the snapshot at an offset."""
         return f"{self._directory}/{file_name(offset, PRODUCER_SNAPSHOT_FILE_SUFFIX)}"
 
     def take_snapshot(self, *, sync: bool = True) -> None:

@@ -55,7 +55,7 @@ class TimeIndex(AbstractIndex):
         return self.entry(len(self._timestamps) - 1)
 
     def entry(self, slot: int) -> TimestampOffset:
-        """The entry in a slot; no timestamp at the base offset for slot -1."""
+        """Return the entry in a slot; no timestamp at the base offset for slot -1."""
         if slot < 0:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return TimestampOffset(self._timestamps[slot], self.base_offset + self._offsets[slot])
@@ -75,7 +75,7 @@ class TimeIndex(AbstractIndex):
         self._offsets.append(offset - self.base_offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry with a timestamp not above the one given."""
+        """Return the last entry with a timestamp not above the one given."""
         return self.entry(bisect_right(self._timestamps, timestamp) - 1)
 
     def truncate_to(self, offset: int) -> None:

@@ -74,7 +74,7 @@ class TransactionIndex:
         transactions.append(aborted)
 
     def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """The entries that concern [fetch_offset, upper_bound_offset), and whether later files need no look."""
+        """Return the entries that concern [fetch_offset, upper_bound_offset), and whether later files need no look."""
         found = []
         for txn in self.transactions:
             if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound_offset:

@@ -369,7 +369,7 @@ class UnifiedLog:
         return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record whose timestamp is not below the one given (epoch ms); None when there is none."""
+        """Return the first record whose timestamp is not below the one given (epoch ms); None when there is none."""
         self.check_online()
         try:
             for segment in self.local_log.segments:
@@ -382,24 +382,27 @@ class UnifiedLog:
         return None
 
     def earliest_offset(self) -> TimestampAndOffset:
-        """The log's start (ListOffsets, timestamp -2); the timestamp is -1."""
+        """Return the log's start (ListOffsets, timestamp -2); the timestamp is -1."""
         start = self.log_start_offset
         return TimestampAndOffset(-1, start, self.leader_epochs.epoch_for_offset(start))
 
     def latest_offset(self, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> TimestampAndOffset:
-        """The end of what may be seen (ListOffsets, timestamp -1); the timestamp is -1."""
+        """Return the end of what may be seen (ListOffsets, timestamp -1); the timestamp is -1."""
         offset = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.high_watermark
         return TimestampAndOffset(-1, offset, self.latest_epoch)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp (ListOffsets, timestamp -3); None for an empty log."""
+        """Return the first record with the largest timestamp (ListOffsets, timestamp -3); None for an empty log."""
         self.check_online()
         segments = list(self.local_log.segments)
         timestamp = max(segment.max_timestamp.timestamp for segment in segments)
         return self.offset_for_timestamp(timestamp) if timestamp >= 0 else None
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
-        """The largest leader epoch not above the one given, and where it ends (OffsetForLeaderEpoch); -1 if unknown."""
+        """Return the largest leader epoch not above the one given, and where it ends (OffsetForLeaderEpoch).
+
+        -1 if unknown.
+        """
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     # -- keeping -----------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class UnopenedLogs:
         return name in self._waiting
 
     def checkpoints(self) -> dict[TopicPartition, UnopenedLog]:
-        """What the checkpoints say, and must go on saying, of all that is not open."""
+        """Return what the checkpoints say, and must go on saying, of all that is not open."""
         return self._waiting | {name: log for name, (log, _) in self.failures.items()}
 
     def directory_of(self, name: TopicPartition) -> str | None:

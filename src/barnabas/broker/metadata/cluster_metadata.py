@@ -58,7 +58,7 @@ class TopicMetadata:
         self.version = version
 
     def to_value(self) -> Value:
-        """The topic as a record of the store."""
+        """Return the topic as a record of the store."""
         return {
             "id": self.id.hex(),
             "partitions": self.partitions,
@@ -68,7 +68,7 @@ class TopicMetadata:
 
     @classmethod
     def from_value(cls, name: str, value: Value, version: int) -> TopicMetadata:
-        """The topic that a record of the store describes."""
+        """Return the topic that a record of the store describes."""
         return cls(
             name, bytes.fromhex(value["id"]), value["partitions"], value["configs"], value["created_ms"], version
         )
@@ -123,15 +123,15 @@ class ClusterMetadata:
         return self.cluster_id
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """The topic of that name."""
+        """Return the topic of that name."""
         return self._topics.get(name)
 
     def topic_by_id(self, id: bytes) -> TopicMetadata | None:
-        """The topic of that id."""
+        """Return the topic of that id."""
         return self._topics_by_id.get(id)
 
     def colliding_topic(self, name: str) -> str | None:
-        """The topic whose name is the same but for '.' and '_', which names in metrics confuse."""
+        """Return the topic whose name is the same but for '.' and '_', which names in metrics confuse."""
         return self._folded_names.get(folded(name))
 
     @property
@@ -146,15 +146,15 @@ class ClusterMetadata:
         return iter([self._topics[name] for name in sorted(self._topics)])
 
     def configs(self, kind: str, name: str) -> dict[str, str]:
-        """The settings stored for a resource of `BROKERS` ("" is what holds for all), `GROUPS`, `CLIENT_METRICS`."""
+        """Return the settings of a resource of `BROKERS` ("" holds for all), `GROUPS` or `CLIENT_METRICS`."""
         return dict(self._values.get(f"{_CONFIGS}{kind}/{name}", {}))
 
     def group_configs(self, group: str) -> dict[str, str]:
-        """What is set for one group (KIP-848), such as `consumer.session.timeout.ms`; mostly empty."""
+        """Return what is set for one group (KIP-848), such as `consumer.session.timeout.ms`; mostly empty."""
         return self.configs(GROUPS, group)
 
     def configured(self, kind: str) -> list[str]:
-        """The resources of a kind that have settings."""
+        """Return the resources of a kind that have settings."""
         prefix = f"{_CONFIGS}{kind}/"
         return sorted(key[len(prefix) :] for key in self._values if key.startswith(prefix))
 
@@ -208,17 +208,17 @@ class ClusterMetadata:
         self._commit(operations, expected, makes_room=True, done=done)
 
     def deleted_topic_ids(self) -> set[bytes]:
-        """The ids of topics whose logs may still be there."""
+        """Return the ids of topics whose logs may still be there."""
         return {bytes.fromhex(key[len(_DELETED_TOPICS) :]) for key in self._values if key.startswith(_DELETED_TOPICS)}
 
     def forget_deleted_topics(self) -> None:
-        """The logs of all deleted topics are gone."""
+        """Note that the logs of all deleted topics are gone."""
         keys = [key for key in self._values if key.startswith(_DELETED_TOPICS)]
         if keys:
             self._commit([Operation(key, None) for key in keys])
 
     def allocate_producer_ids(self) -> range:
-        """The next block of producer ids; never given again, whatever happens."""
+        """Return the next block of producer ids; never given again, whatever happens."""
         start = self._values.get(_PRODUCER_IDS, {}).get("next", 0)
         self._put(_PRODUCER_IDS, {"next": start + PRODUCER_ID_BLOCK_SIZE})
         return range(start, start + PRODUCER_ID_BLOCK_SIZE)
@@ -362,5 +362,5 @@ class ClusterMetadata:
 
 
 def folded(name: str) -> str:
-    """A topic's name as metrics have it; two topics may not share one."""
+    """Return a topic's name as metrics have it; two topics may not share one."""
     return name.replace(".", "_")

@@ -54,7 +54,7 @@ class MetadataStore:
     """
 
     def read(self, version: int = 0) -> Changes:
-        """What changed after `version`; everything (`full`) for 0 or when that version is too long ago."""
+        """Return what changed after `version`; everything (`full`) for 0 or when that version is too long ago."""
         raise NotImplementedError
 
     def apply(

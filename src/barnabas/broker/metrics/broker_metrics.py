@@ -66,7 +66,7 @@ class BrokerMetrics(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         now, now_ms = self._clocks()
         flushing = self._logs.take_flush_seconds(now)
         yield from self._requests.collect(now)

@@ -30,7 +30,7 @@ class CoordinatorMetrics:
         self._transactions = transactions
 
     def collect(self, now_ms: int) -> Iterator[Metric]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         yield from self._of_groups()
         yield from self._of_transactions(now_ms)
 

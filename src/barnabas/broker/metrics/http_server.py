@@ -38,13 +38,13 @@ class MetricsProtocol(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """Note that the connection is over."""
         if self._timeout is not None:
             self._timeout.cancel()
 
 
 def answer(request: bytes, text: Callable[[], bytes], content_type: str) -> bytes:
-    """The response to a request: the metrics for `GET /metrics`."""
+    """Return the response to a request: the metrics for `GET /metrics`."""
     method, _, rest = request.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if method not in (b"GET", b"HEAD"):

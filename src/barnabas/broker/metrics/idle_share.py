@@ -24,7 +24,7 @@ class IdleShare:
         self._share = 1.0
 
     def share(self, now: float, flushing: float) -> float:
-        """The share since the last look, 0 to 1; `flushing` are the seconds that flushes took since then."""
+        """Return the share since the last look, 0 to 1; `flushing` are the seconds that flushes took since then."""
         self._flushing += flushing
         span = now - self._since
         if span >= self.SHORTEST_SPAN:

@@ -39,7 +39,7 @@ class LogMetrics:
         return seconds
 
     def collect(self, now: float) -> Iterator[Metric]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         yield from self._partitions()
         flushes = SummaryMetricFamily(
             "kafka_log_logflushstats_logflushrateandtimems",

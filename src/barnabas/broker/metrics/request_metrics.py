@@ -94,7 +94,7 @@ class RequestMetrics:
         return "" if topic is None else topic.name
 
     def collect(self, now: float) -> Iterator[Metric]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         requests = CounterMetricFamily(
             "kafka_network_requestmetrics_requests", "Requests received", labels=("request", "version")
         )

@@ -123,7 +123,7 @@ class ClientConnection:
             self._transport.close()
 
     def output_blocked(self, held: int) -> None:
-        """The client reads its responses too slowly, `held` bytes wait: no more requests are worked on."""
+        """Note that the client reads its responses too slowly, `held` bytes wait: no more requests are worked on."""
         self._output_blocked = True
         self._hold(held)
 
@@ -137,7 +137,7 @@ class ClientConnection:
             self._work()
 
     def input_ended(self, instant: Instant) -> None:
-        """The client sends no more: `close()` follows when what it has sent is worked on and answered.
+        """Note that the client sends no more: `close()` follows when what it has sent is worked on and answered.
 
         As with Apache Kafka, which does not look at a connection while it works on one of its requests. The client may
         have closed its own side only; if it is gone, sending the next response says so.
@@ -147,7 +147,7 @@ class ClientConnection:
         self.go_on()
 
     def lost(self) -> None:
-        """The socket is gone; what is parked is given up, with all that came after it."""
+        """Note that the socket is gone; what is parked is cancelled, with all that came after it."""
         self.closed = True
         self._hold(0)
         if not self._busy:
@@ -170,7 +170,7 @@ class ClientConnection:
         self._muted += 1
 
     def unmute(self) -> None:
-        """A time to wait is over."""
+        """Note that a time to wait is over."""
         self._muted -= 1
         self.go_on()
 

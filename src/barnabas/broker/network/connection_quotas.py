@@ -58,7 +58,7 @@ class ConnectionQuotas:
         return None
 
     def release(self, address: str) -> None:
-        """An admitted connection is over."""
+        """Note that an admitted connection is over."""
         self.count -= 1
         self._per_address[address] -= 1
         if not self._per_address[address]:

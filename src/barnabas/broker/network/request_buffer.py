@@ -42,14 +42,14 @@ class RequestMemory:
         return True
 
     def give_back(self, size: int) -> None:
-        """A request is over."""
+        """Note that a request is over."""
         self.used -= size
         waiting, self._waiting = self._waiting, {}
         for try_again in waiting:
             try_again()
 
     def buffer(self, size: int) -> memoryview:
-        """A buffer of `size` bytes, with whatever was in it, to be given back with `keep`."""
+        """Return a buffer of `size` bytes, with whatever was in it, to be given back with `keep`."""
         for index, spare in enumerate(self._spare):
             if len(spare) >= size:
                 return memoryview(self._spare.pop(index))[:size]
@@ -134,7 +134,7 @@ class RequestBuffer:
         return view[self._end :]
 
     def filled(self, count: int) -> None:
-        """The first `count` bytes of `space()` now hold data."""
+        """Note that the first `count` bytes of `space()` now hold data."""
         if self._large is not None:
             self._large_end += count
         else:
@@ -151,13 +151,13 @@ class RequestBuffer:
             self._start = self._end = 0
 
     def discard(self) -> None:
-        """The connection is over: give everything away."""
+        """Note that the connection is over: give everything away."""
         self._large = None
         self._start = self._end
         self.release()
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame, if there is one. Raises InvalidRequestError for an impossible size."""
+        """Return the next whole frame, if there is one. Raises InvalidRequestError for an impossible size."""
         large = self._large
         if large is not None:
             if self._large_end < self._large_size:

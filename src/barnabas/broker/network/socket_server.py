@@ -111,7 +111,7 @@ class SocketServer:
             protocol.abort()
 
     def after_work(self) -> None:
-        """Requests were worked on: see to what they set off."""
+        """See to what requests set off that were worked on."""
         if self.core.needs_settling and not self._settling:
             # At the end of this turn of the loop, so that what several connections bring makes one answer.
             self._settling = True
@@ -144,7 +144,7 @@ class SocketServer:
         return False
 
     def dismiss(self, protocol: _ConnectionProtocol, host: str) -> None:
-        """An admitted connection is over."""
+        """Note that an admitted connection is over."""
         self._protocols.discard(protocol)
         self._quotas.release(host)
 
@@ -308,7 +308,7 @@ def raise_descriptor_limit() -> None:
 
 
 def bind(listener: Listener) -> socket.socket:
-    """A socket that listens where `listener` says. Raises OSError."""
+    """Return a socket that listens where `listener` says. Raises OSError."""
     if listener.host == "":
         dual = socket.has_dualstack_ipv6()
         return socket.create_server(

@@ -16,7 +16,7 @@ Identity = tuple[int, int]
 
 
 def check_identity(metadata: TransactionMetadata, expected: Identity | None) -> None:
-    """Raises ProducerFencedError if the client's identity is none that this id had last."""
+    """Raise ProducerFencedError if the client's identity is none that this id had last."""
     if expected is None or metadata.client_producer_epoch == NO_PRODUCER_EPOCH:
         return
     producer_id, epoch = expected
@@ -37,7 +37,7 @@ def next_identity(
     new_producer_id: Callable[[], int],
     now_ms: int,
 ) -> TransactionMetadata:
-    """The metadata with the epoch, or the id, that the client is to get.
+    """Return the metadata with the epoch, or the id, that the client is to get.
 
     Raises ProducerFencedError for a client that another one has followed.
     """

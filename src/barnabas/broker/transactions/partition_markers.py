@@ -65,7 +65,7 @@ class PartitionMarkers:
             self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)
 
     def check_marker_epoch(self, partition: TopicIndex, producer_id: int, epoch: int) -> None:
-        """Raises `InvalidProducerEpochError` unless the epoch ends a transaction of the second protocol.
+        """Raise `InvalidProducerEpochError` unless the epoch ends a transaction of the second protocol.
 
         There a marker has a later epoch than the records (KIP-890); an equal one is the repetition of a marker.
         """

@@ -30,7 +30,7 @@ class TransactionSettings:
         self.two_phase_commit: bool = config["transaction.two.phase.commit.enable"]
 
     def checked_timeout(self, timeout_ms: int, two_phase: bool) -> int:
-        """The time-out of a producer's transactions; none for one that takes part in two-phase commits (KIP-939).
+        """Return the time-out of a producer's transactions; none in two-phase commits (KIP-939).
 
         Raises TransactionalIdAuthorizationError where two-phase commits are switched off, and
         InvalidTxnTimeoutError.

@@ -126,7 +126,7 @@ class TransactionCoordinator:
     # --- elections
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition of `__transaction_state` from `leader_epoch` on: load its ids.
+        """Load the ids of a partition of `__transaction_state` that this broker leads from `leader_epoch` on.
 
         If it led the partition before, markers that are not answered yet are sent again in the new epoch.
         """
@@ -159,7 +159,7 @@ class TransactionCoordinator:
         self._store.ensure_topic(now_ms)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` that holds the id."""
+        """Return the partition of `__transaction_state` that holds the id."""
         return self._store.partition_of(transactional_id)
 
     # --- requests
@@ -174,7 +174,7 @@ class TransactionCoordinator:
         two_phase: bool = False,
         keep_prepared: bool = False,
     ) -> InitializedProducer:
-        """The id and epoch for a producer that begins; the one before is shut out, its open transaction aborted.
+        """Return the id and epoch for a producer that begins; the one before is shut out, its open transaction aborted.
 
         With `two_phase` its transactions have no time-out; with `keep_prepared` an open one is not aborted but left to
         the new producer to end (KIP-939).
@@ -285,7 +285,7 @@ class TransactionCoordinator:
     # --- inside
 
     def _check_id(self, transactional_id: str) -> None:
-        """Raises `InvalidRequestError`, `NotCoordinatorError`, `CoordinatorLoadInProgressError`."""
+        """Raise `InvalidRequestError`, `NotCoordinatorError`, `CoordinatorLoadInProgressError`."""
         if self._closed:
             raise errors.NotCoordinatorError("This broker is shutting down.")
         if not transactional_id:
@@ -293,7 +293,7 @@ class TransactionCoordinator:
         self._loader.check(self._store.partition_of(transactional_id))
 
     def _find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Raises as `_check_id`."""
+        """Return the transaction of an id; raises as `_check_id` does."""
         self._check_id(transactional_id)
         return self._store.by_id.get(transactional_id)
 

@@ -15,14 +15,14 @@ _PREFIX = 2
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of the id's records."""
+    """Return the key of the id's records."""
     return _KEY_VERSION.to_bytes(_PREFIX, "big") + TransactionLogKey(transactional_id=transactional_id).encode(
         _KEY_VERSION
     )
 
 
 def decode_key(key: bytes) -> str | None:
-    """The transactional id; None for a kind of record that is not known here. Raises CorruptRecordError."""
+    """Return the transactional id; None for a kind of record that is not known here. Raises CorruptRecordError."""
     if int.from_bytes(key[:_PREFIX], "big") != _KEY_VERSION:
         return None
     try:
@@ -32,7 +32,7 @@ def decode_key(key: bytes) -> str | None:
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """The value of a record that says what `metadata` does."""
+    """Return the value of a record that says what `metadata` does."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(metadata.partitions):
         by_topic.setdefault(topic, []).append(index)
@@ -57,7 +57,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def decode_value(transactional_id: str, data: bytes) -> TransactionMetadata:
-    """What a record's value says. Raises CorruptRecordError."""
+    """Return what a record's value says. Raises CorruptRecordError."""
     version = int.from_bytes(data[:_PREFIX], "big")
     low, high = TransactionLogValue.VALID_VERSIONS
     if not low <= version <= high:

@@ -46,6 +46,6 @@ VALID_PREVIOUS: dict[int, frozenset[int]] = {
 
 
 def check_transition(transactional_id: str, old: int, new: int) -> None:
-    """Raises IllegalStateError unless `new` may follow `old`."""
+    """Raise IllegalStateError unless `new` may follow `old`."""
     if old not in VALID_PREVIOUS[new]:
         raise IllegalStateError(f"transactional id {transactional_id!r} cannot go from {NAMES[old]} to {NAMES[new]}")

@@ -50,7 +50,7 @@ class TransactionStore:
         self._log.ensure_topic(now_ms)
 
     def check_room(self) -> None:
-        """Raises `PolicyViolationError` when there are `MAX_IDS` already."""
+        """Raise `PolicyViolationError` when there are `MAX_IDS` already."""
         if len(self.by_id) < MAX_IDS:
             self._reported_full = False
             return

@@ -57,7 +57,7 @@ class TransactionVerification:
     def check(
         self, transactional_id: str, batches: Sequence[TransactionalBatch], mode: int, at: Instant
     ) -> dict[Partition, errors.KafkaError]:
-        """What stands in the way of each batch; nothing for those that may be appended.
+        """Return what stands in the way of each batch; nothing for those that may be appended.
 
         `mode` is INVALID_STATE, ABORTABLE or ADD.
         """
@@ -124,7 +124,7 @@ def _is_open(batch: TransactionalBatch) -> bool:
 
 
 def translated(error: errors.KafkaError) -> errors.KafkaError:
-    """The coordinator's error in the terms of Produce."""
+    """Return the coordinator's error in the terms of Produce."""
     if isinstance(error, errors.ProducerFencedError):
         return errors.InvalidProducerEpochError(str(error))
     if isinstance(error, _PASSING):

@@ -38,7 +38,7 @@ class AclBinding(NamedTuple):
         return _has_unknown(self)
 
     def to_filter(self) -> AclBindingFilter:
-        """Finds this rule and no other."""
+        """Find this rule and no other."""
         return AclBindingFilter(*self)
 
 
@@ -83,7 +83,7 @@ class AclBindingFilter(NamedTuple):
         return acl.pattern_type == PatternType.LITERAL and acl.resource_name == "*"
 
     def find_indefinite_field(self) -> str | None:
-        """The first of its parts that leaves open which rule is meant; None when it finds at most one."""
+        """Return the first of its parts that leaves open which rule is meant; None when it finds at most one."""
         open_patterns = (PatternType.UNKNOWN, PatternType.ANY, PatternType.MATCH)
         for name, value in zip(self._fields, self, strict=True):
             indefinite = open_patterns if name == "pattern_type" else (None, 0, 1)
@@ -102,7 +102,7 @@ def _has_unknown(acl: AclBinding | AclBindingFilter) -> bool:
 
 
 def authorized_operations(bits: int) -> frozenset[AclOperation] | None:
-    """A bit field of KIP-430: bit n stands for operation n; None when it was not asked for."""
+    """Return a bit field of KIP-430: bit n stands for operation n; None when it was not asked for."""
     if bits == AUTHORIZED_OPERATIONS_NOT_REQUESTED:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)
@@ -119,7 +119,7 @@ def describe_acls(wanted: AclBindingFilter) -> KeyedRequest[str, list[AclBinding
 
 
 def _filter_fields(wanted: AclBindingFilter) -> dict[str, Any]:
-    """The fields that a filter has in DescribeAcls and in DeleteAcls."""
+    """Return the fields that a filter has in DescribeAcls and in DeleteAcls."""
     return {
         "resource_type_filter": wanted.resource_type,
         "resource_name_filter": wanted.resource_name,

@@ -33,6 +33,6 @@ class AdminClient(
     What may pass (a broker that is gone, a coordinator that moves) is tried again until `timeout` seconds are over, by
     default `default.api.timeout.ms`; then the error is a `KafkaTimeoutError`.
 
-    Raises:
-        ConfigError: a setting has an unknown name or a bad value, or `bootstrap_servers` is missing.
+    Raises `ConfigError` when a setting has an unknown name or a bad value, or `bootstrap_servers` is missing.
+
     """

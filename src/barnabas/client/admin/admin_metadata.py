@@ -70,7 +70,7 @@ class AdminMetadata(Metadata):
         return None
 
     def forget_controller(self) -> None:
-        """The controller has moved: none is known until the next update, so that the old one is not asked again."""
+        """Forget the controller, which has moved: none is known until the next update."""
         with self._changed:
             known = self._cluster
             self._cluster = Cluster(

@@ -124,7 +124,7 @@ class AdminOperations(ReportsTelemetry, Measured):
     # Steps.
 
     def _ask(self, handler: AdminApiHandler[K, V], keys: Iterable[K], deadline: float) -> Steps[Results[K, V]]:
-        """Carries out an operation for all keys; gives what became of each."""
+        """Carry out an operation for all keys; return what became of each."""
         refusal = self._refusal(handler.name)
         if refusal is not None:
             return Results({}, dict.fromkeys(keys, refusal))
@@ -143,7 +143,7 @@ class AdminOperations(ReportsTelemetry, Measured):
         return driver.results()
 
     def _ask_one(self, handler: AdminApiHandler[K, V], key: K, deadline: float) -> Steps[V]:
-        """Carries out an operation for one key; raises what made it fail."""
+        """Carry out an operation for one key; raises what made it fail."""
         results = yield from self._ask(handler, [key], deadline)
         return results[key]
 
@@ -171,7 +171,7 @@ class AdminOperations(ReportsTelemetry, Measured):
     def _ask_all_brokers(
         self, handler: AdminApiHandler[int, V], timeout: float | None, raise_errors: bool
     ) -> Steps[Results[int, V]]:
-        """Asks every broker, by its id."""
+        """Ask every broker, by its id."""
         refusal = self._refusal(handler.name)
         if refusal is not None:
             raise refusal
@@ -202,7 +202,7 @@ class AdminOperations(ReportsTelemetry, Measured):
     # Running them.
 
     def _complete(self, steps: Steps[T]) -> T:
-        """Runs steps in this thread, once no other thread does; every public operation ends here."""
+        """Run steps in this thread, once no other thread does; every public operation ends here."""
         if self._is_foreign:
             raise IllegalStateError(_FORKED)
         with self._lock:
@@ -240,7 +240,7 @@ class AdminOperations(ReportsTelemetry, Measured):
         return self._clock() + as_seconds(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Ends the connections. A second call does nothing.
+        """End the connections. A second call does nothing.
 
         A call that another thread is in may take as long as it needs, or `timeout` seconds if given; then it fails.
         """
@@ -276,14 +276,14 @@ class AdminOperations(ReportsTelemetry, Measured):
 
 
 def unique(keys: Iterable[K]) -> list[K]:
-    """The keys without duplicates; a single string is more likely a mistake than a list of letters."""
+    """Return the keys without duplicates; a single string is more likely a mistake than a list of letters."""
     if isinstance(keys, (str, bytes)):
         raise IllegalArgumentError(f"a list is needed, not {keys!r}: write [{keys!r}]")
     return list(dict.fromkeys(keys))
 
 
 def checked(results: Results[K, V], raise_errors: bool) -> Results[K, V]:
-    """The results; raises their errors if asked to."""
+    """Return the results; raises their errors if asked to."""
     if raise_errors:
         results.raise_errors()
     return results

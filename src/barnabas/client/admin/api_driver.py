@@ -69,13 +69,13 @@ class AdminApiDriver(Generic[K, V]):
         return not self._targets
 
     def results(self) -> Results[K, V]:
-        """What came of it, in the order of the keys."""
+        """Return what came of it, in the order of the keys."""
         values = {key: self._values[key] for key in self._order if key in self._values}
         errors = {key: self._errors[key] for key in self._order if key in self._errors}
         return Results(values, errors)
 
     def step(self, now: float) -> float:
-        """Sends what can be sent; gives the seconds after which it makes sense to step again without a response.
+        """Send what can be sent; return the seconds after which it makes sense to step again without a response.
 
         Raises what the last response made its handler raise.
         """

@@ -51,7 +51,7 @@ def is_passing(code: int) -> bool:
 
 
 def label(key: object) -> str:
-    """A key as it is shown to people."""
+    """Return a key as it is shown to people."""
     return kafka_uuid.to_text(key) if isinstance(key, bytes) else str(key)
 
 
@@ -70,11 +70,11 @@ class Outcome(Generic[K, V]):
         self.problems: dict[K, KafkaError] = {}
 
     def complete(self, key: K, value: V) -> None:
-        """The operation succeeded for this key."""
+        """Note that the operation succeeded for this key."""
         self.completed[key] = value
 
     def fail(self, key: K, error: KafkaError) -> None:
-        """The operation failed for this key, for good."""
+        """Note that the operation failed for this key, for good."""
         self.failed[key] = error
 
     def retry(self, key: K, error: KafkaError) -> None:
@@ -98,13 +98,13 @@ class Lookup(Protocol[K]):
     """Finds the broker that is responsible for a key."""
 
     def static_target(self, key: K) -> Target | None:
-        """The target, where that needs no asking."""
+        """Return the target, where that needs no asking."""
 
     def build_request(self, keys: list[K]) -> Any:
-        """What to ask any broker, for the keys that have no static target."""
+        """Return what to ask any broker, for the keys that have no static target."""
 
     def handle_response(self, keys: list[K], response: Any, found: Outcome[K, Target]) -> None:
-        """Completes each key with its target."""
+        """Complete each key with its target."""
 
 
 class AdminApiHandler(Protocol[K, V]):
@@ -119,10 +119,10 @@ class AdminApiHandler(Protocol[K, V]):
         """Who finds the brokers."""
 
     def build_request(self, keys: list[K], timeout_ms: int) -> Any:
-        """The request message (or `RequestBuilder`) for these keys."""
+        """Return the request message (or `RequestBuilder`) for these keys."""
 
     def handle_response(self, keys: list[K], response: Any, outcome: Outcome[K, V]) -> None:
-        """Sorts the keys of a response by what became of them."""
+        """Sort the keys of a response by what became of them."""
 
 
 class StaticLookup(Generic[K]):

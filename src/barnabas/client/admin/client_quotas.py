@@ -30,7 +30,7 @@ class ClientQuotaEntity(NamedTuple):
 
     @classmethod
     def of_types(cls, names: Mapping[str, str | None]) -> ClientQuotaEntity:
-        """The entity with these names by type, as the protocol spells the types."""
+        """Return the entity with these names by type, as the protocol spells the types."""
         return cls(tuple(sorted(names.items())))
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class ClientQuotaFilterComponent(NamedTuple):
 
     @classmethod
     def of_default(cls, entity_type: str) -> ClientQuotaFilterComponent:
-        """The default of a type."""
+        """Return the default of a type."""
         return cls(entity_type, _DEFAULT, None)
 
     @classmethod

@@ -39,7 +39,10 @@ class ClusterOperations(AdminOperations):
         include_authorized_operations: bool = False,
         timeout: float | None = None,
     ) -> ClusterDescription:
-        """The cluster's id, brokers and controller; with `bootstrap.controllers`, controllers instead of brokers."""
+        """Return the cluster's id, brokers and controller.
+
+        With `bootstrap.controllers`, controllers instead of brokers.
+        """
         return self._complete(self._describe_cluster(include_fenced_brokers, include_authorized_operations, timeout))
 
     def _describe_cluster(self, fenced: bool, operations: bool, timeout: float | None) -> Steps[ClusterDescription]:
@@ -59,7 +62,7 @@ class ClusterOperations(AdminOperations):
         return (yield from self._ask_one(older, "cluster", deadline))
 
     def describe_features(self, *, node_id: int | None = None, timeout: float | None = None) -> FeatureMetadata:
-        """The features of the cluster: which are switched on, and which could be, as any broker sees it or this one."""
+        """Return the features that are switched on, and those that could be, as any broker sees it or this one."""
         return self._run_one(describe_features(node_id), "features", timeout)
 
     def update_features(
@@ -70,16 +73,16 @@ class ClusterOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, None]:
-        """Sets the levels of features, by name, as `FeatureUpdate` or as a number to go up to; all or none.
+        """Set the levels of features, by name, as `FeatureUpdate` or as a number to go up to; all or none.
 
-        Raises:
-            InvalidUpdateVersionError, FeatureUpdateFailedError, InvalidRequestError, ...
+        Raises `InvalidUpdateVersionError`, `FeatureUpdateFailedError`, `InvalidRequestError`, ...
+
         """
         wanted = {name: FeatureUpdate(new) if isinstance(new, int) else new for name, new in updates.items()}
         return self._run(update_features(wanted, validate_only=validate_only), wanted, timeout, raise_errors)
 
     def describe_metadata_quorum(self, *, timeout: float | None = None) -> QuorumInfo:
-        """The controllers that keep the cluster's metadata, and how far each of them is."""
+        """Return the controllers that keep the cluster's metadata, and how far each of them is."""
         return self._run_one(DescribeQuorumHandler(), "quorum", timeout)
 
     def add_raft_voter(
@@ -91,10 +94,11 @@ class ClusterOperations(AdminOperations):
         cluster_id: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Lets a controller vote; its directory's id (16 bytes) is in its meta.properties.
+        """Let a controller vote; its directory's id (16 bytes) is in its meta.properties.
 
-        Raises:
-            DuplicateVoterError, InconsistentClusterIdError, UnsupportedVersionError (a quorum with fixed voters), ...
+        Raises `DuplicateVoterError`, `InconsistentClusterIdError`, `UnsupportedVersionError` (a quorum with
+        fixed voters), ...
+
         """
         self._run_one(add_voter(voter_id, voter_directory_id, endpoints, cluster_id), "voter", timeout)
 
@@ -106,27 +110,28 @@ class ClusterOperations(AdminOperations):
         cluster_id: str | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Takes the vote from a controller.
+        """Take the vote from a controller.
 
-        Raises:
-            VoterNotFoundError, InconsistentClusterIdError, UnsupportedVersionError (a quorum with fixed voters), ...
+        Raises `VoterNotFoundError`, `InconsistentClusterIdError`, `UnsupportedVersionError` (a quorum with
+        fixed voters), ...
+
         """
         self._run_one(remove_voter(voter_id, voter_directory_id, cluster_id), "voter", timeout)
 
     def unregister_broker(self, broker_id: int, *, timeout: float | None = None) -> None:
-        """Forgets a broker that is gone for good.
+        """Forget a broker that is gone for good.
 
-        Raises:
-            BrokerIdNotRegisteredError, ...
+        Raises `BrokerIdNotRegisteredError`, ...
+
         """
         self._run_one(unregister_broker(broker_id), "broker", timeout)
 
     def client_instance_id(self, *, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
+        """Return the id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
 
-        Raises:
-            UnsupportedVersionError: the brokers take no telemetry.
-            IllegalStateError: enable.metrics.push is off.
+        Raises `UnsupportedVersionError` when the brokers take no telemetry. Raises `IllegalStateError`:
+        enable.metrics.push is off.
+
         """
         sender = self._telemetry_sender(timeout)
         self._ensure_open()

@@ -37,7 +37,7 @@ class ConfigOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """The settings of topics and brokers: for each resource by name."""
+        """Return the settings of topics and brokers: for each resource by name."""
         handler = DescribeConfigsHandler(include_synonyms=include_synonyms, include_documentation=include_documentation)
         return self._run(handler, unique(resources), timeout, raise_errors)
 
@@ -49,11 +49,12 @@ class ConfigOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[ConfigResource, None]:
-        """Changes settings and leaves the others as they are: for each resource `{name: value}`, where None goes back
-        to the default, or a list of `AlterConfigOp`.
+        """Change settings and leave the others as they are.
 
-        Raises:
-            InvalidConfigurationError, ...
+        For each resource `{name: value}`, where None goes back to the default, or a list of `AlterConfigOp`.
+
+        Raises `InvalidConfigurationError`, ...
+
         """
         operations = {resource: as_operations(wanted) for resource, wanted in changes.items()}
         handler = IncrementalAlterConfigsHandler(
@@ -64,7 +65,7 @@ class ConfigOperations(AdminOperations):
     def list_config_resources(
         self, types: Collection[ConfigResourceType] = (), *, timeout: float | None = None
     ) -> list[ConfigResource]:
-        """The resources that have settings, of these types or of all.
+        """Return the resources that have settings, of these types or of all.
 
         A broker before 4.1 lists only those of client metrics, and an `UnsupportedVersionError` is raised when others
         are asked for.
@@ -78,10 +79,11 @@ class ConfigOperations(AdminOperations):
         strict: bool = False,
         timeout: float | None = None,
     ) -> dict[ClientQuotaEntity, Quotas]:
-        """The quotas of the entities that match all components; with `strict` only those that have no other part.
+        """Return the quotas of entities that match all components; with `strict`, of those with no other part.
 
-        Raises:
-            InvalidRequestError, UnsupportedVersionError (a type of entity that the broker does not know), ...
+        Raises `InvalidRequestError`, `UnsupportedVersionError` (a type of entity that the broker does not
+        know), ...
+
         """
         return self._run_one(describe_quotas(components, strict=strict), "quotas", timeout)
 
@@ -93,9 +95,9 @@ class ConfigOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[ClientQuotaEntity, None]:
-        """Sets quotas, such as `{ClientQuotaEntity.of(user="alice"): {"producer_byte_rate": 1e6}}`; None removes one.
+        """Set quotas, such as `{ClientQuotaEntity.of(user="alice"): {"producer_byte_rate": 1e6}}`; None removes one.
 
-        Raises:
-            InvalidRequestError, ClusterAuthorizationError, ...
+        Raises `InvalidRequestError`, `ClusterAuthorizationError`, ...
+
         """
         return self._run(alter_quotas(changes, validate_only=validate_only), changes, timeout, raise_errors)

@@ -37,22 +37,22 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
-        """The settings of a topic."""
+        """Return the settings of a topic."""
         return cls(ConfigResourceType.TOPIC, name)
 
     @classmethod
     def broker(cls, node_id: int | None) -> ConfigResource:
-        """The settings of a broker; None for the default of all brokers."""
+        """Return the settings of a broker; None for the default of all brokers."""
         return cls(ConfigResourceType.BROKER, "" if node_id is None else str(node_id))
 
     @classmethod
     def group(cls, group_id: str) -> ConfigResource:
-        """The settings of a group (KIP-848, KIP-932)."""
+        """Return the settings of a group (KIP-848, KIP-932)."""
         return cls(ConfigResourceType.GROUP, group_id)
 
     @classmethod
     def client_metrics(cls, name: str) -> ConfigResource:
-        """A subscription to metrics of clients (KIP-714)."""
+        """Return a subscription to metrics of clients (KIP-714)."""
         return cls(ConfigResourceType.CLIENT_METRICS, name)
 
 
@@ -83,12 +83,12 @@ class ConfigEntry(NamedTuple):
 
     @classmethod
     def from_created(cls, entry: Any) -> ConfigEntry:
-        """A setting in a CreateTopics response."""
+        """Return a setting in a CreateTopics response."""
         return cls(entry.name, entry.value, ConfigSource(entry.config_source), entry.is_sensitive, entry.read_only)
 
     @classmethod
     def from_described(cls, entry: Any) -> ConfigEntry:
-        """A setting in a DescribeConfigs response."""
+        """Return a setting in a DescribeConfigs response."""
         synonyms = tuple(ConfigSynonym(s.name, s.value, ConfigSource(s.source)) for s in entry.synonyms)
         return cls(
             entry.name,
@@ -115,7 +115,7 @@ Changes = Mapping[str, Any] | Iterable[AlterConfigOp]
 
 
 def as_operations(changes: Changes) -> list[AlterConfigOp]:
-    """The changes one by one."""
+    """Return the changes one by one."""
     if isinstance(changes, Mapping):
         return [
             AlterConfigOp(name, value, OpType.DELETE if value is None else OpType.SET)
@@ -129,7 +129,7 @@ def as_operations(changes: Changes) -> list[AlterConfigOp]:
 
 
 def _broker_of(key: ConfigResource) -> Target:
-    """A broker's own settings are that broker's to tell and to change; all others any broker's."""
+    """Return a broker's own settings are that broker's to tell and to change; all others any broker's."""
     if key.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and key.name:
         try:
             return int(key.name)
@@ -246,7 +246,7 @@ def _known_type(number: int) -> ConfigResourceType:
 
 
 def config_text(value: Any) -> str | None:
-    """A setting's value as the protocol has it: text."""
+    """Return a setting's value as the protocol has it: text."""
     if value is None:
         return None
     if isinstance(value, bool):

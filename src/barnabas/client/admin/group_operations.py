@@ -45,8 +45,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> FromBrokers[GroupListing]:
-        """The groups of the cluster by id; only those in one of `states`, of one of `types` or `protocol_types`
-        ("consumer"; "" for groups that never had members), if given.
+        """Return the groups of the cluster by id.
+
+        Only those in one of `states`, of one of `types` or `protocol_types` ("consumer"; "" for groups that
+        never had members), if given.
         """
         handler = ListGroupsHandler(states=states, types=types, protocol_types=protocol_types)
         return self._complete(self._gather_groups(handler, timeout, raise_errors))
@@ -65,10 +67,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupDescription]:
-        """Groups with their members and what these are assigned: of KIP-848's protocol, and of the classic one with
-        members of any kind.
+        """Return groups with their members and what these are assigned.
 
-        One that nobody knows is a GroupIdNotFoundError; a broker before 4.0 gives it as state DEAD, as in Kafka.
+        Groups of KIP-848's protocol, and of the classic one with members of any kind. One that nobody knows is a
+        GroupIdNotFoundError; a broker before 4.0 gives it as state DEAD, as in Kafka.
         """
         steps = self._describe_groups(
             "describe_groups", unique(groups), include_authorized_operations, timeout, raise_errors
@@ -83,10 +85,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupDescription]:
-        """Groups of consumers, of both protocols; a group of anything else is an IllegalArgumentError.
+        """Return groups of consumers, of both protocols; a group of anything else is an IllegalArgumentError.
 
-        Raises:
-            GroupIdNotFoundError, GroupAuthorizationError, ...
+        Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ...
+
         """
         steps = self._describe_groups(
             "describe_consumer_groups", unique(groups), include_authorized_operations, timeout, raise_errors, True
@@ -121,10 +123,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupDescription]:
-        """Groups of the classic protocol, with members of any kind, such as consumers or workers of Kafka Connect.
+        """Return groups of the classic protocol, with members of any kind, such as workers of Kafka Connect.
 
-        Raises:
-            GroupIdNotFoundError, GroupAuthorizationError, ...
+        Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ...
+
         """
         handler = DescribeGroupsHandler(
             "describe_classic_groups", include_authorized_operations=include_authorized_operations
@@ -141,8 +143,8 @@ class GroupOperations(AdminOperations):
     ) -> Results[str, ShareGroupDescription]:
         """Share groups (KIP-932) with their members.
 
-        Raises:
-            GroupIdNotFoundError, GroupAuthorizationError, ...
+        Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ...
+
         """
         handler = DescribeShareGroupsHandler(include_authorized_operations=include_authorized_operations)
         return self._run(handler, unique(groups), timeout, raise_errors)
@@ -155,10 +157,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, StreamsGroupDescription]:
-        """Groups of Kafka Streams (KIP-1071) with their topologies, members and tasks.
+        """Return groups of Kafka Streams (KIP-1071) with their topologies, members and tasks.
 
-        Raises:
-            GroupIdNotFoundError, GroupAuthorizationError, ...
+        Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ...
+
         """
         handler = DescribeStreamsGroupsHandler(include_authorized_operations=include_authorized_operations)
         return self._run(handler, unique(groups), timeout, raise_errors)
@@ -166,10 +168,10 @@ class GroupOperations(AdminOperations):
     def delete_groups(
         self, groups: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, None]:
-        """Deletes groups of any kind that have no members, with their committed offsets.
+        """Delete groups of any kind that have no members, with their committed offsets.
 
-        Raises:
-            GroupNotEmptyError, GroupIdNotFoundError, ...
+        Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, ...
+
         """
         return self._run(DeleteGroupsHandler(), unique(groups), timeout, raise_errors)
 
@@ -185,10 +187,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[MemberToRemove, None]:
-        """Makes members leave a group, all of them by default.
+        """Make members leave a group, all of them by default.
 
-        Raises:
-            UnknownMemberIdError, ...
+        Raises `UnknownMemberIdError`, ...
+
         """
         wanted = None if members is None else unique(members)
         return self._complete(self._remove_members(group_id, wanted, reason, timeout, raise_errors))
@@ -220,7 +222,7 @@ class GroupOperations(AdminOperations):
         require_stable: bool = False,
         timeout: float | None = None,
     ) -> GroupOffsets:
-        """The committed offsets of a group, of these partitions or of all; those without one are left out.
+        """Return the committed offsets of a group, of these partitions or of all; those without one are left out.
 
         `require_stable` waits for transactions that have offsets in them to end.
         """
@@ -235,7 +237,7 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, GroupOffsets]:
-        """The same of several groups at once; by group the partitions, None for all."""
+        """Return the same of several groups at once; by group the partitions, None for all."""
         handler = OffsetFetchHandler(groups, require_stable=require_stable)
         return self._run(handler, groups, timeout, raise_errors)
 
@@ -249,10 +251,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Sets committed offsets of a group, which must have no members now; creates it if there is none.
+        """Set committed offsets of a group, which must have no members now; create it if there is none.
 
-        Raises:
-            UnknownMemberIdError (the group has members), ...
+        Raises `UnknownMemberIdError` (the group has members), ...
+
         """
         wanted = {
             TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
@@ -270,10 +272,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Forgets committed offsets of a group, for topics to which no member is subscribed.
+        """Forget committed offsets of a group, for topics to which no member is subscribed.
 
-        Raises:
-            GroupSubscribedToTopicError, GroupIdNotFoundError, ...
+        Raises `GroupSubscribedToTopicError`, `GroupIdNotFoundError`, ...
+
         """
         wanted = [TopicPartition(*partition) for partition in partitions]
         return self._run_in_parts(delete_offsets(wanted), group_id, timeout, raise_errors)
@@ -298,10 +300,10 @@ class GroupOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Sets where a share group, which must have no members now, starts to read.
+        """Set where a share group, which must have no members now, starts to read.
 
-        Raises:
-            GroupNotEmptyError, GroupIdNotFoundError, UnknownTopicOrPartitionError, ...
+        Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, `UnknownTopicOrPartitionError`, ...
+
         """
         wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
         return self._run_in_parts(alter_share_offsets(wanted), group_id, timeout, raise_errors)
@@ -309,9 +311,9 @@ class GroupOperations(AdminOperations):
     def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, None]:
-        """Forgets what a share group, which must have no members now, has read of topics.
+        """Forget what a share group, which must have no members now, has read of topics.
 
-        Raises:
-            GroupNotEmptyError, GroupIdNotFoundError, UnknownTopicOrPartitionError, ...
+        Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, `UnknownTopicOrPartitionError`, ...
+
         """
         return self._run_in_parts(delete_share_offsets(unique(topics)), group_id, timeout, raise_errors)

@@ -83,7 +83,7 @@ def _directory(result: Any) -> LogDirDescription:
 def where_replicas_are(
     replicas: Iterable[TopicPartitionReplica], described: Mapping[int, Mapping[str, LogDirDescription]]
 ) -> dict[TopicPartitionReplica, ReplicaLogDirInfo]:
-    """What the descriptions of brokers' directories say of replicas."""
+    """Return what the descriptions of brokers' directories say of replicas."""
     found = {}
     for replica in replicas:
         place = ReplicaLogDirInfo()

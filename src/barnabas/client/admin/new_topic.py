@@ -16,8 +16,8 @@ class NewTopic:
     it, the preferred leader first. `configs` are topic settings under Kafka's names, such as
     `{"cleanup.policy": "compact"}`.
 
-    Raises:
-        IllegalArgumentError: the name is empty, or both counts and assignments are given.
+    Raises `IllegalArgumentError` when the name is empty, or both counts and assignments are given.
+
     """
 
     __slots__ = ("configs", "name", "num_partitions", "replica_assignments", "replication_factor")

@@ -38,8 +38,10 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, ListedOffset]:
-        """Offsets of partitions: for each an `OffsetSpec`, or a time in epoch milliseconds for the first record of that
-        time or later. `isolation_level` is `read_uncommitted` or `read_committed`: what LATEST means.
+        """Offsets of partitions.
+
+        For each an `OffsetSpec`, or a time in epoch milliseconds for the first record of that time or later.
+        `isolation_level` is `read_uncommitted` or `read_committed`: what LATEST means.
         """
         if isolation_level not in ("read_uncommitted", "read_committed"):
             raise IllegalArgumentError(
@@ -52,10 +54,10 @@ class PartitionOperations(AdminOperations):
     def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[TopicPartition, int]:
-        """Deletes the records of partitions before an offset, -1 for all; gives each one's new first offset.
+        """Delete the records of partitions before an offset, -1 for all; return each one's new first offset.
 
-        Raises:
-            OffsetOutOfRangeError, PolicyViolationError (a compacted topic), ...
+        Raises `OffsetOutOfRangeError`, `PolicyViolationError` (a compacted topic), ...
+
         """
         wanted = {TopicPartition(*partition): offset for partition, offset in before.items()}
         return self._run(DeleteRecordsHandler(wanted), wanted, timeout, raise_errors)
@@ -68,10 +70,10 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Makes the preferred replica of partitions their leader, or any that is alive; None is every partition.
+        """Make the preferred replica of partitions their leader, or any that is alive; None is every partition.
 
-        Raises:
-            ElectionNotNeededError (it leads already), PreferredLeaderNotAvailableError, ...
+        Raises `ElectionNotNeededError` (it leads already), `PreferredLeaderNotAvailableError`, ...
+
         """
         wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
         return self._run_in_parts(elect_leaders(election_type, wanted), "partitions", timeout, raise_errors)
@@ -84,10 +86,11 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Begins to move partitions to these brokers, the preferred leader first; None cancels a move under way.
+        """Begin to move partitions to these brokers, the preferred leader first; None cancels a move under way.
 
-        Raises:
-            NoReassignmentInProgressError, InvalidReplicaAssignmentError, UnknownTopicOrPartitionError, ...
+        Raises `NoReassignmentInProgressError`, `InvalidReplicaAssignmentError`, `UnknownTopicOrPartitionError`,
+        ...
+
         """
         wanted = {TopicPartition(*partition): brokers for partition, brokers in reassignments.items()}
         handler = alter_reassignments(wanted, allow_replication_factor_change=allow_replication_factor_change)
@@ -96,7 +99,7 @@ class PartitionOperations(AdminOperations):
     def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The moves under way, of these partitions or of all."""
+        """Return the moves under way, of these partitions or of all."""
         wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
         return self._run_one(list_reassignments(wanted), "reassignments", timeout)
 
@@ -108,7 +111,7 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[int, dict[str, LogDirDescription]]:
-        """The directories of brokers by path, with the logs in them: of these partitions, or all."""
+        """Return the directories of brokers by path, with the logs in them: of these partitions, or all."""
         wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
         return self._run(describe_log_dirs(wanted), unique(brokers), timeout, raise_errors)
 
@@ -135,9 +138,9 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartitionReplica, None]:
-        """Begins to move replicas to other directories of their brokers.
+        """Begin to move replicas to other directories of their brokers.
 
-        Raises:
-            LogDirNotFoundError, ReplicaNotAvailableError, KafkaStorageError, ...
+        Raises `LogDirNotFoundError`, `ReplicaNotAvailableError`, `KafkaStorageError`, ...
+
         """
         return self._run(alter_replica_log_dirs(replica_assignment), replica_assignment, timeout, raise_errors)

@@ -69,7 +69,7 @@ def one_request(
     read: Callable[[Any], V],
     target: Scope | Callable[[str], Target] = Scope.ANY,
 ) -> KeyedRequest[str, V]:
-    """An operation on one thing as a whole, whose response has at most one error code."""
+    """Return an operation on one thing as a whole, whose response has at most one error code."""
     lookup: StaticLookup[str] = StaticLookup(target)
     return KeyedRequest(
         name,
@@ -80,7 +80,7 @@ def one_request(
 
 
 def from_each_broker(name: str, build: Callable[[], Any], read: Callable[[int, Any], V]) -> KeyedRequest[int, V]:
-    """The same request to several brokers; the keys are their ids, which `read` takes with the response."""
+    """Return the same request to several brokers; the keys are their ids, which `read` takes with the response."""
     lookup: StaticLookup[int] = StaticLookup(lambda node_id: node_id)
     return KeyedRequest(
         name,
@@ -140,7 +140,7 @@ class RequestInParts(Generic[Part]):
 
 
 def one_key_each(api_key: int, what: str, build: Callable[[Any], Any], keys: list[Any]) -> RequestBuilder:
-    """A request that has room for one key; the driver sends one for each when it is told so."""
+    """Return a request that has room for one key; the driver sends one for each when it is told so."""
 
     def build_one(version: int) -> Any:
         if len(keys) > 1:
@@ -151,7 +151,7 @@ def one_key_each(api_key: int, what: str, build: Callable[[Any], Any], keys: lis
 
 
 def partitions_of(topics: Iterable[Any]) -> Iterable[tuple[TopicPartition, Any]]:
-    """The partitions of a response with `topics`, each with `name` and `partitions` with `partition_index`."""
+    """Return the partitions of a response with `topics`, each with `name` and `partitions` with `partition_index`."""
     for topic in topics:
         for partition in topic.partitions:
             yield TopicPartition(topic.name, partition.partition_index), partition

@@ -41,7 +41,7 @@ class Results(Mapping[K, V], Generic[K, V]):
         return len(self._values)
 
     def raise_errors(self) -> None:
-        """Raises when anything failed: the error itself when one did; else one that holds them all.
+        """Raise when anything failed: the error itself when one did; else one that holds them all.
 
         That is an error of the class that all of them have in common, or a `PartialFailureError` when they differ.
         In any case its `errors` has the errors by key and its `results` what succeeded; of a single one that failed

@@ -89,7 +89,7 @@ class DescribeScramHandler:
 
 
 def credentials(result: Any) -> list[ScramCredentialInfo]:
-    """What a response says of a user."""
+    """Return what a response says of a user."""
     return [ScramCredentialInfo(ScramMechanism(info.mechanism), info.iterations) for info in result.credential_infos]
 
 
@@ -119,7 +119,7 @@ def _deletion(alteration: UserScramCredentialDeletion) -> ScramCredentialDeletio
 
 
 def _salted(alteration: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
-    """What the broker is told instead of the password: Hi(password, salt, iterations) of RFC 5802."""
+    """Return what the broker is told instead of the password: Hi(password, salt, iterations) of RFC 5802."""
     import hashlib
 
     if alteration.mechanism not in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

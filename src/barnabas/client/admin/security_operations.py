@@ -34,27 +34,27 @@ class SecurityOperations(AdminOperations):
     def describe_acls(
         self, acl_filter: AclBindingFilter = _ANY_ACL, *, timeout: float | None = None
     ) -> list[AclBinding]:
-        """The rules that match a filter; without one all of them.
+        """Return the rules that match a filter; without one all of them.
 
-        Raises:
-            SecurityDisabledError (the broker has no authorizer), ClusterAuthorizationError, ...
+        Raises `SecurityDisabledError` (the broker has no authorizer), `ClusterAuthorizationError`, ...
+
         """
         return self._run_one(describe_acls(acl_filter), "ACLs", timeout)
 
     def create_acls(
         self, acls: Iterable[AclBinding], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[AclBinding, None]:
-        """Adds rules; one that there is already stays.
+        """Add rules; one that there is already stays.
 
-        Raises:
-            SecurityDisabledError, InvalidRequestError, ClusterAuthorizationError, ...
+        Raises `SecurityDisabledError`, `InvalidRequestError`, `ClusterAuthorizationError`, ...
+
         """
         return self._run(create_acls(), unique(acls), timeout, raise_errors)
 
     def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[AclBindingFilter, list[AclBinding]]:
-        """Deletes the rules that match any of the filters; gives for each filter which ones that were.
+        """Delete the rules that match any of the filters; return for each filter which ones that were.
 
         A rule that cannot be deleted makes its filter fail: that error's `errors` has such rules, and its `results`
         those that were deleted.
@@ -64,10 +64,11 @@ class SecurityOperations(AdminOperations):
     def describe_user_scram_credentials(
         self, users: Sequence[str] | None = None, *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, list[ScramCredentialInfo]]:
-        """The SCRAM credentials of users, of all that have some by default; nothing secret is told.
+        """Return the SCRAM credentials of users, of all that have some by default; nothing secret is told.
 
-        Raises:
-            ResourceNotFoundError (the user has none), DuplicateResourceError, ClusterAuthorizationError, ...
+        Raises `ResourceNotFoundError` (the user has none), `DuplicateResourceError`,
+        `ClusterAuthorizationError`, ...
+
         """
         return self._complete(self._describe_scram(users, timeout, raise_errors))
 
@@ -89,10 +90,10 @@ class SecurityOperations(AdminOperations):
     def alter_user_scram_credentials(
         self, alterations: Iterable[ScramAlteration], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, None]:
-        """Gives users SCRAM credentials and takes them away; by user. The password does not leave this process.
+        """Give users SCRAM credentials and take them away; by user. The password does not leave this process.
 
-        Raises:
-            UnacceptableCredentialError, UnsupportedSaslMechanismError, ResourceNotFoundError, ...
+        Raises `UnacceptableCredentialError`, `UnsupportedSaslMechanismError`, `ResourceNotFoundError`, ...
+
         """
         users, handler = alter_scram(alterations)
         return self._run(handler, users, timeout, raise_errors)
@@ -105,36 +106,38 @@ class SecurityOperations(AdminOperations):
         max_lifetime: float | None = None,
         timeout: float | None = None,
     ) -> DelegationToken:
-        """Makes a token for the caller, or for `owner`. Principals are written as in `User:alice`.
+        """Make a token for the caller, or for `owner`. Principals are written as in `User:alice`.
 
         `max_lifetime` is in seconds; by default, and at most, it is the broker's `delegation.token.max.lifetime.ms`.
 
-        Raises:
-            DelegationTokenDisabledError, UnsupportedByAuthenticationError (not over an authenticated connection,
-            or over one that a token authenticated), ...
+        Raises `DelegationTokenDisabledError`, `UnsupportedByAuthenticationError` (not over an authenticated
+        connection, or over one that a token authenticated), ...
+
         """
         return self._run_one(delegation_tokens.create_token(owner, renewers, max_lifetime), "delegation token", timeout)
 
     def renew_delegation_token(
         self, hmac: bytes, *, renew_period: float | None = None, timeout: float | None = None
     ) -> int:
-        """Lets a token live `renew_period` seconds from now; gives its new expiry time in epoch milliseconds.
+        """Let a token live `renew_period` seconds from now; return its new expiry time in epoch milliseconds.
 
-        Raises:
-            DelegationTokenNotFoundError, DelegationTokenExpiredError, DelegationTokenOwnerMismatchError, ...
+        Raises `DelegationTokenNotFoundError`, `DelegationTokenExpiredError`,
+        `DelegationTokenOwnerMismatchError`, ...
+
         """
         return self._run_one(delegation_tokens.renew_token(hmac, renew_period), "delegation token", timeout)
 
     def expire_delegation_token(
         self, hmac: bytes, *, expiry_period: float | None = None, timeout: float | None = None
     ) -> int:
-        """Lets a token end `expiry_period` seconds from now, or at once; gives its new expiry time in epoch
-        milliseconds.
+        """Let a token end `expiry_period` seconds from now, or at once.
+
+        Gives its new expiry time in epoch milliseconds.
         """
         return self._run_one(delegation_tokens.expire_token(hmac, expiry_period), "delegation token", timeout)
 
     def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout: float | None = None
     ) -> list[DelegationToken]:
-        """The tokens of these owners, or all that the caller may see."""
+        """Return the tokens of these owners, or all that the caller may see."""
         return self._run_one(delegation_tokens.describe_tokens(owners), "delegation tokens", timeout)

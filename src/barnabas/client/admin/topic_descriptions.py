@@ -121,10 +121,10 @@ class TopicPages:
         self._errors: dict[TopicKey, KafkaError] = {}
 
     def add(self, page: Any) -> None:
-        """Takes in the next page.
+        """Take in the next page.
 
-        Raises:
-            ProtocolError: it leads back to where it began, or before that.
+        Raises `ProtocolError` when it leads back to where it began, or before that.
+
         """
         for topic in page.topics:
             if topic.error_code:
@@ -143,7 +143,7 @@ class TopicPages:
         self.left = [] if cursor is None else [name for name in self.left if name >= cursor[0]]
 
     def results(self) -> Results[TopicKey, TopicDescription]:
-        """What the pages said of all topics."""
+        """Return what the pages said of all topics."""
         missing = [name for name in self._names if name not in self._found and name not in self._errors]
         errors: dict[TopicKey, KafkaError] = {name: _unknown(name) for name in missing}
         return Results(self._found, self._errors | errors)

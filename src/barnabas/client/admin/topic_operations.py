@@ -40,14 +40,15 @@ class TopicOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, CreatedTopic]:
-        """Creates topics; with `validate_only` only checks whether they could be. By name, what was created.
+        """Create topics; with `validate_only` only check whether they could be. By name, what was created.
 
         Where a quota on changes to the cluster is exceeded (KIP-599) this waits; with
         `retry_on_quota_violation=False`, or when time is over, the error is a `ThrottlingQuotaExceededError`, whose
         `throttle_time_ms` says how long to wait. So it is for `delete_topics` and `create_partitions`.
 
-        Raises:
-            TopicExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError, ...
+        Raises `TopicExistsError`, `InvalidTopicError`, `InvalidPartitionsError`,
+        `InvalidReplicationFactorError`, ...
+
         """
         by_name = _by_name(topics)
         quota = ControllerMutationQuota(retry_on_quota_violation)
@@ -62,16 +63,16 @@ class TopicOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicKey, None]:
-        """Deletes topics, by names or ids (16 bytes), with all their records.
+        """Delete topics, by names or ids (16 bytes), with all their records.
 
-        Raises:
-            UnknownTopicOrPartitionError, UnknownTopicIdError, TopicDeletionDisabledError, ...
+        Raises `UnknownTopicOrPartitionError`, `UnknownTopicIdError`, `TopicDeletionDisabledError`, ...
+
         """
         handler = DeleteTopicsHandler(ControllerMutationQuota(retry_on_quota_violation))
         return self._run(handler, unique(topics), timeout, raise_errors)
 
     def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """The topics of the cluster by name, in alphabetical order."""
+        """Return the topics of the cluster by name, in alphabetical order."""
         return self._run_one(ListTopicsHandler(include_internal=include_internal), "topics", timeout)
 
     def describe_topics(
@@ -88,8 +89,8 @@ class TopicOperations(AdminOperations):
         Those given by name are described by as many responses as it takes, each of which has at most
         `partition_size_limit_per_response` partitions; a broker has a limit of its own too.
 
-        Raises:
-            UnknownTopicOrPartitionError, UnknownTopicIdError, TopicAuthorizationError, ...
+        Raises `UnknownTopicOrPartitionError`, `UnknownTopicIdError`, `TopicAuthorizationError`, ...
+
         """
         if partition_size_limit_per_response < 1:
             raise IllegalArgumentError(
@@ -140,12 +141,12 @@ class TopicOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[str, None]:
-        """Increases the partitions of topics: by name the new total, as a number or as `NewPartitions`.
+        """Increase the partitions of topics: by name the new total, as a number or as `NewPartitions`.
 
         Records with a key may then go to another partition than the earlier ones with the same key.
 
-        Raises:
-            InvalidPartitionsError, UnknownTopicOrPartitionError, ...
+        Raises `InvalidPartitionsError`, `UnknownTopicOrPartitionError`, ...
+
         """
         wanted = {name: NewPartitions(new) if isinstance(new, int) else new for name, new in increases.items()}
         quota = ControllerMutationQuota(retry_on_quota_violation)

@@ -229,7 +229,7 @@ class ListTopicsHandler:
 
 
 def id_or_none(topic_id: bytes) -> bytes | None:
-    """A topic's id; None when a broker too old to have ids left it out."""
+    """Return a topic's id; None when a broker too old to have ids left it out."""
     return None if topic_id == ZERO_UUID else topic_id
 
 

@@ -34,10 +34,10 @@ class TransactionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """The producers that partitions know, as their leaders tell, or this broker's replicas.
+        """Return the producers that partitions know, as their leaders tell, or this broker's replicas.
 
-        Raises:
-            UnknownTopicOrPartitionError, TopicAuthorizationError, ...
+        Raises `UnknownTopicOrPartitionError`, `TopicAuthorizationError`, ...
+
         """
         wanted = unique(TopicPartition(*partition) for partition in partitions)
         return self._run(describe_producers(broker_id), wanted, timeout, raise_errors)
@@ -45,10 +45,10 @@ class TransactionOperations(AdminOperations):
     def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, TransactionDescription]:
-        """What the coordinators know of transactional ids.
+        """Return what the coordinators know of transactional ids.
 
-        Raises:
-            TransactionalIdNotFoundError, TransactionalIdAuthorizationError, ...
+        Raises `TransactionalIdNotFoundError`, `TransactionalIdAuthorizationError`, ...
+
         """
         return self._run(DescribeTransactionsHandler(), unique(transactional_ids), timeout, raise_errors)
 
@@ -62,7 +62,7 @@ class TransactionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> FromBrokers[TransactionListing]:
-        """The transactional ids of the cluster, in alphabetical order.
+        """Return the transactional ids of the cluster, in alphabetical order.
 
         Only those in one of `states`, of one of `producer_ids`, with a transaction open for more than `longer_than`
         seconds, and with an id that matches the pattern (RE2's syntax), if given.
@@ -78,23 +78,24 @@ class TransactionOperations(AdminOperations):
         return FromBrokers(results, lambda listing: listing.transactional_id)
 
     def abort_transaction(self, spec: AbortTransactionSpec, *, timeout: float | None = None) -> None:
-        """Ends a transaction that hangs in a partition, which its coordinator knows nothing of any more.
+        """End a transaction that hangs in a partition, which its coordinator knows nothing of any more.
 
-        Raises:
-            InvalidProducerEpochError, TransactionCoordinatorFencedError, ClusterAuthorizationError, ...
+        Raises `InvalidProducerEpochError`, `TransactionCoordinatorFencedError`, `ClusterAuthorizationError`,
+        ...
+
         """
         self._run_one(abort_transaction(spec), spec.topic_partition, timeout)
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[str, ProducerIdAndEpoch]:
-        """Ends the transactions that are open under these ids, and shuts their producers out.
+        """End the transactions that are open under these ids, and shut their producers out.
 
-        Raises:
-            TransactionalIdAuthorizationError, ...
+        Raises `TransactionalIdAuthorizationError`, ...
+
         """
         return self._run(fence_producers("fence_producers"), unique(transactional_ids), timeout, raise_errors)
 
     def force_terminate_transaction(self, transactional_id: str, *, timeout: float | None = None) -> None:
-        """Ends the transaction that is open under an id, even a prepared one (KIP-939), and shuts its producer out."""
+        """End the transaction that is open under an id, even a prepared one (KIP-939), and shut its producer out."""
         self._run_one(fence_producers("force_terminate_transaction"), transactional_id, timeout)

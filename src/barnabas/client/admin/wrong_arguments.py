@@ -17,7 +17,7 @@ _SYMPTOMS = (TypeError, AttributeError, ValueError, LookupError, OverflowError)
 
 
 def explained(operation: Callable[P, R]) -> Callable[P, R]:
-    """The operation, whose raw errors become an `IllegalTypeError` that names its arguments."""
+    """Return the operation, whose raw errors become an `IllegalTypeError` that names its arguments."""
 
     @functools.wraps(operation)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
@@ -44,7 +44,7 @@ def _was_carried_out(error: Exception) -> bool:
 
 
 def wrong_keys(operation: str, keys: list[Any], error: Exception) -> KafkaError:
-    """The error of an operation that cannot be asked for of these keys."""
+    """Return the error of an operation that cannot be asked for of these keys."""
     if isinstance(error, KafkaError):
         return error
     found = IllegalTypeError(f"{operation} cannot be asked for of {repr(keys)[:300]}: {type(error).__name__}: {error}")

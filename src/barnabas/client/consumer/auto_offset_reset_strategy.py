@@ -38,7 +38,7 @@ class AutoOffsetResetStrategy(NamedTuple):
         )
 
     def timestamp(self, now_ms: int) -> int:
-        """What to ask ListOffsets for: -2 for the start, -1 for the end, or the time in epoch milliseconds."""
+        """Return what to ask ListOffsets for: -2 for the start, -1 for the end, or the time in epoch milliseconds."""
         if self.name == "earliest":
             return EARLIEST_TIMESTAMP
         if self.name == "latest":

@@ -65,7 +65,7 @@ class Consumer(ConsumerBase[K, V]):
     # --- reading
 
     def poll(self, timeout: float = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
+        """Return records, at most `max_records` (max.poll.records), as soon as there are any, or none after `timeout`.
 
         Joins the group, runs listeners and commit callbacks, commits automatically, and asks for the next records
         before it returns. Has to be called again within max.poll.interval.ms, or the group gives the partitions to
@@ -101,7 +101,7 @@ class Consumer(ConsumerBase[K, V]):
         return self._polling.iteration.records(lambda: self.poll(1.0))
 
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to be handed out; looked up if need be.
+        """Return the offset of the next record to be handed out; looked up if need be.
 
         Raises `KafkaTimeoutError` when that takes longer than `timeout` (default.api.timeout.ms).
         """
@@ -140,7 +140,7 @@ class Consumer(ConsumerBase[K, V]):
     def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None for a partition without."""
+        """Return what the group has committed; None for a partition without."""
         chosen = set(as_partitions(partitions))
         return self._run(self._polling.committed(chosen, self._timeout(timeout)))
 
@@ -149,23 +149,26 @@ class Consumer(ConsumerBase[K, V]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a time in epoch milliseconds, for each partition; None where there is none."""
+        """Return the first record at or after a time in epoch milliseconds, for each partition.
+
+        None where there is none.
+        """
         return self._run(self._times(timestamps, timeout))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return self._run(self._bounds(partitions, reset.EARLIEST_TIMESTAMP, timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that this consumer may read, for each partition."""
+        """Return the offset after the last record that this consumer may read, for each partition."""
         return self._run(self._bounds(partitions, reset.LATEST_TIMESTAMP, timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionInfo]:
-        """The partitions of a topic; none when there is no such topic."""
+        """Return the partitions of a topic; none when there is no such topic."""
         return self._run(self._partitions(topic, timeout))
 
     def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
@@ -173,7 +176,7 @@ class Consumer(ConsumerBase[K, V]):
         return self._run(self._look_up_topics(None, timeout))
 
     def client_instance_id(self, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
+        """Return the id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
 
         Raises `KafkaTimeoutError` when none comes within `timeout` seconds (default.api.timeout.ms),
         `UnsupportedVersionError` when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is

@@ -15,7 +15,7 @@ _LISTENER_METHODS = ("on_partitions_assigned", "on_partitions_revoked", "on_part
 
 
 def as_operation(operation: Any) -> GroupMembershipOperation:
-    """What `close` does to the membership, which may be given by name."""
+    """Return what `close` does to the membership, which may be given by name."""
     try:
         return GroupMembershipOperation(operation.lower())
     except (ValueError, AttributeError):
@@ -24,7 +24,7 @@ def as_operation(operation: Any) -> GroupMembershipOperation:
 
 
 def as_offset(value: Any, name: str = "offset") -> OffsetAndMetadata:
-    """An offset to commit or to seek to, which may be given as a number, or as a pair with a note."""
+    """Return an offset to commit or to seek to, which may be given as a number, or as a pair with a note."""
     if isinstance(value, tuple):
         if not 1 <= len(value) <= 3:
             raise IllegalTypeError(f"{name} is {value!r}; give an OffsetAndMetadata(offset, metadata, leader_epoch)")
@@ -48,7 +48,7 @@ def as_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def as_times(timestamps: Any) -> Mapping[TopicPartition, int]:
-    """Times in epoch milliseconds, by partition."""
+    """Return times in epoch milliseconds, by partition."""
     chosen = {}
     for partition, timestamp in as_mapping(timestamps, "timestamps").items():
         name = as_partition(partition, "a partition in timestamps")

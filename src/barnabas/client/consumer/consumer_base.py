@@ -154,12 +154,12 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
                 self._unsubscribe_in("assign([])")
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to; for a pattern those that match it so far."""
+        """Return the topics subscribed to; for a pattern those that match it so far."""
         with self._use:
             return set(self._parts.subscriptions.subscription)
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """Return the partitions that are read."""
         with self._use:
             return self._parts.subscriptions.assigned_partitions
 
@@ -203,7 +203,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
                 self._parts.subscriptions.resume(partition)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the partitions that are paused."""
         with self._use:
             return self._parts.subscriptions.paused_partitions
 
@@ -231,7 +231,10 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
             self._polling.commit_async(chosen, as_callback(callback, "callback"))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What identifies this member, for a transactional producer. Raises `InvalidGroupIdError` without a group."""
+        """Return what identifies this member, for a transactional producer.
+
+        Raises `InvalidGroupIdError` without a group.
+        """
         with self._use:
             return self._polling.coordinator().group_metadata()
 
@@ -280,7 +283,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
 
     @abstractmethod
     def _unsubscribe_in(self, call: str) -> None:
-        """What `subscribe` and `assign` do with an empty list."""
+        """Do what `subscribe` and `assign` do with an empty list."""
 
     def _times(self, timestamps: Mapping[TopicPartition, int], timeout: float | None) -> Steps[Any]:
         return (yield from self._look_up(as_times(timestamps), timeout))
@@ -339,7 +342,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
 
 
 def _split(arguments: Sequence[Any]) -> tuple[dict[str, Any], list[str]]:
-    """Settings given as dicts, and topics."""
+    """Return settings given as dicts, and topics."""
     properties: dict[str, Any] = {}
     topics: list[str] = []
     for argument in arguments:

@@ -111,7 +111,7 @@ def _deserializer(setting: Any, name: str) -> Any:
 
 
 def _listed(settings: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """An assignor on its own counts as a list of one."""
+    """Return an assignor on its own counts as a list of one."""
     if settings is None:
         return None
     return {
@@ -127,7 +127,7 @@ def _is_assignor(value: Any) -> bool:
 
 
 def _assignor(choice: Any) -> ConsumerPartitionAssignor:
-    """An assignor from what the setting may hold: a name, Kafka's class name, `module:name`, a class or an instance."""
+    """Return the assignor of a setting: a name, Kafka's class name, `module:name`, a class or an instance."""
     if isinstance(choice, str):
         choice = _by_name(choice)
     if isinstance(choice, type) and _is_assignor(choice):

@@ -25,10 +25,10 @@ class ConsumerInterceptor(Protocol):
     """
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Called before `poll` returns records; returns those to return, the same or others."""
+        """Return the records that `poll` is to return, the same or others."""
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Called when offsets are committed, however that was asked for."""
+        """Take note of offsets that were committed, however that was asked for."""
 
 
 class ConsumerInterceptors(Interceptors):
@@ -38,7 +38,7 @@ class ConsumerInterceptors(Interceptors):
         super().__init__(setting, settings, "on_consume")
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """The records as the interceptors want them handed out."""
+        """Return the records as the interceptors want them handed out."""
         for partition in records.partitions():
             # Made once, so that what an interceptor changes of a record, such as its headers, stays changed.
             records.records(partition)

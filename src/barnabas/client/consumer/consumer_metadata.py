@@ -58,7 +58,7 @@ class ConsumerMetadata(Metadata):
             raise for_code(code, f"Topic {topic!r}: {for_code(code)}")
 
     def leader_and_epoch(self, partition: TopicPartition) -> LeaderAndEpoch:
-        """The leader of a partition, by id."""
+        """Return the leader of a partition, by id."""
         leader, epoch = self.current_leader(partition)
         return LeaderAndEpoch(-1 if leader is None else leader.id, epoch)
 

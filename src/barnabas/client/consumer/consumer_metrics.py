@@ -41,7 +41,7 @@ class PollMetrics:
             self._last_took = now - self._last_poll
 
     def as_dict(self, now: float) -> dict[str, float]:
-        """Times in milliseconds, but for the one that is in seconds by its name."""
+        """Return times in milliseconds, but for the one that is in seconds by its name."""
         between, polling = self._between.at(now), self._polling.at(now)
         return {
             **between.averaged("time-between-poll"),
@@ -65,18 +65,18 @@ class RebalanceMetrics:
         self._ended_at: float | None = None
 
     def began(self, now: float) -> None:
-        """A rebalance began, unless one was under way."""
+        """Note that a rebalance began, unless there is one already."""
         if self._began_at is None:
             self._began_at = now
 
     def ended(self, now: float) -> None:
-        """The member has its assignment."""
+        """Note that the member has its assignment."""
         if self._began_at is not None:
             self._latency.record((now - self._began_at) * 1000, now)
         self._began_at, self._ended_at = None, now
 
     def given_up(self, now: float) -> None:
-        """The rebalance under way, if there is one, led nowhere."""
+        """Note that the present rebalance, if there is one, failed."""
         if self._began_at is not None:
             self._failed.record(1, now)
         self._began_at = None
@@ -107,7 +107,7 @@ class RebalanceMetrics:
 
 
 def coordinator_metrics(client: ConsumerNetworkClient, last_heartbeat: float, now: float) -> dict[str, float]:
-    """The rest of Kafka's consumer-coordinator-metrics, from what the membership core's requests took."""
+    """Return the rest of Kafka's consumer-coordinator-metrics, from what the membership core's requests took."""
     latencies: Mapping[int, Statistic] = client.latencies
     unknown = Statistic()
     join, sync, commit = (

@@ -38,12 +38,12 @@ class RequestFutureCompletionHandler:
         self._error: KafkaError | None = None
 
     def on_complete(self, response: ClientResponse) -> None:
-        """The `NetworkClient` has finished with the request, one way or the other."""
+        """Note that the `NetworkClient` has finished with the request, one way or the other."""
         self._response = response
         self._pending_completion.append(self)
 
     def on_failure(self, error: KafkaError) -> None:
-        """The request was never sent, or is given up."""
+        """Note that the request was never sent, or is cancelled."""
         self._error = error
         self._pending_completion.append(self)
 
@@ -60,7 +60,7 @@ class RequestFutureCompletionHandler:
 
 
 def _as_lost_connection(error: KafkaError) -> KafkaError:
-    """An answer that makes no sense has ended its connection; callers get over that as over any other end."""
+    """Return an answer that makes no sense has ended its connection; callers get over that as over any other end."""
     if not isinstance(error, ProtocolError):
         return error
     lost = DisconnectError(f"the connection was ended because an answer cannot be read: {error}")
@@ -234,7 +234,7 @@ class ConsumerNetworkClient:
         return bool(self._unsent or self._pending_completion or self.client.in_flight_request_count())
 
     def pending_request_count(self, node: Node) -> int:
-        """Requests of a node that are queued or on their way."""
+        """Return requests of a node that are queued or on their way."""
         return len(self._unsent.get(node.id, ())) + self.client.in_flight_request_count(node.id)
 
     def is_unavailable(self, node: Node, now: float) -> bool:

@@ -88,7 +88,7 @@ class ConsumerPolling:
     # --- subscription
 
     def coordinator(self) -> Coordinator:
-        """The coordinator's client; raises `InvalidGroupIdError` without a group."""
+        """Return the coordinator's client; raises `InvalidGroupIdError` without a group."""
         if self._coordinator is None:
             raise InvalidGroupIdError(
                 "This consumer has no group.id, which subscribing and committed offsets need: set group_id, or "
@@ -324,7 +324,7 @@ class ConsumerPolling:
     # --- the loop over records
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit: the positions, without what the loop over records has not handed out yet."""
+        """Return what to commit: the positions, without what the loop over records has not handed out yet."""
         offsets = self._subscriptions.all_consumed()
         for partition, record in self.iteration.undelivered().items():
             if partition in offsets:

@@ -15,11 +15,11 @@ class ConsumerRebalanceListener:
     """
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions were added; called after every rebalance, also when there are none."""
+        """Take partitions that were assigned; called after every rebalance, also when there are none."""
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions are given up; they are still ours, so that offsets can be committed here."""
+        """Finish with partitions that are revoked; they are still ours, so offsets can be committed here."""
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """These partitions already belong to others, so committing is too late; calls `on_partitions_revoked`."""
+        """Finish with partitions that are lost: others have them, so committing is too late. Calls the former."""
         self.on_partitions_revoked(partitions)

@@ -43,11 +43,11 @@ class ConsumerRecords(Generic[K, V]):
         return bool(self._by_partition)
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that there are records of."""
+        """Return the partitions that there are records of."""
         return set(self._by_partition)
 
     def records(self, where: TopicPartition | str) -> Sequence[ConsumerRecord[K, V]]:
-        """The records of one partition, or of all partitions of a topic."""
+        """Return the records of one partition, or of all partitions of a topic."""
         if isinstance(where, str):
             found = [self.records(partition) for partition in self._by_partition if partition.topic == where]
             return list(chain.from_iterable(found))

@@ -31,7 +31,7 @@ class RecordIteration:
             self.fill(poll())
 
     def first(self) -> Iterator[ConsumerRecord] | None:
-        """The records of one partition that have not been handed out; None when there are none of any.
+        """Return the records of one partition that have not been handed out; None when there are none of any.
 
         For a loop to go through without another generator around it, which each record would have to pass.
         """
@@ -47,7 +47,7 @@ class RecordIteration:
         self._waiting = [(name, found.records(name), iter(found.records(name))) for name in found.partitions()]
 
     def undelivered(self) -> dict[TopicPartition, ConsumerRecord]:
-        """The first record of each partition that was polled and not handed out."""
+        """Return the first record of each partition that was polled and not handed out."""
         found: dict[TopicPartition, ConsumerRecord] = {}
         for name, records, iterator in self._waiting:
             left = iterator.__length_hint__()

@@ -28,7 +28,7 @@ class RequestFuture(Generic[T]):
 
     @classmethod
     def failure(cls, error: KafkaError) -> RequestFuture[T]:
-        """A future that has failed already."""
+        """Return a future that has failed already."""
         future: RequestFuture[T] = cls()
         future.raise_error(error)
         return future
@@ -72,7 +72,10 @@ class RequestFuture(Generic[T]):
             on_success(self.value)
 
     def compose(self, handle: Callable[[T, RequestFuture[S]], object]) -> RequestFuture[S]:
-        """A future that `handle` completes from this one's value; a failure, also one of `handle`, is passed on."""
+        """Return a future that `handle` completes from this one's value.
+
+        A failure, also one of `handle`, is passed on.
+        """
         composed: RequestFuture[S] = RequestFuture()
 
         def succeed(value: T) -> None:

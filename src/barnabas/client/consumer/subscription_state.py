@@ -211,14 +211,14 @@ class SubscriptionState:
         return list(self._assignment)
 
     def fetchable(self, partition: TopicPartition) -> tuple[FetchPosition, int] | None:
-        """The position to ask for data from, and its `seek_id`; None where none may be asked for."""
+        """Return the position to ask for data from, and its `seek_id`; None where none may be asked for."""
         state = self._assignment.get(partition)
         if state is None or state.position is None or not state.is_fetchable:
             return None
         return state.position, state.seek_id
 
     def take_changed(self) -> dict[TopicPartition, None]:
-        """The partitions whose position jumped, or of which data may now be asked for elsewhere or not at all.
+        """Return the partitions whose position jumped, or of which data may now be asked for elsewhere or not at all.
 
         Each is told once; a new assignment changes all of them.
         """
@@ -230,7 +230,7 @@ class SubscriptionState:
         self._changed[partition] = None
 
     def seek_id(self, partition: TopicPartition) -> int:
-        """Changes whenever the partition's position jumps; 0 when it is not assigned."""
+        """Return a number that changes whenever the partition's position jumps; 0 when it is not assigned."""
         state = self._assignment.get(partition)
         return 0 if state is None else state.seek_id
 
@@ -313,7 +313,7 @@ class SubscriptionState:
             self.seek_unvalidated(partition, position)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets to commit: one past the last record handed out, for every partition with a position."""
+        """Return the offsets to commit: one past the last record handed out, for every partition with a position."""
         return {
             partition: OffsetAndMetadata(state.position.offset, "", state.position.offset_epoch)
             for partition, state in self._assignment.items()
@@ -439,7 +439,7 @@ class SubscriptionState:
         self._preferences_end = min((until for _, until in left.values()), default=inf)
 
     def preferred_read_replica(self, partition: TopicPartition) -> int | None:
-        """The node to read a partition from; None for its leader."""
+        """Return the node to read a partition from; None for its leader."""
         preferred = self._preferred_read_replicas.get(partition)
         return None if preferred is None else preferred[0]
 
@@ -469,13 +469,13 @@ class SubscriptionState:
             state.last_stable_offset = last_stable_offset
 
     def partition_lag(self, partition: TopicPartition, *, read_committed: bool) -> int | None:
-        """Records between the position and the end of what may be read, or None when that is not known yet."""
+        """Return records between the position and the end of what may be read, or None when that is not known yet."""
         state = self._state(partition)
         end = state.last_stable_offset if read_committed else state.high_watermark
         return None if state.position is None or end < 0 else max(0, end - state.position.offset)
 
     def partition_lead(self, partition: TopicPartition) -> int | None:
-        """Records between the beginning of the log and the position, or None when that is not known yet."""
+        """Return records between the beginning of the log and the position, or None when that is not known yet."""
         state = self._state(partition)
         start = state.log_start_offset
         return None if state.position is None or start < 0 else max(0, state.position.offset - start)

@@ -76,7 +76,7 @@ def _headers_size(headers: tuple[tuple[str, bytes | None], ...]) -> cython.Py_ss
 def record_size_upper_bound(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()
 ) -> int:
-    """The most bytes that a batch of this one record can take, uncompressed."""
+    """Return the most bytes that a batch of this one record can take, uncompressed."""
     return (
         BATCH_OVERHEAD
         + RECORD_OVERHEAD
@@ -167,7 +167,7 @@ class FutureRecordMetadata:
     _value_size: cython.int
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """The record's place in the log; waits at most `timeout` seconds.
+        """Return the record's place in the log; waits at most `timeout` seconds.
 
         Raises `KafkaTimeoutError` when that is not known in time, or the error with which the record failed.
         """
@@ -179,7 +179,7 @@ class FutureRecordMetadata:
         return self._metadata(place)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error with which the record failed, or None; waits at most `timeout` seconds."""
+        """Return the error with which the record failed, or None; waits at most `timeout` seconds."""
         self.request_result.wait_for(self.relative_offset, timeout)
         error: BaseException | None = self.request_result.outcome(self.relative_offset)[1]
         return error
@@ -193,7 +193,7 @@ class FutureRecordMetadata:
         self.request_result.add_done_callback(self, self.relative_offset, callback)
 
     def metadata_and_error(self) -> tuple[RecordMetadata, BaseException | None]:
-        """What `on_delivery` receives, once the batch has its result; a failed record has offset -1."""
+        """Return what `on_delivery` receives, once the batch has its result; a failed record has offset -1."""
         place, error = self.request_result.outcome(self.relative_offset)
         return self._metadata(place), error
 
@@ -317,7 +317,7 @@ class DeliveryCallbacks:
         self._add(callback, timestamp, key_size, value_size)
 
     def entries(self) -> list[tuple[Any, int, int, int]]:
-        """What was noted for each record."""
+        """Return what was noted for each record."""
         callbacks: Any = iter(self._callbacks)
         timestamps: Any = iter(self._timestamps)
         callback: Any = None
@@ -374,7 +374,7 @@ class DeliveryCallbacks:
 
 
 def new_future(result: Any, index: int, timestamp: int, key: bytes | None, value: bytes | None) -> FutureRecordMetadata:
-    """A future for one record of a result; for those who append outside the accumulator."""
+    """Return a future for one record of a result; for those who append outside the accumulator."""
     return _new_future(result, index, timestamp, key, value)
 
 
@@ -553,7 +553,10 @@ class RecordAppender:
 
     @cython.cfunc
     def _queue(self, info: TopicInfo, partition: cython.int) -> Any:
-        """The deque that takes the record; None while there is none, or when another sticky partition has its turn."""
+        """Return the deque that takes the record.
+
+        None while there is none, or when another sticky partition has its turn.
+        """
         sticky: StickyPartition = info.sticky
         if partition < 0:
             if sticky.produced_bytes >= 2 * sticky.sticky_batch_size:

@@ -24,7 +24,7 @@ MAX_TEXT = 2**15 - 1
 
 
 def integer(given: Any, name: str, most: int, least: int = 0) -> int:
-    """A whole number from `least` to `most`."""
+    """Return a whole number from `least` to `most`."""
     try:
         number = index(given)
     except TypeError:
@@ -35,7 +35,7 @@ def integer(given: Any, name: str, most: int, least: int = 0) -> int:
 
 
 def text(given: Any, name: str) -> str:
-    """A string that can be sent."""
+    """Return a string that can be sent."""
     if not isinstance(given, str):
         raise IllegalTypeError(f"{name} is a str, not {type(given).__name__}: {given!r}")
     plain = str.__str__(given)
@@ -61,7 +61,7 @@ def timeout(given: Any, name: str = "timeout") -> float | None:
 
 
 def partition(given: Any, name: str) -> TopicPartition:
-    """A `TopicPartition`, or a pair that says as much."""
+    """Return a `TopicPartition`, or a pair that says as much."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise IllegalTypeError(f"{name} names partitions by TopicPartition(topic, partition), not {given!r}")
     topic, number = given
@@ -69,7 +69,7 @@ def partition(given: Any, name: str) -> TopicPartition:
 
 
 def offsets(given: Any, name: str = "offsets") -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets to commit, by partition."""
+    """Return the offsets to commit, by partition."""
     if not isinstance(given, Mapping):
         raise IllegalTypeError(f"{name} is a mapping of TopicPartition to offset, not {type(given).__name__}")
     return {partition(tp, name): _offset(offset, f"{name}: the offset of {tp}") for tp, offset in given.items()}
@@ -89,7 +89,7 @@ def _offset(given: Any, name: str) -> OffsetAndMetadata:
 
 
 def group_metadata(given: Any, name: str = "group_metadata") -> ConsumerGroupMetadata:
-    """A member of a group, or a group by its id."""
+    """Return a member of a group, or a group by its id."""
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata
 
     group = ConsumerGroupMetadata(given) if isinstance(given, str) else given
@@ -109,7 +109,7 @@ def group_metadata(given: Any, name: str = "group_metadata") -> ConsumerGroupMet
 
 
 def header_pairs(given: Any) -> Iterable[Any]:
-    """A record's headers, pair by pair."""
+    """Return a record's headers, pair by pair."""
     if isinstance(given, Mapping):
         return given.items()
     if not isinstance(given, Iterable):

@@ -27,12 +27,12 @@ class BatchQueues:
         self._topics = topics
 
     def get(self, tp: TopicPartition) -> deque[ProducerBatch] | None:
-        """The partition's deque, None while there is none."""
+        """Return the partition's deque, None while there is none."""
         info = self._topics.get(tp.topic)
         return None if info is None else info.batches.get(tp.partition)
 
     def get_or_create(self, info: TopicInfo, partition: int) -> deque[ProducerBatch]:
-        """The partition's deque, made when it is new."""
+        """Return the partition's deque, made when it is new."""
         queue: deque[ProducerBatch] | None = info.batches.get(partition)
         if queue is None:
             queue = info.batches.setdefault(partition, deque())

@@ -207,7 +207,10 @@ class BufferPool:
         return len(self._waiters)
 
     def metrics(self, now: float) -> dict[str, float]:
-        """The pool's part of Kafka's producer-metrics; the ratio is waited time to time, of all threads together."""
+        """Return the pool's part of Kafka's producer-metrics.
+
+        The ratio is waited time to time, of all threads together.
+        """
         waited = self._waited.at(now)
         return {
             "bufferpool-wait-ratio": waited.recent_total / waited.seconds,

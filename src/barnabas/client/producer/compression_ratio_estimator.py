@@ -19,7 +19,7 @@ class CompressionRatioEstimator:
         self._ratios: dict[str, float] = {}
 
     def estimation(self, topic: str) -> float:
-        """The part of the bytes that is expected to be left; 1 until something was compressed."""
+        """Return the part of the bytes that is expected to be left; 1 until something was compressed."""
         return self._ratios.get(topic, 1.0)
 
     def update_estimation(self, topic: str, observed: float) -> None:

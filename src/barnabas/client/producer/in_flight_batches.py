@@ -42,7 +42,7 @@ class InFlightBatches:
                 del self._by_partition[tp]
 
     def expired(self, now: float) -> list[ProducerBatch]:
-        """The batches that have no result after delivery.timeout.ms."""
+        """Return the batches that have no result after delivery.timeout.ms."""
         if now < self.next_expiry:
             return []
         expired = []

@@ -27,11 +27,11 @@ class IncompleteBatches:
         self._batches.pop(batch, None)
 
     def copy_all(self) -> list[ProducerBatch]:
-        """The batches at this moment."""
+        """Return the batches at this moment."""
         return list(self._batches)
 
     def results(self) -> list[ProduceRequestResult]:
-        """The results that are still to come."""
+        """Return the results that are still to come."""
         return [batch.request_result for batch in self._batches]
 
     def record_count(self) -> int:

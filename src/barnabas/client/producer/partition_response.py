@@ -57,7 +57,7 @@ def error_of_request(response: ClientResponse) -> KafkaError | None:
 def errors_of_batch(
     batch: ProducerBatch, response: PartitionResponse
 ) -> tuple[KafkaError, dict[int, KafkaError] | None]:
-    """The error for the records of a batch that failed, and those of single records by their place in it."""
+    """Return the error for the records of a batch that failed, and those of single records by their place in it."""
     error = response.error
     assert error is not None
     tp = batch.topic_partition

@@ -49,7 +49,7 @@ class Partitioner(Protocol):
     def partition(
         self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
     ) -> int:
-        """The partition for the record; `cluster` is the metadata as it is known now."""
+        """Return the partition for the record; `cluster` is the metadata as it is known now."""
         ...
 
 
@@ -70,7 +70,7 @@ class BuiltInPartitioner(StickyPartition):
         self._slow_nodes: frozenset[int] = frozenset()
 
     def peek_current_partition(self, cluster: Any) -> int:
-        """The partition that records without a key go to now."""
+        """Return the partition that records without a key go to now."""
         if self.partition < 0:
             self.partition = self.next_partition(cluster)
             self.produced_bytes = 0
@@ -125,7 +125,7 @@ class RoundRobinPartitioner:
     def partition(
         self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
     ) -> int:
-        """The next partition in turn."""
+        """Return the next partition in turn."""
         with self._lock:
             turn = self._counters.get(topic, 0)
             self._counters[topic] = turn + 1
@@ -148,12 +148,12 @@ class UniformStickyPartitioner:
     def partition(
         self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
     ) -> int:
-        """The topic's partition of the moment."""
+        """Return the topic's partition of the moment."""
         current = self._sticky.get(topic)
         return self._switch(topic, cluster, -1) if current is None else current
 
     def on_new_batch(self, topic: str, cluster: Any, previous_partition: int) -> None:
-        """The batch of `previous_partition` is full: move on, unless another thread has."""
+        """Note that the batch of `previous_partition` is full: move on, unless another thread has."""
         self._switch(topic, cluster, previous_partition)
 
     def _switch(self, topic: str, cluster: Any, previous: int) -> int:

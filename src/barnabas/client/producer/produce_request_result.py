@@ -138,7 +138,7 @@ class ProduceRequestResult:
         return self._parts is not None
 
     def resolve(self, index: int) -> tuple[ProduceRequestResult, int]:
-        """The result that holds the record now, and the record's place in it."""
+        """Return the result that holds the record now, and the record's place in it."""
         result = self
         while result._parts is not None:
             at = bisect_right(result._parts, index, key=lambda part: part[0]) - 1
@@ -156,7 +156,7 @@ class ProduceRequestResult:
         return self.completed and all(part.all_done for _, part in self._parts or ())
 
     def outcome(self, index: int) -> tuple[Place, KafkaError | None]:
-        """The record's place and, if it failed, its error."""
+        """Return the record's place and, if it failed, its error."""
         result, index = self.resolve(index)
         error = result._error_of(index)
         known = error is None and result.base_offset >= 0
@@ -220,7 +220,7 @@ class ProduceRequestResult:
 
 
 def _taken(entry: list[Entry]) -> list[Entry]:
-    """What is in it, for exactly one of those who ask; nothing for the others."""
+    """Return what is in it, for exactly one of those who ask; nothing for the others."""
     try:
         return [entry.pop()]
     except IndexError:

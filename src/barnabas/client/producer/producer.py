@@ -153,14 +153,14 @@ class Producer(RecordSending, ProducerBase[K, V]):
         self._run(self._core.flush(timeout))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The topic's partitions, by number; blocks up to max.block.ms for its metadata.
+        """Return the topic's partitions, by number; blocks up to max.block.ms for its metadata.
 
         Raises `KafkaTimeoutError` when that does not come, `InvalidTopicError`, `TopicAuthorizationError`.
         """
         return self._run(self._core.partitions_for(topic))
 
     def client_instance_id(self, timeout: float | None = None) -> bytes:
-        """The id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
+        """Return the id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).
 
         Raises `KafkaTimeoutError` when none comes within `timeout` seconds (max.block.ms), `UnsupportedVersionError`
         when the brokers take no telemetry, `IllegalStateError` when `enable.metrics.push` is off.
@@ -178,7 +178,7 @@ class Producer(RecordSending, ProducerBase[K, V]):
         self._run(self._calls.initialize(timeout, keep_prepared_txn))
 
     def transaction(self) -> Transaction:
-        """A transaction as a context: `with producer.transaction():` commits at its end, and aborts after an error.
+        """Return a transaction as a context: `with` commits at its end, and aborts after an error.
 
         An error of a record, or of the commit, aborts too and is raised.
         """

@@ -74,7 +74,7 @@ class ProducerBase(ReportsTelemetry, Measured, Generic[K, V]):
 
 
 def record_fields(record: Any, given: tuple[Any, ...] = ()) -> tuple[Any, ...]:
-    """What `send()` takes one by one: of a `ProducerRecord`, or of a topic that is a subclass of str and what is given.
+    """Return what `send()` takes one by one, of a `ProducerRecord`, or of a topic of a subclass of str and the rest.
 
     Raises `IllegalTypeError` for anything else.
     """

@@ -133,7 +133,7 @@ class ProducerBatch(AppendableBatch):
         self.set_producer_state(producer_id, producer_epoch, base_sequence)
 
     def records(self) -> bytes:
-        """The batch as it goes over the wire; compresses and checksums it on the first call."""
+        """Return the batch as it goes over the wire; compresses and checksums it on the first call."""
         if self._records is None:
             self.is_open = False
             self.uncompressed_size = self.builder.uncompressed_size
@@ -173,11 +173,14 @@ class ProducerBatch(AppendableBatch):
         return self.attempts != self._attempts_when_leader_last_changed
 
     def complete(self, base_offset: int, log_append_time: int) -> bool:
-        """The broker has stored the batch; False when it had ended before (it expired while under way)."""
+        """Return the broker has stored the batch; False when it had ended before (it expired while under way)."""
         return self._done(FinalState.SUCCEEDED, base_offset, log_append_time, None, None)
 
     def complete_exceptionally(self, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> bool:
-        """The batch has failed; `record_errors` are those of single records, by their place. False if it had ended."""
+        """Return the batch has failed; `record_errors` are those of single records, by their place.
+
+        False if it had ended.
+        """
         return self._done(FinalState.FAILED, -1, -1, error, record_errors)
 
     def abort(self, error: KafkaError) -> None:

@@ -89,7 +89,7 @@ class ProducerConfig(ClientConfig):
         return ExponentialBackoff(self.get_seconds("retry.backoff.ms"), self.get_seconds("retry.backoff.max.ms"), rng)
 
     def sender_config(self) -> SenderConfig:
-        """What the Sender reads."""
+        """Return what the Sender reads."""
         return SenderConfig(
             acks=self.acks,
             retries=self.get_int("retries"),
@@ -100,13 +100,13 @@ class ProducerConfig(ClientConfig):
         )
 
     def compression(self) -> tuple[str, int | None]:
-        """The codec and, where it was set, its level."""
+        """Return the codec and, where it was set, its level."""
         codec = self.get_str("compression.type")
         name = _LEVELS.get(codec)
         return codec, self.get_int(name) if name is not None and self.is_given(name) else None
 
     def partitioner(self) -> Any:
-        """The custom partitioner, configured, or None for the built-in logic.
+        """Return the custom partitioner, configured, or None for the built-in logic.
 
         A class, an object, one of this package's names (`RoundRobinPartitioner`, also as Kafka's Java class) or
         `module:name`. Raises `ConfigError` when it has no `partition` method.

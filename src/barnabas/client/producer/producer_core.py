@@ -165,7 +165,7 @@ class ProducerCore:
     def failed(
         self, topic: Any, partition: int | None, error: ApiError, on_delivery: OnDelivery
     ) -> FutureRecordMetadata:
-        """The future of a record that never came into a batch; its callback is called at once."""
+        """Return the future of a record that never came into a batch; its callback is called at once."""
         tp = TopicPartition(topic, -1 if partition is None else partition)
         result = ProduceRequestResult(tp)
         result.set(-1, -1, error)
@@ -221,7 +221,10 @@ class ProducerCore:
     # Metadata
 
     def find_topic_nowait(self, topic: str, partition: int) -> TopicInfo | None:
-        """What is kept for the topic, brought up to date with the metadata; None where that lacks the partition."""
+        """Return what is kept for the topic, brought up to date with the metadata.
+
+        None where that lacks the partition.
+        """
         version = self._accumulator.metadata_version
         cluster = self._known_cluster(topic, partition)
         if cluster is None:
@@ -232,7 +235,10 @@ class ProducerCore:
         return info
 
     def _known_cluster(self, topic: str, partition: int) -> Cluster | None:
-        """The snapshot if it has the topic and the partition (-1 for any), else None; notes that the topic is used."""
+        """Return the snapshot if it has the topic and the partition (-1 for any), else None.
+
+        Notes that the topic is used.
+        """
         self.parts.exit.raise_noted()
         cluster = self._metadata.fetch()
         if cluster.partition_count_for_topic(topic) is None:

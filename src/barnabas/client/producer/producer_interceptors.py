@@ -22,10 +22,10 @@ class ProducerInterceptor(Protocol):
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Called on the application's thread, before serializing; returns the record to send, the same or another."""
+        """Return the record to send, the same or another; on the application's thread, before serializing."""
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: BaseException | None) -> None:
-        """Called when the record is stored or has failed, before its own callback; mostly in the Sender thread."""
+        """Take note that a record is stored or has failed, before its own callback; mostly in the Sender thread."""
 
 
 class ProducerInterceptors(Interceptors):
@@ -36,7 +36,7 @@ class ProducerInterceptors(Interceptors):
         super().__init__(setting, settings, "on_send")
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record as the interceptors want it sent."""
+        """Return the record as the interceptors want it sent."""
         enter_client(self._client_id)
         for interceptor in self._interceptors:
             try:
@@ -55,7 +55,7 @@ class ProducerInterceptors(Interceptors):
     def intercept(
         self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any, on_delivery: Any
     ) -> tuple[ProducerRecord, Any]:
-        """What goes into a send path instead of this: the record as they want it, and its `on_delivery`."""
+        """Return what goes into a send path instead of this: the record as they want it, and its `on_delivery`."""
         if isinstance(headers, Mapping):
             headers = headers.items()
         record = self.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))

@@ -70,7 +70,7 @@ class ProducerMetrics:
         self._throttle_time = Statistic(config)
 
     def record_request(self, batches: list[ProducerBatch], now: float) -> None:
-        """A ProduceRequest with these batches goes out."""
+        """Note that a ProduceRequest with these batches goes out."""
         records = 0
         for batch in batches:
             size = len(batch.records())
@@ -88,26 +88,26 @@ class ProducerMetrics:
         self._records_per_request.record(records, now)
 
     def record_latency(self, seconds: float, throttle_ms: int, now: float) -> None:
-        """A broker has answered a ProduceRequest."""
+        """Note that a broker has answered a ProduceRequest."""
         self._request_latency.record(seconds * 1000, now)
         self._throttle_time.record(throttle_ms, now)
 
     def record_retry(self, batch: ProducerBatch, now: float) -> None:
-        """A batch goes back into its deque, to go out again."""
+        """Note that a batch goes back into its deque, to go out again."""
         self._retried_records.record(batch.record_count, now)
         self._topic(batch).retried_records.record(batch.record_count, now)
 
     def record_split(self, now: float) -> None:
-        """A batch was too large for the broker."""
+        """Note that a batch was too large for the broker."""
         self._batch_splits.record(1, now)
 
     def record_failure(self, batch: ProducerBatch, now: float) -> None:
-        """The records of a batch have failed."""
+        """Note that the records of a batch have failed."""
         self.record_errors(batch.record_count, now)
         self._topic(batch).failed_records.record(batch.record_count, now)
 
     def record_errors(self, records: int, now: float) -> None:
-        """Records have failed: a batch, or one that never came into a batch, which counts for no topic."""
+        """Note that records have failed: a batch, or one that never came into a batch, which counts for no topic."""
         with self._lock:
             self._failed_records.record(records, now)
 
@@ -124,14 +124,14 @@ class ProducerMetrics:
             del self._topics[topic]
 
     def by_topic(self, now: float) -> list[MetricGroup]:
-        """The numbers of each topic that is in use."""
+        """Return the numbers of each topic that is in use."""
         topics = sorted(self._topics.items())
         return [
             MetricGroup("producer-topic-metrics", {TOPIC: topic}, metrics.as_dict(now)) for topic, metrics in topics
         ]
 
     def as_dict(self, now: float) -> dict[str, float]:
-        """The numbers; times in milliseconds, sizes in bytes."""
+        """Return the numbers; times in milliseconds, sizes in bytes."""
         batch_size, requests = self._batch_size.at(now), self._records_per_request.at(now)
         return {
             **requests.metered("record-send"),

@@ -79,7 +79,7 @@ class ProducerParts:
         )
 
     def send_path(self, find_topic: Callable[[str, int], TopicInfo | None]) -> SendPath:
-        """The way of every record; `find_topic(topic, partition)` gives None where the metadata is missing."""
+        """Return the way of every record; `find_topic(topic, partition)` gives None where the metadata is missing."""
         config = self.config
         return SendPath(
             self.accumulator,
@@ -93,7 +93,7 @@ class ProducerParts:
         )
 
     def telemetry_labels(self) -> Mapping[str, str | None]:
-        """What the cluster is told of this client besides its metrics."""
+        """Return what the cluster is told of this client besides its metrics."""
         return {"transactional_id": self.config.transactional_id}
 
     def close(self) -> None:
@@ -133,5 +133,5 @@ def _forget_idle_topics(metrics: ProducerMetrics, metadata: ProducerMetadata, _:
 
 
 def new_builder(codec: str, level: int | None, capacity: int, ratio: float) -> RecordBatchBuilder:
-    """A builder for a batch of the producer."""
+    """Return a builder for a batch of the producer."""
     return RecordBatchBuilder(capacity, codec, level, 0, ratio)

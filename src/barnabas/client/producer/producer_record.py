@@ -42,7 +42,7 @@ class RecordHeaders:
         return self
 
     def last_header(self, key: str) -> RecordHeader | None:
-        """The last header of that name, or None."""
+        """Return the last header of that name, or None."""
         return next((header for header in reversed(self._headers) if header.key == key), None)
 
     def headers(self, key: str) -> list[RecordHeader]:
@@ -122,7 +122,7 @@ class ProducerRecord:
 
 
 def freeze_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers as the batch takes them; a `RecordHeaders` turns read-only."""
+    """Return the headers as the batch takes them; a `RecordHeaders` turns read-only."""
     if isinstance(headers, RecordHeaders):
         headers.set_read_only()
         return tuple((header.key, header.value) for header in headers)

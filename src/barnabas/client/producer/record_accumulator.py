@@ -118,7 +118,7 @@ class RecordAccumulator(RecordAppender):
     # Appending: application threads
 
     def topic_info(self, topic: str) -> TopicInfo:
-        """What is kept for the topic, made when it is new."""
+        """Return what is kept for the topic, made when it is new."""
         info: TopicInfo | None = self.topics.get(topic)
         if info is None:
             with self._lock:
@@ -169,7 +169,10 @@ class RecordAccumulator(RecordAppender):
         return RecordAppendResult(future, chosen, batch_is_full=is_full, new_batch_created=is_new)
 
     def _settle_partition(self, info: TopicInfo, partition: int, cluster: Cluster) -> int:
-        """The record's partition; the sticky one moves on when enough bytes went there and its last batch is full."""
+        """Return the record's partition.
+
+        The sticky one moves on when enough bytes went there and its last batch is full.
+        """
         if partition >= 0:
             return partition
         sticky: Any = info.sticky
@@ -353,7 +356,7 @@ class RecordAccumulator(RecordAppender):
         return min(int(self.batch_size / self._expected_ratio(topic)), self.free.total_memory)
 
     def get_deque(self, tp: TopicPartition) -> deque[ProducerBatch] | None:
-        """The partition's deque of batches, None while there is none."""
+        """Return the partition's deque of batches, None while there is none."""
         return self._queues.get(tp)
 
     def reenqueue(self, batch: ProducerBatch, now: float) -> None:
@@ -413,7 +416,7 @@ class RecordAccumulator(RecordAppender):
         return bool(self._queues.filled)
 
     def undrained_partitions(self) -> list[TopicPartition]:
-        """The partitions with batches that wait to be drained."""
+        """Return the partitions with batches that wait to be drained."""
         with self._lock:
             return list(self._queues.filled)
 
@@ -438,7 +441,7 @@ class RecordAccumulator(RecordAppender):
             self._incomplete.remove(batch)
 
     def lost_batches(self, in_flight: InFlightBatches) -> list[ProducerBatch]:
-        """The batches without a result that are neither in a deque nor in flight, after an unexpected error."""
+        """Return the batches without a result that are neither in a deque nor in flight, after an unexpected error."""
         with self._lock:
             self._queues.look_again()
             waiting = self._incomplete.copy_all()
@@ -457,7 +460,7 @@ class RecordAccumulator(RecordAppender):
             self._flushes_in_progress -= 1
 
     def incomplete_results(self) -> list[ProduceRequestResult]:
-        """The results that are still to come."""
+        """Return the results that are still to come."""
         with self._lock:
             return self._incomplete.results()
 

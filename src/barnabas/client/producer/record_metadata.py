@@ -13,7 +13,7 @@ __all__ = ["RecordMetadata", "wait_for_record", "wait_in_loop"]
 
 
 async def wait_in_loop(future: FutureRecordMetadata) -> RecordMetadata:
-    """What `await future` does: wait in the running asyncio loop without blocking it."""
+    """Return what `await future` does: wait in the running asyncio loop without blocking it."""
     if not future.done():
         await wait_for_record(future.request_result, future.relative_offset)
     return future.result(0)

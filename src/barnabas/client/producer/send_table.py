@@ -36,12 +36,12 @@ class TableFuture:
         self._parts.append((result, first, last))
 
     def fail(self, error: KafkaError) -> None:
-        """The rest of the rows was not taken."""
+        """Fail the rows that were not taken."""
         taken = sum(last - first + 1 for _, first, last in self._parts)
         self._error = type(error)(f"{self.rows - taken} of {self.rows} rows were not taken: {error}")
 
     def result(self, timeout: float | None = None) -> int:
-        """The number of rows, once all are stored; waits at most `timeout` seconds.
+        """Return the number of rows, once all are stored; waits at most `timeout` seconds.
 
         Raises `KafkaTimeoutError` when that takes longer, or the first error with which rows failed.
         """
@@ -51,7 +51,7 @@ class TableFuture:
         return self.rows
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """The first error with which rows failed, or None; waits at most `timeout` seconds."""
+        """Return the first error with which rows failed, or None; waits at most `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         for result, *ends in self._parts:
             for index in ends:
@@ -86,7 +86,7 @@ class TableFuture:
 def dealt_out(
     cluster: Cluster, topic: str, table: pa.Table | pa.RecordBatch, max_record_size: int, now_ms: int
 ) -> list[tuple[int, pa.RecordBatch]]:
-    """The table's rows by partition (-1: the sticky one), checked: from here on each of them can be sent."""
+    """Return the table's rows by partition (-1: the sticky one), checked: from here on each of them can be sent."""
     pa = pyarrow()
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise IllegalTypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {type(table).__name__}")
@@ -163,7 +163,7 @@ def _check_sizes(chunk: pa.RecordBatch, limit: int) -> None:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column in a type whose lengths Arrow can tell (not a dictionary or a view)."""
+    """Return the column in a type whose lengths Arrow can tell (not a dictionary or a view)."""
     import pyarrow as pa
 
     return column if column.type in (pa.binary(), pa.string(), pa.large_binary()) else column.cast(pa.binary())

@@ -202,7 +202,7 @@ class Sender:
             raise
 
     def _fail_if_refused(self, node: Node, cluster: Cluster | None, now: float) -> None:
-        """A broker that does not let this client in will not by waiting: what waits for it fails, with the reason.
+        """Fail what waits for a broker that does not let this client in, with the reason: waiting will not help.
 
         That is everything, or with a `cluster` what the node leads. Batches that may have been stored keep waiting, for
         only a broker can say what became of them.

@@ -38,7 +38,7 @@ class TransactionCalls:
         return self._transactions is not None and self._transactions.has_fatal_error
 
     def manager(self, operation: str) -> TransactionManager:
-        """The manager, for a call that needs it now; raises `IllegalStateError` if it may not be made."""
+        """Return the manager, for a call that needs it now; raises `IllegalStateError` if it may not be made."""
         self._core.lifetime.check()
         if self._transactions is None:
             raise IllegalStateError(f"{operation} needs the setting transactional.id, which this producer has not")

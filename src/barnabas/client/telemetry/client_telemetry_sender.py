@@ -63,10 +63,10 @@ class ClientTelemetrySubscription(NamedTuple):
 
     @classmethod
     def of(cls, answer: GetTelemetrySubscriptionsResponse) -> ClientTelemetrySubscription:
-        """What an answer says, with Kafka's default where its interval makes no sense.
+        """Return what an answer says, with Kafka's default where its interval makes no sense.
 
-        Raises:
-            ProtocolError: it gives the client no id.
+        Raises `ProtocolError` when it gives the client no id.
+
         """
         if answer.client_instance_id == ZERO_UUID:
             raise ProtocolError("the broker's GetTelemetrySubscriptions response has no client instance id")
@@ -96,17 +96,17 @@ class PayloadMaker(Protocol):
     """Makes what is pushed."""
 
     def make(self, subscription: ClientTelemetrySubscription) -> TelemetryPayload | None:
-        """The metrics now; None when they cannot be sent."""
+        """Return the metrics now; None when they cannot be sent."""
 
     def accepted(self) -> None:
-        """A broker has taken what was made last, or may have."""
+        """Note that a broker has taken what was made last, or may have."""
 
 
 class RandomSource(Protocol):
     """Where the jitter comes from."""
 
     def uniform(self, a: float, b: float) -> float:
-        """A number between the two."""
+        """Return a number between the two."""
 
 
 class ClientTelemetrySender:
@@ -148,10 +148,10 @@ class ClientTelemetrySender:
     # The id, for those who ask.
 
     def instance_id(self) -> bytes | None:
-        """The client's id (16 bytes), None until a broker has given it.
+        """Return the client's id (16 bytes), None until a broker has given it.
 
-        Raises:
-            KafkaError: why there is none, since `ask_for_instance_id`.
+        Raises `KafkaError`: why there is none, since `ask_for_instance_id`.
+
         """
         if self._subscription is not None:
             return self._subscription.client_instance_id
@@ -188,7 +188,7 @@ class ClientTelemetrySender:
         return max(0.0, min(self._due_at, self._end_by) - now)
 
     def create_request(self, now: float) -> Any | None:
-        """The request to send now, None when there is nothing to send after all."""
+        """Return the request to send now, None when there is nothing to send after all."""
         with self._lock:
             state, subscription = self._state, self._subscription
             if state is _S.SUBSCRIPTION_NEEDED:
@@ -220,7 +220,7 @@ class ClientTelemetrySender:
                 self._go(_S.TERMINATED, inf)
 
     def handle_response(self, now: float, message: Any) -> None:
-        """An answer to what `create_request` gave."""
+        """Take in an answer to what `create_request` gave."""
         with self._lock:
             if isinstance(message, GetTelemetrySubscriptionsResponse):
                 if self._state is _S.SUBSCRIPTION_IN_PROGRESS:
@@ -233,7 +233,7 @@ class ClientTelemetrySender:
                 self._go(_S.TERMINATED, inf)
 
     def _take_last_but_one(self, now: float, *, is_told: bool) -> None:
-        """The client closes, and a push that was under way is over: now the last one can tell what came since."""
+        """Begin the last push, which tells what came since a push that was in flight when the client closed."""
         if is_told:
             self._payloads.accepted()
         self._go(_S.TERMINATING_PUSH_NEEDED, now)
@@ -282,7 +282,7 @@ class ClientTelemetrySender:
         self._go(_S.SUBSCRIPTION_NEEDED, inf)
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
-        """A broker without telemetry may be followed by one that has it: it is tried again, after a pause."""
+        """Try again after a pause: a broker without telemetry may be followed by one that has it."""
         with self._lock:
             if self._state is _S.PUSH_IN_PROGRESS and error is None and self._subscription is not None:
                 # It may have come to the broker: better told never than told twice. The next broker takes the next one.
@@ -302,7 +302,7 @@ class ClientTelemetrySender:
     # The end.
 
     def initiate_close(self, now: float) -> None:
-        """The client closes: it pushes a last time, if it pushes at all, until `is_done`."""
+        """Note that the client closes: it pushes a last time, if it pushes at all, until `is_done`."""
         with self._lock:
             if self._state in (_S.PUSH_NEEDED, _S.PUSH_IN_PROGRESS):
                 self._go(_S.TERMINATING_PUSH_NEEDED, now if self._state is _S.PUSH_NEEDED else inf)

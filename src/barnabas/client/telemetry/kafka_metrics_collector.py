@@ -31,8 +31,10 @@ class DataPoint(NamedTuple):
 
 
 class KafkaMetricsCollector:
-    """Kafka's KafkaMetricsCollector: the metrics as they are asked for, sums as what came since the last time if so
-    wanted. `read` gives the client's own metrics; those of the application are registered. For any thread.
+    """Kafka's KafkaMetricsCollector.
+
+    The metrics as they are asked for, sums as what came since the last time if so wanted. `read` gives the client's
+    own metrics; those of the application are registered. For any thread.
     """
 
     def __init__(self, read: Callable[[], Iterable[MetricGroup]], wall_clock_ms: Callable[[], int]) -> None:
@@ -63,7 +65,7 @@ class KafkaMetricsCollector:
             self._last.pop(key, None)
 
     def collect(self, subscription: ClientTelemetrySubscription) -> list[DataPoint]:
-        """What the subscription wants, without what has no value yet."""
+        """Return what the subscription wants, without what has no value yet."""
         now_ms = self._wall_clock_ms()
         if subscription.is_delta != self._is_delta:
             self._is_delta = subscription.is_delta
@@ -76,7 +78,10 @@ class KafkaMetricsCollector:
         ]
 
     def accepted(self) -> None:
-        """What was collected last has come to its destination; of what is refused, the next deltas tell again."""
+        """Note that what was collected last has come to its destination.
+
+        Of what is refused, the next deltas tell again.
+        """
         self._last.update(self._next)
         self._next = {}
 

@@ -66,7 +66,7 @@ class ReportsTelemetry:
 
 
 def answered(sender: ClientTelemetrySender, waited: float, why_not: str) -> bytes:
-    """The client's id, after so many seconds of waiting for it.
+    """Return the client's id, after so many seconds of waiting for it.
 
     Raises `KafkaTimeoutError`, `IllegalStateError` when the client was closed meanwhile, `UnsupportedVersionError`.
     """
@@ -94,7 +94,7 @@ def client_instance_id(
 def last_push(
     telemetry: ClientTelemetryReporter | None, poll: Poll, clock: Callable[[], float], deadline: float
 ) -> Steps[None]:
-    """The push before the end, for clients that drive the network in their calls."""
+    """Return the push before the end, for clients that drive the network in their calls."""
     if telemetry is None:
         return
     sender = telemetry.sender

@@ -25,7 +25,7 @@ class AssertionCreator(Protocol):
     """Where assertions come from; used by one thread at a time."""
 
     def create(self) -> str:
-        """An assertion to be sent now. Raises KafkaError: a file has changed and cannot be used."""
+        """Return an assertion to be sent now. Raises KafkaError: a file has changed and cannot be used."""
 
     def who(self, assertion: str) -> str:
         """Whose the assertion is, for messages, without the assertion."""
@@ -64,7 +64,7 @@ class DynamicClaims(NamedTuple):
     includes_jti: bool
 
     def at(self, now: int, new_id: Callable[[], str]) -> dict[str, Any]:
-        """The claims of an assertion that is made at `now`, in seconds since the epoch."""
+        """Return the claims of an assertion that is made at `now`, in seconds since the epoch."""
         claims: dict[str, Any] = {"iat": now, "exp": now + self.exp_seconds, "nbf": now - self.nbf_seconds}
         return {**claims, "jti": new_id()} if self.includes_jti else claims
 
@@ -113,10 +113,10 @@ class DefaultAssertionCreator:
 
 
 def create_assertion_creator(config: Config) -> AssertionCreator:
-    """What `sasl.oauthbearer.assertion.*` ask for: a file with an assertion, else a key to sign with.
+    """Return what `sasl.oauthbearer.assertion.*` ask for: a file with an assertion, else a key to sign with.
 
-    Raises:
-        ConfigError: a file is missing or cannot be used, or the package that signs is missing.
+    Raises `ConfigError` when a file is missing or cannot be used, or the package that signs is missing.
+
     """
     if config[f"{PREFIX}file"]:
         return FileAssertionCreator(_file(config, "file", serialized_jwt))
@@ -173,10 +173,10 @@ def _passphrase(config: Config) -> str | None:
 
 
 def assertion_template(text: str) -> AssertionTemplate:
-    """What a template file holds: a JSON object with objects called header and payload, both optional.
+    """Return what a template file holds: a JSON object with objects called header and payload, both optional.
 
-    Raises:
-        ValueError: it holds something else.
+    Raises `ValueError` when it holds something else.
+
     """
     try:
         found = json.loads(text, parse_constant=_no_constant)
@@ -200,10 +200,10 @@ def _no_constant(name: str) -> Any:
 
 
 def private_key(text: str, passphrase: str | None, algorithm: str) -> PrivateKeyTypes:
-    """The private key in a PEM file, or in PKCS#8 as base64 without PEM's first and last line, which Java reads too.
+    """Return the private key of a PEM file, or of PKCS#8 in base64 without PEM's lines, which Java reads too.
 
-    Raises:
-        ValueError: there is none, the passphrase does not fit, or the key is not one of `algorithm`.
+    Raises `ValueError` when there is none, the passphrase does not fit, or the key is not one of `algorithm`.
+
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key

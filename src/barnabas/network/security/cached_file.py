@@ -16,8 +16,8 @@ class CachedFile(Generic[T]):
 
     `transform` makes of the text what is wanted, or raises ValueError with a reason that shows nothing of the text.
 
-    Raises:
-        ConfigError: the file cannot be read, or not transformed.
+    Raises `ConfigError` when the file cannot be read, or not transformed.
+
     """
 
     def __init__(self, setting: str, path: str, shown: str, transform: Callable[[str], T]) -> None:
@@ -32,10 +32,11 @@ class CachedFile(Generic[T]):
             raise ConfigError(f"{setting}={shown} cannot be used: {_why(problem)}") from None
 
     def get(self) -> T:
-        """What the file holds now; asks the system about the file, and reads it only when it has changed.
+        """Return what the file holds now; asks the system about the file, and reads it only when it has changed.
 
-        Raises:
-            KafkaError: it is gone, or was replaced by something that cannot be used; the next call looks again.
+        Raises `KafkaError` when it is gone, or was replaced by something that cannot be used; the next call
+        looks again.
+
         """
         try:
             stamp = self._look()

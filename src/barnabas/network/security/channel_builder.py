@@ -64,7 +64,7 @@ class ChannelBuilder:
         return SslTransportLayer(plain, self._context, host, target)
 
     def authenticator(self, target: str) -> SaslClientAuthenticator | None:
-        """What begins a connection; None without SASL."""
+        """Return what begins a connection; None without SASL."""
         if self._new_sasl_client is None:
             return None
         from barnabas import __version__
@@ -76,10 +76,10 @@ class ChannelBuilder:
 
 
 def create_channel_builder(config: Config, client_id: str) -> ChannelBuilder | None:
-    """The ChannelBuilder of a client; None for security.protocol=PLAINTEXT.
+    """Return the ChannelBuilder of a client; None for security.protocol=PLAINTEXT.
 
-    Raises:
-        ConfigError: settings are missing, contradict each other or cannot be used.
+    Raises `ConfigError`: settings are missing, contradict each other or cannot be used.
+
     """
     protocol = config.get_str("security.protocol")
     does_tls, does_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")

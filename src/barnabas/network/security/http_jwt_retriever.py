@@ -56,7 +56,7 @@ class TokenEndpoint(NamedTuple):
 def client_secret_request(
     client_id: str, client_secret: str, scope: str | None, does_urlencode: bool, shown_id: str
 ) -> TokenRequest:
-    """The client credentials grant, the client known by its secret (RFC 6749, section 4.4.2)."""
+    """Return the client credentials grant, the client known by its secret (RFC 6749, section 4.4.2)."""
     parts = [client_id, client_secret]
     if does_urlencode:
         parts = [urllib.parse.quote_plus(part) for part in parts]
@@ -67,7 +67,7 @@ def client_secret_request(
 
 
 def client_assertion_request(client_id: str | None, assertion: str, scope: str | None, who: str) -> TokenRequest:
-    """The client credentials grant, the client known by an assertion (RFC 7523, section 2.2; KIP-1258)."""
+    """Return the client credentials grant, the client known by an assertion (RFC 7523, section 2.2; KIP-1258)."""
     form = {
         "client_assertion_type": _CLIENT_ASSERTION,
         "client_assertion": assertion,
@@ -79,7 +79,7 @@ def client_assertion_request(client_id: str | None, assertion: str, scope: str |
 
 
 def jwt_bearer_request(assertion: str, scope: str | None, who: str) -> TokenRequest:
-    """The JWT bearer grant (RFC 7523, section 2.1; KIP-1139)."""
+    """Return the JWT bearer grant (RFC 7523, section 2.1; KIP-1139)."""
     return TokenRequest({"grant_type": _JWT_BEARER, "assertion": assertion, **_scope(scope)}, who, (assertion,))
 
 
@@ -111,11 +111,11 @@ class HttpJwtRetriever:
         self._opener = urllib.request.build_opener(*handlers)
 
     def retrieve(self) -> str:
-        """A token; tried again with growing pauses until `retry_backoff_max` seconds have passed.
+        """Return a token; tried again with growing pauses until `retry_backoff_max` seconds have passed.
 
-        Raises:
-            SaslAuthenticationError: the endpoint refuses the request, or its answer holds no token.
-            KafkaError: it cannot be reached, or the request cannot be made.
+        Raises `SaslAuthenticationError` when the endpoint refuses the request, or its answer holds no token.
+        Raises `KafkaError` when it cannot be reached, or the request cannot be made.
+
         """
         give_up_at = self._clock() + self._endpoint.retry_backoff_max
         pause = max(self._endpoint.retry_backoff, _SHORTEST_PAUSE)
@@ -174,7 +174,10 @@ def _is_redirect(status: int) -> bool:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """What RFC 6749, section 5.2, and Okta name the error and its description; nothing else of the body is shown."""
+    """Return what RFC 6749, section 5.2, and Okta name the error and its description.
+
+    Nothing else of the body is shown.
+    """
     if _is_redirect(error.code):
         return ", a redirect, which is not followed: is the URL right?"
     found = _as_json(_body_of(error))

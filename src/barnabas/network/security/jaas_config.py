@@ -30,10 +30,10 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """The one login module of a setting.
+    """Return the one login module of a setting.
 
-    Raises:
-        ConfigError: the text does not parse; its content, which holds secrets, is not shown.
+    Raises `ConfigError` when the text does not parse; its content, which holds secrets, is not shown.
+
     """
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[0][0] != "word" or tokens[1][1].lower() not in _FLAGS:

@@ -36,19 +36,19 @@ Options = Mapping[str, str]
 
 
 def kafkas_name(chosen: Any) -> str | None:
-    """The short name of a class of Kafka's, which may be given with its package; None for what is the user's."""
+    """Return the short name of a class of Kafka's, which may be given with its package; None for what is the user's."""
     if not isinstance(chosen, str) or ":" in chosen:
         return None
     return chosen.removeprefix(_PACKAGE)
 
 
 def create_jwt_retriever(config: Config, options: Options) -> Retrieve:
-    """A function that gives a JWT, and may block; `options` are those of the login module in `sasl.jaas.config`.
+    """Return a function that gives a JWT, and may block; `options` are those of the login module in `sasl.jaas.config`.
 
     Of a user's function or object (`retrieve`) the result must be a string.
 
-    Raises:
-        ConfigError: the settings name nothing that is known, lack something, or a file cannot be used.
+    Raises `ConfigError` when the settings name nothing that is known, lack something, or a file cannot be used.
+
     """
     chosen = config[SETTING]
     name = kafkas_name(chosen)

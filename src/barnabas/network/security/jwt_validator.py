@@ -16,12 +16,12 @@ Validate = Callable[[str], OAuthBearerToken]
 
 
 def create_jwt_validator(config: Config, kafkas_name: Callable[[Any], str | None]) -> Validate:
-    """What `sasl.oauthbearer.jwt.validator.class` names: one of Kafka's, or a function or object of the user's.
+    """Return what `sasl.oauthbearer.jwt.validator.class` names: one of Kafka's, or a function or object of the user's.
 
     The function is called with the JWT and returns what a token callback may return; an object has it as `validate`.
 
-    Raises:
-        ConfigError: it names nothing that a client can use.
+    Raises `ConfigError` when it names nothing that a client can use.
+
     """
     chosen = config[_SETTING]
     name = kafkas_name(chosen)

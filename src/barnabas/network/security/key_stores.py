@@ -27,10 +27,10 @@ class KeyStore(NamedTuple):
 
 
 def key_store(config: Config) -> KeyStore | None:
-    """What `ssl.keystore.*` and `ssl.key.password` give; None when the client has no certificate.
+    """Return what `ssl.keystore.*` and `ssl.key.password` give; None when the client has no certificate.
 
-    Raises:
-        ConfigError: they contradict each other, or the file cannot be used.
+    Raises `ConfigError` when they contradict each other, or the file cannot be used.
+
     """
     key, chain = _secret(config, "ssl.keystore.key"), _secret(config, "ssl.keystore.certificate.chain")
     key_password = _secret(config, "ssl.key.password")
@@ -49,7 +49,10 @@ def key_store(config: Config) -> KeyStore | None:
 
 
 def trusted_certificates(config: Config) -> str | None:
-    """The PEM certificates of `ssl.truststore.*`; None when the system's are to be trusted. Raises as `key_store`."""
+    """Return the PEM certificates of `ssl.truststore.*`; None when the system's are to be trusted.
+
+    Raises as `key_store`.
+    """
     inline = _secret(config, "ssl.truststore.certificates")
     location: str | None = config["ssl.truststore.location"]
     if inline is not None:
@@ -75,7 +78,10 @@ def _check_inline(config: Config, store: str, location: str | None) -> None:
 
 
 def _read(config: Config, store: str, location: str) -> tuple[str, str | None]:
-    """The file as PEM, and the password that its key has then. Java, too, goes by what is in a file, not by JKS."""
+    """Return the file as PEM, and the password that its key has then.
+
+    Java, too, goes by what is in a file, not by JKS.
+    """
     named = config.get_str(f"ssl.{store}.type").upper() if config.is_given(f"ssl.{store}.type") else None
     if named not in (None, "PEM", "PKCS12", "JKS"):
         raise ConfigError(f"ssl.{store}.type={named} is not supported; PEM and PKCS12 are")

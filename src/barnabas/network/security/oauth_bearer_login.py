@@ -39,11 +39,11 @@ class OAuthBearerLogin:
         self._refresh_at_ms = 0.0
 
     def token(self) -> OAuthBearerToken:
-        """A valid token; blocks while one is fetched.
+        """Return a valid token; blocks while one is fetched.
 
-        Raises:
-            SaslAuthenticationError: there is none to be had with these credentials.
-            KafkaError: the token could not be fetched now.
+        Raises `SaslAuthenticationError` when there is none to be had with these credentials. Raises
+        `KafkaError` when the token could not be fetched now.
+
         """
         with self._lock:
             now_ms = self._clock_ms()

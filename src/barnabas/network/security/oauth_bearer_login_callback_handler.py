@@ -21,13 +21,13 @@ Options = Mapping[str, str]
 
 
 def token_source(config: Config, options: Options) -> Source:
-    """A function that gives a token and may block; `options` are those of the login module in `sasl.jaas.config`.
+    """Return a function that gives a token and may block; `options` are the login module's.
 
     A user's function; else, where any setting is about JWTs, Kafka's OAuthBearerLoginCallbackHandler, which takes
     what a retriever gives to a validator; else its OAuthBearerUnsecuredLoginCallbackHandler.
 
-    Raises:
-        ConfigError: the settings lack or contradict something, or a file cannot be used.
+    Raises `ConfigError` when the settings lack or contradict something, or a file cannot be used.
+
     """
     extensions = tuple(
         (name.removeprefix(_EXTENSION), value) for name, value in options.items() if name.startswith(_EXTENSION)

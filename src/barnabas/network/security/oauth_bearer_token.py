@@ -50,10 +50,11 @@ class RefreshPolicy(NamedTuple):
 
 
 def token_from_jwt(value: str, *, scope_claim: str = "scope", subject_claim: str = "sub") -> OAuthBearerToken:
-    """A token with what its claims say, as Kafka's ClientJwtValidator reads them; its signature is for the broker.
+    """Return a token with what its claims say, as Kafka's ClientJwtValidator reads them, signature apart.
 
-    Raises:
-        SaslAuthenticationError: it is not a JWT, has no expiry, no subject, or a claim that makes no sense.
+    Raises `SaslAuthenticationError` when it is not a JWT, has no expiry, no subject, or a claim that makes no
+    sense.
+
     """
     claims = jwt_claims(value)
     expiry, issued, subject = _seconds(claims, "exp"), _seconds(claims, "iat"), claims.get(subject_claim)
@@ -90,13 +91,13 @@ def _as_text(value: Any) -> str:
 
 
 def token_of(given: Any, who: str) -> OAuthBearerToken:
-    """A token of what a user's function gives; `who` names it in messages.
+    """Return a token of what a user's function gives; `who` names it in messages.
 
     That is an OAuthBearerToken, a string (a JWT says itself how long it is valid), or a pair of string and expiry in
     epoch milliseconds.
 
-    Raises:
-        SaslAuthenticationError: it is something else.
+    Raises `SaslAuthenticationError` when it is something else.
+
     """
     if isinstance(given, OAuthBearerToken):
         return given
@@ -117,8 +118,8 @@ def is_jwt(value: str) -> bool:
 def check_is_signed(value: str) -> None:
     """Kafka's SerializedJwt: a JWT has three sections and none is empty, so somebody signed it.
 
-    Raises:
-        ValueError: they are not there.
+    Raises `ValueError` when they are not there.
+
     """
     sections = value.split(".")
     if len(sections) != 3 or not all(section.strip() for section in sections):
@@ -126,10 +127,10 @@ def check_is_signed(value: str) -> None:
 
 
 def serialized_jwt(text: str) -> str:
-    """The signed JWT in a file, without the space around it.
+    """Return the signed JWT in a file, without the space around it.
 
-    Raises:
-        ValueError: the file holds something else.
+    Raises `ValueError` when the file holds something else.
+
     """
     value = text.strip()
     check_is_signed(value)
@@ -140,10 +141,10 @@ def serialized_jwt(text: str) -> str:
 
 
 def jwt_claims(value: str) -> dict[str, Any]:
-    """What a JWT's payload holds.
+    """Return what a JWT's payload holds.
 
-    Raises:
-        SaslAuthenticationError: it is not a JWT.
+    Raises `SaslAuthenticationError` when it is not a JWT.
+
     """
     claims = _json_object(value.split(".")[1]) if is_jwt(value) else None
     if claims is None:
@@ -160,6 +161,9 @@ def _json_object(section: str) -> dict[str, Any] | None:
 
 
 def unsecured_jwt(claims: dict[str, Any]) -> str:
-    """A JWT that nobody signed, for development; a broker accepts it only where nobody configured a validator."""
+    """Return a JWT that nobody signed, for development.
+
+    A broker accepts it only where nobody configured a validator.
+    """
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"alg": "none"}, claims)]
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."

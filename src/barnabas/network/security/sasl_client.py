@@ -32,13 +32,13 @@ class SaslClient(Protocol):
         """Whether the broker has said all that it must."""
 
     def initial_response(self) -> bytes | Work:
-        """What is sent first."""
+        """Return what is sent first."""
 
     def evaluate_challenge(self, challenge: bytes) -> bytes | Work | None:
-        """What is sent next; None when there is nothing more to say.
+        """Return what is sent next; None when there is nothing more to say.
 
-        Raises:
-            SaslAuthenticationError: the broker's words make no sense, or it is not who it should be.
+        Raises `SaslAuthenticationError` when the broker's words make no sense, or it is not who it should be.
+
         """
 
 

@@ -98,11 +98,11 @@ class SaslClientAuthenticator:
         return self._session_ends_at is not None and now >= self._session_ends_at
 
     def start(self) -> Step:
-        """The first step on a new connection."""
+        """Return the first step on a new connection."""
         return self._ask_api_versions(ApiVersionsRequest.VALID_VERSIONS[1])
 
     def renew(self) -> Step:
-        """The first step of a re-authentication, on a connection that is in use."""
+        """Return the first step of a re-authentication, on a connection that is in use."""
         self._was_complete = True
         self._client = self._new_client()
         return self._shake_hands()
@@ -113,7 +113,7 @@ class SaslClientAuthenticator:
         return self._asked is not None and correlation_id == self._asked[2]
 
     def received(self, frame: Buffer, now: float) -> Step:
-        """The next step after a frame that it `owns`; for the first exchange all frames are its own."""
+        """Return the next step after a frame that it `owns`; for the first exchange all frames are its own."""
         asked, self._asked = self._asked, None
         if asked is None:
             raise self._failure(IllegalSaslStateError("the broker sent a message that nobody asked for"))
@@ -129,11 +129,11 @@ class SaslClientAuthenticator:
         return self._HANDLERS[key](self, message, version, now)
 
     def worked(self, result: bytes) -> bytes:
-        """The frame to send after Work gave `result`."""
+        """Return the frame to send after Work gave `result`."""
         return self._authenticate(result)
 
     def work_failed(self, error: KafkaError) -> KafkaError:
-        """What to end the connection with after Work raised `error`; only AuthenticationError is final."""
+        """Return what to end the connection with after Work raised `error`; only AuthenticationError is final."""
         self._state = SaslState.FAILED
         return self._failure(error) if isinstance(error, AuthenticationError) else error
 
@@ -209,7 +209,7 @@ class SaslClientAuthenticator:
         return encode_request(message, version, correlation_id, self._client_id)
 
     def _failure(self, error: KafkaError) -> KafkaError:
-        """The same error with where it happened; its message, Kafka's own, comes first."""
+        """Return the same error with where it happened; its message, Kafka's own, comes first."""
         self._state = SaslState.FAILED
         return type(error)(f"{error} (SASL {self._client.mechanism} at {self._target})")
 
@@ -221,6 +221,9 @@ class SaslClientAuthenticator:
 
 
 def _refusal(code: int, message: str | None) -> KafkaError:
-    """The error of a code; one that has nothing to do with authentication is an authentication error here, too."""
+    """Return the error of a code.
+
+    One that has nothing to do with authentication is an authentication error here, too.
+    """
     error = for_code(code, message or None)
     return error if isinstance(error, AuthenticationError) else SaslAuthenticationError(f"{name_of(code)}: {error}")

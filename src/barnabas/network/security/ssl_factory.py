@@ -32,10 +32,10 @@ _MADE_BY_CONTEXT = (
 
 
 def create_ssl_context(config: Config) -> ssl.SSLContext:
-    """The context of a client: `ssl.context` if it is given, else one that is made of the other settings.
+    """Return the context of a client: `ssl.context` if it is given, else one that is made of the other settings.
 
-    Raises:
-        ConfigError: the settings contradict each other, or a file or text in them cannot be used.
+    Raises `ConfigError` when the settings contradict each other, or a file or text in them cannot be used.
+
     """
     given = config["ssl.context"]
     if given is not None:
@@ -144,7 +144,7 @@ def _plain(error: Exception) -> str:
 
 @contextmanager
 def _as_file(pem: str) -> Iterator[str]:
-    """A path to the text, which Python's ssl insists on: in memory where the system can do that, else mode 0600."""
+    """Put the text under a path, as Python's ssl wants it: in memory where the system can, else mode 0600."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("barnabas-key")
         try:

@@ -29,11 +29,11 @@ class SslTransportLayer:
         self._has_received = False
 
     def handshake(self) -> int:
-        """Goes on with the handshake: 0 when it is done, else the event to wait for.
+        """Go on with the handshake: 0 when it is done, else the event to wait for.
 
-        Raises:
-            SslAuthenticationError: the two do not agree, or one does not trust the other.
-            OSError: the connection ended.
+        Raises `SslAuthenticationError` when the two do not agree, or one does not trust the other. Raises
+        `OSError` when the connection ended.
+
         """
         try:
             self._socket.do_handshake()
@@ -58,7 +58,7 @@ class SslTransportLayer:
         return 0
 
     def sendmsg(self, buffers: Sequence[Buffer]) -> int:
-        """Sends a part of the buffers; how many bytes."""
+        """Send a part of the buffers; how many bytes."""
         first = buffers[0]
         if len(first) < _RECORD_SIZE and len(buffers) > 1:
             first = memoryview(_joined(buffers))
@@ -68,7 +68,7 @@ class SslTransportLayer:
             raise BlockingIOError from None
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Fills the buffer as far as there is something to read; 0 when the peer closed the connection."""
+        """Fill the buffer as far as there is something to read; 0 when the peer closed the connection."""
         filled = 0
         try:
             while filled < len(buffer):
@@ -96,11 +96,11 @@ class SslTransportLayer:
         return self._socket.pending() > 0
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Ends the connection at once, with TLS's own goodbye (close_notify) if it can be said without waiting."""
+        """End the connection at once, with TLS's own goodbye (close_notify) if it can be said without waiting."""
         try:
             self._socket.unwrap()
         except (OSError, ValueError):

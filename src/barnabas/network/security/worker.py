@@ -16,7 +16,7 @@ class Worker(Protocol):
     """Does Work; a simulator does it at once."""
 
     def submit(self, work: Work, done: Worked) -> None:
-        """Calls `done` with the result or the error, at once or from another thread."""
+        """Call `done` with the result or the error, at once or from another thread."""
 
 
 class ThreadedWorker:
@@ -28,7 +28,7 @@ class ThreadedWorker:
 
 
 def run_work(work: Work, done: Worked) -> None:
-    """Runs it here and now."""
+    """Run it here and now."""
     try:
         result: bytes | KafkaError = work.run()
     except KafkaError as error:

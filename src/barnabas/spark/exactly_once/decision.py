@@ -53,17 +53,17 @@ class Decision(NamedTuple):
     lost: tuple[int, ...] = ()
 
     def names(self, transactional_id: str) -> TaskTransaction | None:
-        """The task's transaction under this id, if it counts."""
+        """Return the task's transaction under this id, if it counts."""
         return next((task for task in self.tasks if task.transactional_id == transactional_id), None)
 
     def encode(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         content = {"format": _FORMAT, **self._asdict(), "tasks": [list(task) for task in self.tasks]}
         return json.dumps(content, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Decision:
-        """Raises DecisionError for what this version does not understand."""
+        """Raise DecisionError for what this version does not understand."""
         try:
             content = json.loads(value)
             if content.pop("format") != _FORMAT or content["state"] not in STATES:

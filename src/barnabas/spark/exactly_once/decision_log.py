@@ -69,7 +69,7 @@ class DecisionReader:
         self._latest: dict[bytes, bytes | None] = {}
 
     def read(self, query: str, past: int = 0) -> Decision | None:
-        """The query's last committed decision.
+        """Return the query's last committed decision.
 
         With `past` it waits until everything before that offset is committed or aborted. Raises KafkaTimeoutError when
         that, or reading what is committed, takes longer than a minute.
@@ -127,6 +127,6 @@ class DecisionWriter:
 
 
 def log_end(admin: AdminClient, topic: str) -> int:
-    """The offset after the last record of the log, committed or not."""
+    """Return the offset after the last record of the log, committed or not."""
     partition = TopicPartition(topic, 0)
     return admin.list_offsets({partition: int(OffsetSpec.LATEST)})[partition].offset

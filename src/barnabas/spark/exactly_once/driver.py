@@ -25,7 +25,7 @@ class SinkPlace(NamedTuple):
     prefix: str
 
     def base(self, query: str) -> str:
-        """What the query's transactional ids begin with."""
+        """Return what the query's transactional ids begin with."""
         return f"{self.prefix}-{query}"
 
     def __repr__(self) -> str:

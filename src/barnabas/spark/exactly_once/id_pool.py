@@ -44,7 +44,7 @@ class IdPool:
     """
 
     def __init__(self, base: str, process: str) -> None:
-        """`base` is the prefix of the query's ids, `process` what no other process is called."""
+        """Begin with `base`, the prefix of the query's ids, and `process`, which no other process is called."""
         self._base = f"{base}-task-{process}"
         self._uses: dict[str, _Use | None] = {}
 
@@ -52,7 +52,7 @@ class IdPool:
         return len(self._uses)
 
     def take(self, batch: int, decision: Decision | None, now: float) -> Resume | Initialize:
-        """An id for a transaction of this batch; `decision` is the last one in the log."""
+        """Return an id for a transaction of this batch; `decision` is the last one in the log."""
         for name, use in self._uses.items():
             if use is None:
                 return Initialize(name)
@@ -71,9 +71,9 @@ class IdPool:
         return Resume(name, use.producer_id, use.epoch + 1)
 
     def used(self, batch: int, transactional_id: str, producer_id: int, epoch: int, now: float) -> None:
-        """An id that was taken is in use now; call it before anything is written."""
+        """Note that an id that was taken is in use now; call it before anything is written."""
         self._uses[transactional_id] = _Use(batch, producer_id, epoch, now)
 
     def failed(self, transactional_id: str) -> None:
-        """The attempt that used it ended without a report: no decision can ever name what it wrote."""
+        """Note that the attempt that used it ended without a report: no decision can ever name what it wrote."""
         self._uses[transactional_id] = None

@@ -121,7 +121,7 @@ def take_steps(steps: SinkSteps, performer: StepPerformer) -> Any:
 
 
 def write_task(task: Task, pool: IdPool, now: float) -> SinkSteps:
-    """A task that has rows: returns its TaskReport. `pool` is that of its Python process; `now` in seconds."""
+    """Return a task that has rows: returns its TaskReport. `pool` is that of its Python process; `now` in seconds."""
     report = TaskReport(*task)
     decision: Decision | None = yield ReadDecision()
     _check_order(task.batch, decision)
@@ -147,7 +147,7 @@ def write_task(task: Task, pool: IdPool, now: float) -> SinkSteps:
 
 
 def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
-    """The driver's `commit`: every task has reported. Returns the decision as it is at the end, or None."""
+    """Return the driver's `commit`: every task has reported. Returns the decision as it is at the end, or None."""
     if not reports:
         return None
     written = [report.transaction for report in reports if report.transaction is not None]
@@ -180,7 +180,7 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
 
 
 def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
-    """The query's open transactions that the decision will not name, as they are before it.
+    """Return the query's open transactions that the decision will not name, as they are before it.
 
     Before a batch is decided whatever else is open belongs to it or to earlier ones, so once it is decided nobody needs
     them. That would not hold of a list made later: another driver may by then have begun the next batch.
@@ -217,7 +217,7 @@ def finish(decision: Decision, query: str) -> SinkSteps:
 
 
 def abort_batch(reports: Sequence[TaskReport | None]) -> SinkSteps:
-    """The driver's `abort`.
+    """Return the driver's `abort`.
 
     After a task failed `commit` was not called, so nobody can have decided these transactions. When all tasks have
     reported, it was called and failed, maybe after the decision: the next start knows, or the next batch.

@@ -32,7 +32,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
     """Writes every micro-batch once for readers of committed records."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """The writer is pickled to the tasks; another one is made in the process that commits."""
+        """Keep what can be pickled to the tasks; another writer is made in the process that commits."""
         self.topic = options.topic
         self.place = SinkPlace(
             tuple(sorted(options.client.items())), options.decision_topic, options.transactional_id_prefix

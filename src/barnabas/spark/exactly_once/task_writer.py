@@ -54,7 +54,7 @@ class Worker:
         return report
 
     def _pool(self, query: str) -> IdPool:
-        """A query's ids. A pool that was forgotten is made anew under another name, so no id is used again."""
+        """Return a query's ids. A pool that was forgotten is made anew under another name, so no id is used again."""
         pool = self._pools.pop(query, None) or IdPool(self._place.base(query), uuid.uuid4().hex)
         self._pools[query] = pool
         if len(self._pools) > _MOST_POOLS:
@@ -77,7 +77,7 @@ class Worker:
         return self._reader
 
     def producer(self) -> Producer[Any, Any]:
-        """The same; its transactional id changes from task to task."""
+        """Return the same; its transactional id changes from task to task."""
         if self._producer is None:
             self._producer = Producer({**dict(self._place.client), "transactional.id": self._place.prefix})
         return self._producer

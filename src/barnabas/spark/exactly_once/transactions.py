@@ -66,7 +66,7 @@ class _EndHandler:
 
 
 def list_open(admin: AdminClient, prefix: str) -> dict[str, int]:
-    """The open transactions whose ids begin with `prefix`, with their producer ids, from all brokers."""
+    """Return the open transactions whose ids begin with `prefix`, with their producer ids, from all brokers."""
     try:
         found = admin.list_transactions(states=[ONGOING], transactional_id_pattern=f"{re.escape(prefix)}.*")
     except UnsupportedVersionError:
@@ -76,7 +76,7 @@ def list_open(admin: AdminClient, prefix: str) -> dict[str, int]:
 
 
 def describe(admin: AdminClient, transactional_ids: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-    """Producer id and epoch of those that are open."""
+    """Return producer id and epoch of those that are open."""
     found = admin.describe_transactions(transactional_ids, raise_errors=False)
     for error in found.errors.values():
         if not isinstance(error, TransactionalIdNotFoundError):

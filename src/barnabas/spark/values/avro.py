@@ -22,7 +22,7 @@ _LOGICAL = {"date", "timestamp-millis", "timestamp-micros", "decimal"}
 
 
 def fastavro() -> Any:
-    """The module fastavro. Raises `ImportError` with advice where it is not installed."""
+    """Return the module fastavro. Raises `ImportError` with advice where it is not installed."""
     try:
         import fastavro as module
     except ImportError:
@@ -49,7 +49,7 @@ class AvroDecoder:
         return fastavro().schemaless_reader(io.BytesIO(data), writer, reader)
 
     def arrow_type(self) -> pa.DataType:
-        """The type of the values. Raises IllegalArgumentError for what has none (unions, recursion)."""
+        """Return the type of the values. Raises IllegalArgumentError for what has none (unions, recursion)."""
         return arrow_type(json.loads(self._schema), {}, "value")
 
     def _reader(self, schema_id: int | None) -> Any:
@@ -75,7 +75,7 @@ def _without_other_logical_types(schema: Any) -> Any:
 
 
 def arrow_type(schema: Any, named: Mapping[str, pa.DataType | None], path: str) -> pa.DataType:
-    """The Arrow type of a parsed schema; `named` are the types met on the way, None inside themselves."""
+    """Return the Arrow type of a parsed schema; `named` are the types met on the way, None inside themselves."""
     import pyarrow as pa
 
     if isinstance(schema, str):

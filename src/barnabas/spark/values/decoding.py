@@ -139,7 +139,7 @@ def decoded_array(data: pa.Array, decode: Decode, value_type: pa.DataType, *, fr
 
 
 def _array(values: list[Any], reasons: list[str | None], value_type: pa.DataType) -> pa.Array:
-    """The values; one that does not fit the type (a number of more than 32 bits in an int) becomes an error."""
+    """Return the values; one that does not fit the type (a number of more than 32 bits in an int) becomes an error."""
     import pyarrow as pa
 
     unfit = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -160,12 +160,12 @@ def _reason(error: Exception) -> str:
 
 
 def decoded_rows(frame: DataFrame, decoded: str = "decoded") -> DataFrame:
-    """The rows that could be read."""
+    """Return the rows that could be read."""
     return frame.where(f"{decoded}.error is null")
 
 
 def dead_letters(frame: DataFrame, decoded: str = "decoded") -> DataFrame:
-    """The rows that could not be read, as the sink takes them: key, value, and headers that say why.
+    """Return the rows that could not be read, as the sink takes them: key, value, and headers that say why.
 
     The headers have Kafka Connect's names (`__connect.errors.exception.message`, ...) and follow the record's own;
     those of topic, partition and offset are there where the frame has these columns.

@@ -28,11 +28,14 @@ class ProtobufDecoder:
         return {**self.__dict__, "_class": None}
 
     def __call__(self, schema_id: int | None, data: bytes) -> Any:
-        """The message as a dict; raises protobuf's DecodeError. The id is of no use: fields carry their numbers."""
+        """Return the message as a dict; raises protobuf's DecodeError.
+
+        The id is of no use: fields carry their numbers.
+        """
         return _value_of(self._message_class().FromString(data))
 
     def arrow_type(self) -> pa.DataType:
-        """The type of the values; raises IllegalArgumentError for recursive messages and unknown names."""
+        """Return the type of the values; raises IllegalArgumentError for recursive messages and unknown names."""
         return _struct(self._message_class().DESCRIPTOR, ())
 
     def _message_class(self) -> Any:
@@ -55,7 +58,7 @@ class ProtobufDecoder:
 
 
 def without_message_indexes(data: bytes) -> bytes:
-    """What follows the message indexes that Schema Registry's framing has before a Protobuf message.
+    """Return what follows the message indexes that Schema Registry's framing has before a Protobuf message.
 
     A count and so many indexes, each a zigzag varint; a single 0 stands for [0]. The type is known by its name here.
     Raises ValueError where they are cut off.

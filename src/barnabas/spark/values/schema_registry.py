@@ -27,7 +27,7 @@ class SchemaRegistryError(KafkaError):
 
 
 def unframed(data: bytes) -> tuple[int, bytes]:
-    """The schema's id and the value without its frame; raises ValueError where there is none."""
+    """Return the schema's id and the value without its frame; raises ValueError where there is none."""
     if len(data) < FRAME_SIZE or data[0] != 0:
         start = data[:FRAME_SIZE].hex(" ")
         raise ValueError(f"no frame of the Schema Registry (0 and 4 bytes of schema id): it begins with [{start}]")
@@ -56,7 +56,7 @@ class SchemasById:
         return f"SchemasById({self.url!r})"
 
     def __call__(self, schema_id: int) -> str:
-        """The schema's text; raises KeyError for an unknown id, SchemaRegistryError where the registry fails."""
+        """Return the schema's text; raises KeyError for an unknown id, SchemaRegistryError where the registry fails."""
         if schema_id not in self._schemas:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is None:
@@ -65,7 +65,7 @@ class SchemasById:
         return self._schemas[schema_id]
 
     def latest(self, subject: str) -> str:
-        """The latest schema of a subject."""
+        """Return the latest schema of a subject."""
         found = self._get(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
         if found is None:
             raise SchemaRegistryError(f"the Schema Registry {self.url} does not know the subject {subject!r}")

@@ -88,7 +88,7 @@ class Audit:
                 last[sent.origin] = sent
 
     def _check_acknowledged(self, strict: bool) -> None:
-        """What was acknowledged is at the offset that was told."""
+        """Check that what was acknowledged is at the offset that was told."""
         stored = {partition: dict(records) for partition, records in self._everything.items()}
         for sent in self._ledger.sent.values():
             if sent.state != ACKNOWLEDGED or sent.partition not in stored:
@@ -106,7 +106,7 @@ class Audit:
         return any(sent.offset >= safe.get(sent.partition, 0) for safe in self._losses)
 
     def _check_transactions(self) -> None:
-        """Committed: all of it is visible; aborted: nothing; not known: all or nothing."""
+        """Demand that all of a committed transaction is visible, of an aborted one nothing, else all or nothing."""
         visible = {value for records in self._committed.values() for _, value in records}
         for transaction in self._ledger.transactions:
             found = [sent for sent in transaction.records if sent.value in visible]
@@ -142,7 +142,7 @@ class Audit:
             results[source] = value
 
     def _results(self) -> Iterator[tuple[bytes, bytes]]:
-        """What each visible result was made of, and the result."""
+        """Return what each visible result was made of, and the result."""
         for records in self._committed.values():
             for _, value in records:
                 source = value.split(b"|")[2]
@@ -173,11 +173,11 @@ class Audit:
                         self._violate(f"group {group} has not read {value[:60]!r} at {offset} of {partition}")
 
     def content(self, is_committed: bool) -> Content:
-        """What readers see, of committed records or of all."""
+        """Return what readers see, of committed records or of all."""
         return self._committed if is_committed else self._everything
 
     def _check_session(self, session: Any, is_committed: bool) -> None:
-        """A session is a part of the log without gaps."""
+        """Check that a session is a part of the log without gaps."""
         if not session.records:
             return
         first, last = session.records[0][0], session.records[-1][0]
@@ -193,6 +193,6 @@ class Audit:
             )
 
     def last_offsets(self, partitions: list[TopicPartition], is_committed: bool) -> dict[TopicPartition, int]:
-        """The offset of the last record of each partition that has any."""
+        """Return the offset of the last record of each partition that has any."""
         content = self.content(is_committed)
         return {partition: content[partition][-1][0] for partition in partitions if content[partition]}

@@ -198,7 +198,7 @@ class SimulatedBroker:
     # --- work
 
     def accept(self, connection: SimulatedConnection) -> None:
-        """A client has connected."""
+        """Note that a client has connected."""
         assert self.node is not None
 
         transport = _BrokerEnd(self, connection)
@@ -231,7 +231,7 @@ class SimulatedBroker:
         self._want_turn()
 
     def lose(self, connection: SimulatedConnection) -> None:
-        """A connection has come to its end."""
+        """Note that a connection has come to its end."""
         self._inbox.append((connection, None))
         self._want_turn()
 

@@ -21,13 +21,13 @@ class Clients(Protocol):
     in_loop: bool
 
     def producer(self, **settings: Any) -> Any:
-        """A `Producer`."""
+        """Return a `Producer`."""
 
     def consumer(self, **settings: Any) -> Any:
-        """A `Consumer`."""
+        """Return a `Consumer`."""
 
     def admin(self, **settings: Any) -> Any:
-        """An `AdminClient`."""
+        """Return an `AdminClient`."""
 
     def pause(self, seconds: float) -> None:
         """Do nothing for a while."""

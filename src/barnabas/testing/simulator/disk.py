@@ -79,7 +79,7 @@ class SimulatedDisk(MemoryFileSystem):
         return stall
 
     def fails(self, operation: str, path: str) -> OSError | None:
-        """What an operation is to fail with."""
+        """Return what an operation is to fail with."""
         if self.slowness and operation in ("write", "sync", "read"):
             self.stall += self.random.random() * self.slowness
             self._world.counts["slow operations of the disk"] += 1

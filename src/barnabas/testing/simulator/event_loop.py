@@ -111,7 +111,7 @@ class LoopClient:
         return lambda *arguments, **keywords: self._loop.run_until_complete(found(*arguments, **keywords))
 
     def coroutine(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """A method as it is, for code that runs in the loop."""
+        """Return a method as it is, for code that runs in the loop."""
         found: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._client, name)
         return found
 

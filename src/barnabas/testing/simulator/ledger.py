@@ -110,7 +110,7 @@ class Ledger:
     def sending(
         self, value: bytes, origin: str, number: int, partition: TopicPartition, transaction: Transaction | None = None
     ) -> Sent:
-        """A record is about to be sent."""
+        """Return a record is about to be sent."""
         sent = Sent(value, origin, number, partition, transaction, self.world.now)
         self.sent[value] = sent
         if transaction is not None:
@@ -119,7 +119,7 @@ class Ledger:
         return sent
 
     def delivered(self, sent: Sent, offset: int, error: BaseException | None) -> None:
-        """The producer has said what became of a record."""
+        """Note that the producer has said what became of a record."""
         if sent.state != PENDING:
             self.world.violate(f"{sent.value!r} was answered twice: {sent.state}, then offset {offset}, {error!r}")
         if error is None:
@@ -131,13 +131,13 @@ class Ledger:
             self.world.counts["records failed"] += 1
 
     def begin(self, origin: str) -> Transaction:
-        """A producer begins a transaction."""
+        """Return a producer begins a transaction."""
         transaction = Transaction(origin)
         self.transactions.append(transaction)
         return transaction
 
     def committed_transaction(self, transaction: Transaction, asked_at: float) -> None:
-        """The commit of a transaction was acknowledged, which was asked for at a time."""
+        """Note that the commit of a transaction was acknowledged, which was asked for at a time."""
         transaction.outcome = COMMITTED
         self.world.counts["transactions committed"] += 1
         if transaction.records:
@@ -146,7 +146,7 @@ class Ledger:
 
     @contextmanager
     def taking_over(self, transactional_id: str, origin: str | None) -> Iterator[None]:
-        """A producer (or, without one, an operator) gets a transactional id: who had it before is shut out then."""
+        """Note that a producer, or an operator, gets a transactional id: the one before is fenced then."""
         before = list(self.producers[transactional_id])
         yield
         for shut_out in before:
@@ -164,7 +164,7 @@ class Ledger:
     # --- consuming
 
     def assigned(self, who: Membership, generation: int, partitions: Iterable[TopicPartition]) -> None:
-        """A member was given partitions in a generation: nobody else may have them in it."""
+        """Note that a member was given partitions in a generation: nobody else may have them in it."""
         for partition in partitions:
             owner = self.owners.setdefault((who.group, generation, partition), who.identity)
             if owner != who.identity and not self.loses_unflushed:
@@ -177,14 +177,14 @@ class Ledger:
                 self.latest_owner[who.group, partition] = Owner(generation, who.member, self.world.now)
 
     def session(self, group: str, member: str, generation: int, partition: TopicPartition) -> Session:
-        """A member begins to read a partition."""
+        """Return a member begins to read a partition."""
         committed = self.committed.get((group, partition), 0)
         session = Session(group, member, generation, partition, committed)
         self.sessions.append(session)
         return session
 
     def read(self, session: Session, offset: int, value: bytes) -> None:
-        """A member was handed a record: after the one before, and not before what was committed when it began."""
+        """Check a record that a member was handed: after the one before, not before what was committed."""
         last = session.records[-1][0] if session.records else session.committed_before - 1
         if offset <= last and self.loses_unflushed:
             session.records.clear()
@@ -199,7 +199,7 @@ class Ledger:
     def commit_acknowledged(
         self, who: Membership, offsets: Iterable[tuple[TopicPartition, int]], asked_at: float
     ) -> None:
-        """A commit was acknowledged that was asked for at a time: by then nobody else may have had the partitions."""
+        """Check an acknowledged commit: when it was asked for, no other member may have had the partitions."""
         self.world.counts["commits"] += 1
         for partition, offset in offsets:
             key = who.group, partition
@@ -213,7 +213,7 @@ class Ledger:
             )
 
     def committed_of(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What anybody who asks from now on must see committed, at least: what was acknowledged, or seen before."""
+        """Return what must be seen committed from now on, at least: what was acknowledged, or seen before."""
         keys = {partition: (group, partition) for partition in partitions}
         return {at: max(self.committed.get(key, 0), self.observed.get(key, 0)) for at, key in keys.items()}
 

@@ -170,7 +170,7 @@ class GroupMember(Actor):
             self.pause(0.8)
 
     def session_of(self, record: Any) -> Session | None:
-        """The session that a record belongs to; there must be one."""
+        """Return the session that a record belongs to; there must be one."""
         partition = TopicPartition(record.topic, record.partition)
         session = self.sessions.get(partition)
         if session is None:

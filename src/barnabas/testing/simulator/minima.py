@@ -57,7 +57,7 @@ PER_HUNDRED_SEEDS = {
 
 
 def too_little(counts: Counter[str], seeds: int) -> list[str]:
-    """What happened less often than it must in so many seeds."""
+    """Return what happened less often than it must in so many seeds."""
     if seeds < ENOUGH_SEEDS:
         return []
     return [

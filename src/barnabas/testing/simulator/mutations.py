@@ -50,7 +50,7 @@ def _path_of(mutation: Mutation) -> Path:
 
 
 def mutated_source(mutation: Mutation) -> str:
-    """The source of the module with its fault. Raises ValueError if the piece to replace is not there once."""
+    """Return the source of the module with its fault. Raises ValueError if the piece to replace is not there once."""
     source = _path_of(mutation).read_text()
     found = source.count(mutation.old)
     if found != 1:

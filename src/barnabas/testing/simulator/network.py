@@ -112,7 +112,7 @@ class SimulatedConnection:
             self.selector.happened("connected", self, None)
 
     def close_by_client(self) -> None:
-        """The client is done with it; what it sent before still arrives."""
+        """Note that the client is done with it; what it sent before still arrives."""
         if self.client_gone:
             return
         self.client_gone = True
@@ -120,7 +120,7 @@ class SimulatedConnection:
         self.to_broker.end(0.0, self._broker_loses)
 
     def lost_by_client(self, reason: str) -> None:
-        """The client learns that the connection is gone."""
+        """Note that the client learns that the connection is gone."""
         if not self.client_gone:
             self.client_gone = True
             self.network.connections.pop(self, None)
@@ -128,7 +128,7 @@ class SimulatedConnection:
             self.selector.happened("lost", self, reason)
 
     def forget_sent(self) -> None:
-        """The client gives the connection up; its kernel may forget what has not arrived yet."""
+        """Note that the client gives the connection up; its kernel may forget what has not arrived yet."""
         if self.selector.process.resets_connections:
             self.to_broker.is_broken = True
 
@@ -158,7 +158,7 @@ class SimulatedConnection:
             self.network.broker.lose(self)
 
     def close_by_broker(self, delay: float) -> None:
-        """The broker has closed its end; what it wrote before arrives."""
+        """Note that the broker has closed its end; what it wrote before arrives."""
         self.broker_end = None
         self.to_client.end(delay, self._client_learns_of_close)
 
@@ -166,7 +166,7 @@ class SimulatedConnection:
         self.lost_by_client("the peer closed the connection")
 
     def forget_broker(self, *, silently: bool) -> None:
-        """The broker's process is gone; its kernel tells the client, unless the power is gone as well."""
+        """Note that the broker's process is gone; its kernel tells the client, unless the power is gone as well."""
         self.broker_end = None
         if silently:
             self.to_client.is_broken = True
@@ -222,14 +222,14 @@ class Network:
         return delay
 
     def pieces(self, data: bytes) -> Sequence[bytes]:
-        """The parts in which bytes arrive."""
+        """Return the parts in which bytes arrive."""
         if not self.splits or len(data) < 2 or self.random.random() < 0.7:
             return (data,)
         at = self.random.randrange(1, len(data))
         return data[:at], data[at:]
 
     def selector(self, **_: Any) -> SimulatedSelector:
-        """The `Selector` of a client of the thread that asks."""
+        """Return the `Selector` of a client of the thread that asks."""
         thread = self.world.current()
         assert thread is not None
         self._selectors += 1

@@ -35,7 +35,7 @@ def warm_up() -> None:
 
 
 def scenario_class(name: str) -> Any:
-    """The class that `module:Class` names; the simulator's own for an empty name."""
+    """Return the class that `module:Class` names; the simulator's own for an empty name."""
     from importlib import import_module
 
     module, _, found = (name or "barnabas.testing.simulator.scenario:Scenario").partition(":")

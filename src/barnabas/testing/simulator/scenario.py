@@ -345,5 +345,5 @@ class _HistoryHandler(logging.Handler):
             self._world.violate(f"{record.name}: {self.formatter_text(record)}")
 
     def formatter_text(self, record: logging.LogRecord) -> str:
-        """The message with its traceback."""
+        """Return the message with its traceback."""
         return logging.Formatter().format(record)

@@ -80,11 +80,11 @@ class World:
     # --- randomness
 
     def stream(self, name: str) -> Random:
-        """A source of randomness of its own, so that what one part draws does not change what another one gets."""
+        """Return randomness of its own, so that what one part draws does not change what another one gets."""
         return Random(f"{self.seed}/{name}")
 
     def next_seed(self) -> int:
-        """A seed for a source that asked for none."""
+        """Return a seed for a source that asked for none."""
         self._streams += 1
         return self.seed * 1_000_003 + self._streams
 
@@ -99,7 +99,7 @@ class World:
         self._digest.update(data)
 
     def digest(self) -> str:
-        """A fingerprint of the whole run: times, lines of the history, bytes on the network."""
+        """Return a fingerprint of the whole run: times, lines of the history, bytes on the network."""
         whole = self._digest.copy()
         for when, who, what in self.history:
             whole.update(f"{when!r} {who} {what}\n".encode())
@@ -115,12 +115,12 @@ class World:
     # --- time
 
     def now_ms(self, process: Process | None = None) -> int:
-        """The wall clock of a process, in epoch milliseconds."""
+        """Return the wall clock of a process, in epoch milliseconds."""
         offset = process.clock_offset_ms if process is not None else 0
         return START_MS + int((self.now - START) * 1000) + offset
 
     def wall_clock_ms(self) -> int:
-        """The wall clock of the process whose thread asks, in epoch milliseconds."""
+        """Return the wall clock of the process whose thread asks, in epoch milliseconds."""
         thread = self.current()
         return self.now_ms(None if thread is None else thread.process)
 
@@ -147,7 +147,7 @@ class World:
     # --- threads
 
     def current(self) -> SimulatedThread | None:
-        """The thread that runs; None in events, which must not wait."""
+        """Return the thread that runs; None in events, which must not wait."""
         return self.by_greenlet.get(getcurrent())
 
     def spawn(

@@ -92,7 +92,7 @@ class JoinGroup:
         self._random = random
 
     def check_session_timeout(self, joining: Joining) -> None:
-        """Raises InvalidSessionTimeoutError."""
+        """Raise InvalidSessionTimeoutError."""
         settings = self._settings
         if not settings.min_session_timeout_ms <= joining.session_timeout_ms <= settings.max_session_timeout_ms:
             raise errors.InvalidSessionTimeoutError()

@@ -37,7 +37,7 @@ class Membership:
     # --- SyncGroup
 
     def sync(self, request: SyncGroupRequest, at: Instant) -> SyncGroupResponse | DelayedOperation:
-        """The member's assignment, or a parked answer until the leader sends it. Raises KafkaError."""
+        """Return the member's assignment, or a parked answer until the leader sends it. Raises KafkaError."""
         group = self._store.classic(request.group_id)
         if group is None or group.state == EMPTY:
             raise errors.UnknownMemberIdError()

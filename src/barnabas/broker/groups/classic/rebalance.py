@@ -50,7 +50,7 @@ class Rebalance:
             self.after_removal(group, at)
 
     def let_go(self, group: ClassicGroup) -> None:
-        """The group is a consumer group now, with the same members: those that wait are told to join it."""
+        """Note that the group is a consumer group now, with the same members: those that wait are told to join it."""
         for member in group.members.values():
             self.sessions.end(group, member.member_id)
             group.answer_join(member, JoinGroupResponse(error_code=REBALANCE_IN_PROGRESS, member_id=member.member_id))
@@ -191,7 +191,7 @@ class Rebalance:
         )
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has sent SyncGroup."""
+        """Note that the member has sent SyncGroup."""
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self._timers.cancel(("sync", group.group_id))
@@ -225,7 +225,7 @@ class Rebalance:
 
 
 def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
-    """The members and their subscriptions, for the leader."""
+    """Return the members and their subscriptions, for the leader."""
     protocol = group.protocol_name or ""
     return [
         JoinGroupResponseMember(
@@ -240,7 +240,7 @@ def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 def join_response(
     group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember]
 ) -> JoinGroupResponse:
-    """What a member is told about the current generation."""
+    """Return what a member is told about the current generation."""
     return JoinGroupResponse(
         generation_id=group.generation_id,
         protocol_type=group.protocol_type,
@@ -252,7 +252,7 @@ def join_response(
 
 
 def sync_response(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupResponse:
-    """What a member is assigned in the current generation."""
+    """Return what a member is assigned in the current generation."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

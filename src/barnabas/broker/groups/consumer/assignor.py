@@ -25,7 +25,7 @@ Assignor = Callable[[Members, PartitionCounts], dict[str, Partitions]]
 
 
 def assignor(name: str) -> Assignor:
-    """The assignor of that name. Raises KeyError."""
+    """Return the assignor of that name. Raises KeyError."""
     from barnabas.broker.groups.consumer.range_assignor import assign_ranges
     from barnabas.broker.groups.consumer.uniform_assignor import assign_uniformly
 

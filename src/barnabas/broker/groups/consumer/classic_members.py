@@ -141,7 +141,7 @@ class ClassicMembers:
     # --- SyncGroup and Heartbeat
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant) -> SyncGroupResponse:
-        """What the member has. Raises KafkaError."""
+        """Return what the member has. Raises KafkaError."""
         member, classic = self._member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         name = classic.protocols[0][0]

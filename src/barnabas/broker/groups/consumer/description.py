@@ -19,7 +19,7 @@ _CONSUMER_MEMBER = 1
 
 
 def describe(group: ConsumerGroup, settings: GroupSettings, image: TopicImage) -> DescribedGroup:
-    """The group; topics that are gone are left out."""
+    """Return the group; topics that are gone are left out."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,

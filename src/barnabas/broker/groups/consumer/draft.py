@@ -65,7 +65,7 @@ class GroupDraft:
         self._record(records.member_tombstone(group_id, member_id)).remove(member_id)
 
     def put_epoch(self, epoch: int, metadata_hash: int) -> None:
-        """A new group epoch."""
+        """Begin a new group epoch."""
         group_id = self.group.group_id
         group = self._record(records.group_epoch_record(group_id, epoch, metadata_hash))
         group.epoch, group.metadata_hash = epoch, metadata_hash
@@ -73,16 +73,16 @@ class GroupDraft:
             self._record(records.partition_metadata_tombstone(group_id)).has_partition_metadata_record = False
 
     def put_target(self, member_id: str, target: Partitions) -> None:
-        """A member's part of the target assignment."""
+        """Set a member's part of the target assignment."""
         self._record(records.target_record(self.group.group_id, member_id, target)).targets[member_id] = target
 
     def put_target_epoch(self, epoch: int, now_ms: int) -> None:
-        """The target assignment is complete."""
+        """Note that the target assignment is complete."""
         group = self._record(records.target_epoch_record(self.group.group_id, epoch, now_ms))
         group.target_epoch, group.target_timestamp_ms = epoch, now_ms
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        """What a regular expression stands for."""
+        """Set what a regular expression stands for."""
         self._record(records.regex_record(self.group.group_id, regex, resolved)).put_regex(regex, resolved)
 
     def remove_regex(self, regex: str) -> None:

@@ -101,7 +101,7 @@ class ConsumerMembership:
         return response
 
     def new_member_id(self) -> str:
-        """An id for a member that has none."""
+        """Return an id for a member that has none."""
         return to_text(random_uuid(self._random))
 
     # --- the group and the member
@@ -130,7 +130,7 @@ class ConsumerMembership:
         return draft
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Raises GroupMaxSizeReachedError."""
+        """Raise GroupMaxSizeReachedError."""
         limit = self._settings.consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise errors.GroupMaxSizeReachedError(f"Group {group.group_id} has its {limit} members already.")
@@ -342,7 +342,7 @@ class ConsumerMembership:
             self.end_timers(group.group_id, member_id)
 
     def renew_session(self, group_id: str, member: ConsumerGroupMember, at: Instant) -> None:
-        """The member was heard of: its session timeout begins anew."""
+        """Note that the member was heard of: its session timeout begins anew."""
         classic = member.classic
         timeout_ms = (
             self._settings.consumer_session_timeout_ms(group_id) if classic is None else classic.session_timeout_ms
@@ -364,7 +364,7 @@ class ConsumerMembership:
         self._timers.schedule(key, at.now + timeout_ms / 1000, partial(self._expire, key, None))
 
     def end_timers(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """Note that the member is gone."""
         for purpose in ("member session", "revocation", "member join", "member sync"):
             self._timers.cancel((purpose, group_id, member_id))
 
@@ -382,7 +382,7 @@ class ConsumerMembership:
 
 
 def static_member(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """The static member, if it is who it says. Raises UnknownMemberIdError or FencedInstanceIdError."""
+    """Return the static member, if it is who it says. Raises UnknownMemberIdError or FencedInstanceIdError."""
     if static is None:
         raise errors.UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:

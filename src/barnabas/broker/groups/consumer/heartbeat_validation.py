@@ -16,7 +16,7 @@ _MEMBER_ID_REQUIRED_FROM = 1
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, settings: GroupSettings) -> None:
-    """Raises InvalidRequestError or UnsupportedAssignorError."""
+    """Raise InvalidRequestError or UnsupportedAssignorError."""
     epoch = request.member_epoch
     if epoch < LEAVE_STATIC_EPOCH:
         raise InvalidRequestError(f"MemberEpoch {epoch} is invalid.")

@@ -27,7 +27,7 @@ from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 
 
 def check_upgrade(group: ClassicGroup, settings: GroupSettings) -> None:
-    """Raises GroupIdNotFoundError, which is what a member of the consumer protocol understands, with the reason."""
+    """Raise GroupIdNotFoundError, which is what a member of the consumer protocol understands, with the reason."""
     reason = None
     if not settings.upgrade_enabled:
         reason = "group.consumer.migration.policy does not allow to upgrade it"
@@ -40,7 +40,7 @@ def check_upgrade(group: ClassicGroup, settings: GroupSettings) -> None:
 
 
 def upgraded(classic: ClassicGroup, image: TopicImage) -> GroupDraft:
-    """The consumer group with the same members, assignments and epoch. Raises GroupIdNotFoundError."""
+    """Return the consumer group with the same members, assignments and epoch. Raises GroupIdNotFoundError."""
     draft = GroupDraft(ConsumerGroup(classic.group_id), [group_metadata_tombstone(classic.group_id)])
     try:
         members = [_upgraded_member(classic, member, image) for member in classic.members.values()]
@@ -95,7 +95,7 @@ def can_downgrade(group: ConsumerGroup, gone: set[str], settings: GroupSettings)
 def downgraded(
     group: ConsumerGroup, gone: set[str], image: TopicImage, now_ms: int
 ) -> tuple[ClassicGroup, list[Record]]:
-    """The stable classic group of the remaining members, and what has to be in the log first."""
+    """Return the stable classic group of the remaining members, and what has to be in the log first."""
     classic = ClassicGroup(group.group_id, now_ms, loaded_stable=True)
     classic.generation_id = group.epoch
     for member in group.members.values():
@@ -123,5 +123,5 @@ def _downgraded_member(
 
 
 def embedded_assignment(member: ConsumerGroupMember, metadata: ClassicMemberMetadata, image: TopicImage) -> bytes:
-    """What a member of the classic protocol is assigned, as a leader would have written it."""
+    """Return what a member of the classic protocol is assigned, as a leader would have written it."""
     return write_assignment(partitions_of(member.assigned), image, version_of(metadata.protocols[0][1]))

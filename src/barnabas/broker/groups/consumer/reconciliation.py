@@ -32,7 +32,7 @@ def reconcile(
     owned: Owned,
     subscription_changed: bool,
 ) -> ConsumerGroupMember:
-    """The member one step further; the same member if there is nothing to do.
+    """Return the member one step further; the same member if there is nothing to do.
 
     `subscribed` are the ids of the topics it may read. Raises FencedMemberEpochError for a member in a state that a
     newer coordinator wrote.

@@ -11,7 +11,7 @@ from barnabas.broker.instant import Instant
 
 
 def preferred_assignor(group: ConsumerGroup, settings: GroupSettings) -> str:
-    """The assignor that most members ask for; the setting's order decides between equals."""
+    """Return the assignor that most members ask for; the setting's order decides between equals."""
     names = settings.consumer_assignors
     asked = [member.server_assignor for member in group.members.values() if member.server_assignor in names]
     return max(names, key=asked.count)

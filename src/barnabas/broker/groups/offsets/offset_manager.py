@@ -160,7 +160,7 @@ class OffsetManager:
     # --- fetch
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-        """The committed offsets of the partitions asked for, or of all; -1 where there is none.
+        """Return the committed offsets of the partitions asked for, or of all; -1 where there is none.
 
         With `require_stable`, an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT (KIP-447).
         """

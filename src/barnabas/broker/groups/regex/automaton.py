@@ -79,7 +79,7 @@ class Automaton:
 
 
 def compile_automaton(node: Node) -> Automaton:
-    """The automaton of an expression. Raises RegexSyntaxError when it would be too large."""
+    """Return the automaton of an expression. Raises RegexSyntaxError when it would be too large."""
     states = [_State(_MATCH, [])]
     return Automaton(states, _add(states, node, 0))
 

@@ -20,12 +20,12 @@ from barnabas.broker.groups.topic_image import TopicImage
 
 
 def check(expression: str) -> None:
-    """Raises InvalidRegularExpressionError if the expression cannot be used."""
+    """Raise InvalidRegularExpressionError if the expression cannot be used."""
     _compiled(expression)
 
 
 def matching_topics(expression: str, image: TopicImage) -> frozenset[str]:
-    """The topics whose whole names match. Raises InvalidRegularExpressionError."""
+    """Return the topics whose whole names match. Raises InvalidRegularExpressionError."""
     automaton = _compiled(expression)
     return frozenset(topic.name for topic in image.topics() if automaton.matches(topic.name))
 

@@ -65,7 +65,7 @@ class Node:
 
 
 def parse(expression: str, alphabet: frozenset[str] = ALPHABET) -> Node:
-    """The tree of an expression for names that are made of `alphabet`. Raises RegexSyntaxError."""
+    """Return the tree of an expression for names that are made of `alphabet`. Raises RegexSyntaxError."""
     if len(expression) > _MAX_LENGTH:
         raise RegexSyntaxError(f"it has {len(expression)} characters, more than {_MAX_LENGTH}")
     parser = _Parser(expression, alphabet)

@@ -48,7 +48,7 @@ class ConsumerPartitionAssignor:
     protocols: tuple[str, ...] = (EAGER,)
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """What to send to the leader in addition to topics and owned partitions."""
+        """Return what to send to the leader in addition to topics and owned partitions."""
         return None
 
     def assign(
@@ -89,7 +89,7 @@ class PartitionCountAssignor(ConsumerPartitionAssignor):
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> dict[str, list[TopicPartition]]:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
 
 
@@ -112,7 +112,7 @@ class RackAwareAssignor(PartitionCountAssignor):
         subscriptions: Mapping[str, Subscription],
         racks: PartitionRacks = NO_RACKS,
     ) -> dict[str, list[TopicPartition]]:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         raise NotImplementedError(f"{type(self).__name__} must override assign_partitions()")
 
 
@@ -138,7 +138,7 @@ def members_by_topic(subscriptions: Mapping[str, Subscription]) -> dict[str, lis
 
 
 def rack_of(subscription: Subscription) -> str | None:
-    """A member's rack (`client.rack`)."""
+    """Return a member's rack (`client.rack`)."""
     return subscription.rack_id or None
 
 

@@ -32,7 +32,7 @@ class CooperativeStickyAssignor(RackAwareAssignor):
         self._generation = -1
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """The generation of the last assignment, for leaders that do not read it from the subscription itself."""
+        """Return the last assignment's generation, for leaders that do not read it from the subscription."""
         return struct.pack(">i", self._generation)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:

@@ -34,7 +34,7 @@ class RangeAssignor(RackAwareAssignor):
         subscriptions: Mapping[str, Subscription],
         racks: PartitionRacks = NO_RACKS,
     ) -> Dealt:
-        """The first members get one more where the count does not divide."""
+        """Return the first members get one more where the count does not divide."""
         dealt: Dealt = {member: [] for member in subscriptions}
         consumer_racks = {member: rack_of(subscription) for member, subscription in subscriptions.items()}
         topics = [

@@ -31,7 +31,7 @@ class StickyAssignor(RackAwareAssignor):
         self._generation = -1
 
     def subscription_user_data(self, topics: Iterable[str]) -> bytes | None:
-        """The last assignment and its generation; nothing before the first one."""
+        """Return the last assignment and its generation; nothing before the first one."""
         return encode_claim(Claim(self._owned, self._generation)) if self._owned else None
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -70,7 +70,7 @@ def encode_claim(claim: Claim) -> bytes:
 
 
 def decode_claim(data: bytes | None) -> Claim:
-    """The reverse of `encode_claim`; other members' bytes that do not follow the form count as no claim.
+    """Return the reverse of `encode_claim`; other members' bytes that do not follow the form count as no claim.
 
     The first version of the form had no generation: such a claim counts as older than any other.
     """

@@ -34,7 +34,7 @@ def balance(
     claims: Mapping[str, Claim],
     racks: PartitionRacks = NO_RACKS,
 ) -> dict[str, list[TopicPartition]]:
-    """The partitions of each member, given what each claims to have owned.
+    """Return the partitions of each member, given what each claims to have owned.
 
     A partition without a replica in its owner's rack leaves it for a member that has one there (KIP-881); what is free
     goes to such members first.

@@ -281,7 +281,7 @@ class ClassicCoordinator(Coordinator):
 
 
 def _common_protocol(assignors: Sequence[ConsumerPartitionAssignor]) -> str:
-    """The best way of rebalancing that all assignors can do."""
+    """Return the best way of rebalancing that all assignors can do."""
     common = set.intersection(*(set(assignor.protocols) for assignor in assignors)) if assignors else {EAGER}
     if not common:
         raise ConfigError(

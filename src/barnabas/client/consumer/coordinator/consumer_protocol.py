@@ -21,7 +21,10 @@ _HIGHEST: Final = 3
 
 
 def serialize_subscription(subscription: Subscription) -> bytes:
-    """The version, then the message; topics and partitions in order, so that equal subscriptions are equal bytes."""
+    """Return the version, then the message.
+
+    Topics and partitions in order, so that equal subscriptions are equal bytes.
+    """
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -36,7 +39,7 @@ def serialize_subscription(subscription: Subscription) -> bytes:
 
 
 def deserialize_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
-    """The reverse; a version newer than ours is read as ours, as it only adds fields. Raises `ProtocolError`."""
+    """Return the reverse; a version newer than ours is read as ours, as it only adds fields. Raises `ProtocolError`."""
     message: Any = _decode(ConsumerProtocolSubscription, data)
     return Subscription(
         topics=tuple(message.topics),
@@ -49,7 +52,7 @@ def deserialize_subscription(data: bytes, group_instance_id: str | None = None) 
 
 
 def serialize_assignment(assignment: Assignment) -> bytes:
-    """The version, then the message."""
+    """Return the version, then the message."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             AssignedTopic(topic=topic, partitions=partitions)
@@ -61,7 +64,7 @@ def serialize_assignment(assignment: Assignment) -> bytes:
 
 
 def deserialize_assignment(data: bytes) -> Assignment:
-    """The reverse. Raises `ProtocolError`, also when there are no bytes: then the leader has forgotten this member."""
+    """Decode it. Raises `ProtocolError`, also for no bytes: the leader has forgotten this member."""
     message: Any = _decode(ConsumerProtocolAssignment, data)
     user_data = None if message.user_data is None else bytes(message.user_data)
     return Assignment(tuple(_partitions(message.assigned_partitions)), user_data)

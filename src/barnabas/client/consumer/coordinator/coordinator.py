@@ -250,7 +250,7 @@ class Coordinator:
     # --- offsets
 
     def committable_generation(self) -> Generation | None:
-        """The generation to commit in; None for partitions assigned by hand.
+        """Return the generation to commit in; None for partitions assigned by hand.
 
         Raises `RebalanceInProgressError` while the classic protocol joins, `CommitFailedError` when the member is out
         of the group.
@@ -350,7 +350,7 @@ class Coordinator:
         return self._membership.network_client
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What identifies this member."""
+        """Return what identifies this member."""
         generation = self._generation
         return ConsumerGroupMetadata(
             self._settings.group_id, generation.generation_id, generation.member_id, self._settings.group_instance_id

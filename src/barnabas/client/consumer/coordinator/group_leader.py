@@ -50,7 +50,10 @@ class GroupLeader:
         return self._metadata.update_version >= self._needed_version
 
     def assign(self, assignor: ConsumerPartitionAssignor, protocol: str) -> Mapping[str, bytes]:
-        """The assignment of each member, as bytes; none when the coordinator says that all keep what they have."""
+        """Return the assignment of each member, as bytes.
+
+        None when the coordinator says that all keep what they have.
+        """
         if self.event.skip_assignment:
             return {}
         cluster = self._metadata.fetch()

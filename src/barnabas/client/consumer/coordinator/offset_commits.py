@@ -35,7 +35,7 @@ class _AsynchronousCommit:
         self.error: KafkaError | None = None
 
     def answer(self, error: KafkaError | None) -> None:
-        """It is known what became of it."""
+        """Note that it is known what became of it."""
         self.is_answered = True
         self.error = error
 
@@ -102,7 +102,7 @@ class OffsetCommits:
         self._results.pop(number, None)
 
     def take_result(self, number: int) -> OffsetsCommitted | OffsetsFetched | None:
-        """The result, once, when it is there."""
+        """Return the result, once, when it is there."""
         result = self._results.get(number)
         if result is not None:
             del self._results[number]

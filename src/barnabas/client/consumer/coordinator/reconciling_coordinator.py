@@ -93,7 +93,7 @@ class ReconcilingCoordinator(Coordinator):
             yield from self._lose(now)
 
     def _lose(self, now: float) -> Steps[None]:
-        """The partitions belong to others by now; the next step joins again."""
+        """Return the partitions belong to others by now; the next step joins again."""
         self._rebalances.given_up(now)
         owned = self._subscriptions.assigned_partitions
         try:
@@ -166,7 +166,7 @@ class ReconcilingCoordinator(Coordinator):
         yield from self._take(self._taking, now)
 
     def _resolved(self, target: TopicIdPartitions) -> TopicIdPartitions:
-        """The part of a target whose topics are known; for the others new metadata is asked for."""
+        """Return the part of a target whose topics are known; for the others new metadata is asked for."""
         cluster = self._metadata.fetch()
         resolved = {}
         for topic_id, numbers in target.items():

@@ -89,7 +89,7 @@ class CompletedFetch:
         return -1 if self._decoder is None else int(self._decoder.leader_epoch)
 
     def take(self, max_records: int) -> Found:
-        """The next records; `next_offset` is then where reading goes on, and `is_consumed` tells that nothing is left.
+        """Return the next records; `next_offset` is where reading goes on, `is_consumed` tells that nothing is left.
 
         Where keys and values stay bytes, records are checked now and made later, when they are looked at.
         Raises `CorruptRecordError` and `RecordDeserializationError`, every time again, once all before is taken.
@@ -168,7 +168,7 @@ class CompletedFetch:
 
 
 def _with_headers(deserializer: Any, topic: str) -> Any:
-    """A function of a record's bytes and headers; None where there is no deserializer."""
+    """Return a function of a record's bytes and headers; None where there is no deserializer."""
     method = getattr(deserializer, "deserialize", None)
     if method is not None:
         return lambda data, headers: method(topic, data, headers)
@@ -176,7 +176,7 @@ def _with_headers(deserializer: Any, topic: str) -> Any:
 
 
 def end_of_batches(data: bytes | memoryview, fetch_offset: int) -> int:
-    """The offset after the last complete batch in `data`, or `fetch_offset` when there is none."""
+    """Return the offset after the last complete batch in `data`, or `fetch_offset` when there is none."""
     size = len(data)
     position = 0
     last = -1

@@ -144,7 +144,7 @@ class FetchCollector:
         return found
 
     def _advance(self, paused: deque[CompletedFetch]) -> CompletedFetch | None:
-        """The fetch to take records from, its error dealt with if it has one."""
+        """Return the fetch to take records from, its error dealt with if it has one."""
         completed = self._fetcher.completed_fetches
         while True:
             fetch = self._next_in_line
@@ -271,7 +271,7 @@ class FetchCollector:
 
 
 def _range_of(response: Any) -> str:
-    """What the response tells of the log; brokers leave it out of most errors."""
+    """Return what the response tells of the log; brokers leave it out of most errors."""
     if response.log_start_offset < 0 or response.high_watermark < 0:
         return ""
     return f": the log begins at {response.log_start_offset} and ends at {response.high_watermark}"

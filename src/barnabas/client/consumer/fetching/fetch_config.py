@@ -45,5 +45,5 @@ class FetchConfig(NamedTuple):
 
 
 def isolation_level(name: str) -> int:
-    """The number that stands for `isolation.level` on the wire."""
+    """Return the number that stands for `isolation.level` on the wire."""
     return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED

@@ -85,17 +85,17 @@ class FetchMetrics:
         self._topics: dict[str, _Consumed] = {}
 
     def fetched(self, latency: float, throttle_ms: int, size: int, now: float) -> None:
-        """A fetch was answered after `latency` seconds, with `size` bytes of records."""
+        """Note that a fetch was answered after `latency` seconds, with `size` bytes of records."""
         self._latency.record(latency * 1000, now)
         self._throttle.record(throttle_ms, now)
         self._all.sizes.record(size, now)
 
     def fetched_of(self, topic: str, size: int, now: float) -> None:
-        """An answer had so many bytes of records of the topic."""
+        """Note that an answer had so many bytes of records of the topic."""
         self._topic(topic).sizes.record(size, now)
 
     def handed_out(self, topic: str, records: int, now: float) -> None:
-        """These many records of one answer were handed out."""
+        """Note that these many records of one answer were handed out."""
         self._all.records.record(records, now)
         self._topic(topic).records.record(records, now)
 
@@ -112,7 +112,7 @@ class FetchMetrics:
         self._topic(topic).bytes.record(size, now)
 
     def moved_on(self, partition: TopicPartition, lag: int | None, lead: int | None, now: float) -> None:
-        """The position has changed; both distances are in records, None where they are not known."""
+        """Note that the position has changed; both distances are in records, None where they are not known."""
         distances = self._partitions.get(partition)
         if distances is None:
             distances = self._partitions[partition] = _Distances(self._config)
@@ -136,7 +136,7 @@ class FetchMetrics:
         self._partitions = {name: distances for name, distances in self._partitions.items() if name in assigned}
 
     def groups(self, subscriptions: SubscriptionState, now: float, *, read_committed: bool) -> list[MetricGroup]:
-        """The numbers of all, by topic, and by partition, of those assigned now."""
+        """Return the numbers of all, by topic, and by partition, of those assigned now."""
         known = self._topics
         topics = sorted({partition.topic for partition in subscriptions.assigned_partitions} & known.keys())
         return [
@@ -146,7 +146,7 @@ class FetchMetrics:
         ]
 
     def as_dict(self, now: float) -> dict[str, float]:
-        """The numbers of all; times in milliseconds, sizes in bytes."""
+        """Return the numbers of all; times in milliseconds, sizes in bytes."""
         latency = self._latency.at(now)
         return {
             **latency.counted("fetch"),

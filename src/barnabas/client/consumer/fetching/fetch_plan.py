@@ -53,7 +53,7 @@ class NodePlan:
             self.changed[partition] = None
 
     def request(self, session: FetchSessionHandler) -> FetchRequestData:
-        """The next request, with what changed since the last one."""
+        """Return the next request, with what changed since the last one."""
         changed: Iterable[TopicPartition] = self.partitions if self.changed is None else self.changed
         for partition in changed:
             data = self.partitions.get(partition)
@@ -91,7 +91,7 @@ class FetchPlan:
     # --- what happens to single partitions
 
     def buffered(self, partition: TopicPartition) -> CompletedFetch | None:
-        """The last answer that waits to be handed out."""
+        """Return the last answer that waits to be handed out."""
         return self._last_buffered.get(partition)
 
     def note_buffered(self, fetch: CompletedFetch) -> None:
@@ -100,7 +100,7 @@ class FetchPlan:
         self._touched[fetch.partition] = None
 
     def forget_buffered(self, fetch: CompletedFetch) -> None:
-        """It is handed out or dropped: go on from the position."""
+        """Go on from the position: what was buffered is handed out or dropped."""
         if self._last_buffered.get(fetch.partition) is fetch:
             del self._last_buffered[fetch.partition]
             self._touched[fetch.partition] = None
@@ -169,7 +169,7 @@ class FetchPlan:
         return plan
 
     def _read_replica(self, partition: TopicPartition, leader: Node, cluster: Cluster) -> Node:
-        """The replica that the leader sent us to (KIP-392), or the leader where there is none or it is offline."""
+        """Return the replica that the leader recommends (KIP-392), or the leader if there is none or it is offline."""
         node_id = self._subscriptions.preferred_read_replica(partition)
         if node_id is None:
             return leader

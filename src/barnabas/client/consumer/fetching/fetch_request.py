@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def fetch_request(data: FetchRequestData, config: FetchConfig) -> RequestBuilder:
-    """A fetch of everything that `data` asks for; by topic name where an id is missing or too new for the broker."""
+    """Return a fetch of everything that `data` asks for.
+
+    By topic name where an id is missing or too new for the broker.
+    """
 
     def build(version: int) -> FetchRequest:
         by_id = version >= FETCH_TOPIC_IDS_FROM

@@ -58,7 +58,7 @@ class FetchSessionHandler:
     def build(
         self, wanted: Mapping[TopicPartition, FetchPartitionData], changed: Iterable[TopicPartition] | None = None
     ) -> FetchRequestData:
-        """The next request of the session, which afterwards has exactly the `wanted` partitions.
+        """Return the next request of the session, which afterwards has exactly the `wanted` partitions.
 
         `changed` are those to look at because they may be wanted in another way than by the last request; None for all.
         """
@@ -109,7 +109,7 @@ class FetchSessionHandler:
             del self._partition_counts[topic_id], self._topic_names[topic_id]
 
     def build_final(self) -> FetchRequestData | None:
-        """The request that closes the session, if there is one."""
+        """Return the request that closes the session, if there is one."""
         if self._session_id == NO_SESSION:
             return None
         return FetchRequestData(self._session_id, FINAL_EPOCH, {}, (), can_use_topic_ids=True)

@@ -92,7 +92,7 @@ class Fetcher:
         return len(requests)
 
     def prepare_fetch_requests(self, now: float) -> list[tuple[Node, FetchRequestData, Asked]]:
-        """The request for each node that can take one, of all partitions it leads that can be read."""
+        """Return the request for each node that can take one, of all partitions it leads that can be read."""
         self._subscriptions.expire_preferred_read_replicas(now)
         cluster = self._metadata.fetch()
         busy = self._pending_nodes | self._full_nodes

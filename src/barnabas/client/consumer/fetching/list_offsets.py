@@ -128,7 +128,7 @@ class OffsetsLookup:
             future.add_listener(self._answered, self._failed)
 
     def timed_out(self, timeout: float) -> KafkaTimeoutError:
-        """The error for the application when time has run out."""
+        """Return the error for the application when time has run out."""
         names = ", ".join(str(partition) for partition in list(self._remaining)[:10])
         return KafkaTimeoutError(
             f"The offsets of {names} were not found within {timeout:g} s"

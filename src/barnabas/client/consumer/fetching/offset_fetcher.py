@@ -157,8 +157,10 @@ class OffsetFetcher:
     # --- validation (KIP-320)
 
     def validate_positions_if_needed(self, now: float) -> None:
-        """After new metadata, have new leaders confirm the positions; raises `LogTruncationError` where records that
-        were consumed are gone from the log and no reset policy says what to do.
+        """After new metadata, have new leaders confirm the positions.
+
+        Raises `LogTruncationError` where records that were consumed are gone from the log and no reset policy
+        says what to do.
         """
         self._raise_error()
         cluster = self._metadata.fetch()

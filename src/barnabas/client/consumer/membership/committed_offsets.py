@@ -160,7 +160,7 @@ class CommittedOffsets:
             self._failed(pending, error)
 
     def _commit_error(self, pending: _Pending, message: Any) -> KafkaError | None:
-        """The first error that concerns the commit as a whole, or all topics that may not be committed to."""
+        """Return the first error that concerns the commit as a whole, or all topics that may not be committed to."""
         forbidden: list[str] = []
         for topic in message.topics:
             for partition in topic.partitions:

@@ -43,7 +43,7 @@ class HeartbeatState:
         self._sent = {}
 
     def build(self, member_epoch: int, *, is_joining: bool) -> RequestBuilder:
-        """The next heartbeat; a joining member's has epoch 0 and everything."""
+        """Return the next heartbeat; a joining member's has epoch 0 and everything."""
         fields = self._fields()
         if is_joining:
             fields |= {"rack_id": self._rack_id, "topic_partitions": {}}
@@ -66,7 +66,7 @@ class HeartbeatState:
         return _builder(request, _FIRST_VERSION_WITH_REGEX if needs_regex else 0)
 
     def leave(self, *, for_good: bool) -> RequestBuilder:
-        """The last heartbeat; a static member that is not going for good keeps its assignment for its return."""
+        """Return the last heartbeat; a static member that is not going for good keeps its assignment for its return."""
         epoch = LEAVE_EPOCH if for_good else LEAVE_STATIC_EPOCH
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group.group_id,

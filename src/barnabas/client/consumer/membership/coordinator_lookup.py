@@ -39,7 +39,7 @@ class CoordinatorLookup:
         self._retry_at = 0.0
 
     def coordinator(self, now: float) -> Node | None:
-        """The coordinator, if it is known and can be reached."""
+        """Return the coordinator, if it is known and can be reached."""
         node = self._coordinator
         if node is not None and self._client.is_unavailable(node, now):
             self.mark_unknown()
@@ -47,7 +47,7 @@ class CoordinatorLookup:
         return node
 
     def ensure(self, now: float) -> Node | None:
-        """The coordinator; while it is not known, None, and the look-up is under way."""
+        """Return the coordinator; while it is not known, None, and the look-up is under way."""
         node = self.coordinator(now)
         if node is None and not self._in_flight and now >= self._retry_at:
             self._look_up(now)

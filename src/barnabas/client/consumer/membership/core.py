@@ -86,7 +86,7 @@ class MembershipCore:
         return self._client.poll(self._time_to_next_step(now), now)
 
     def metrics(self, now: float) -> dict[str, float]:
-        """Counted by the owner's thread; any other may ask."""
+        """Return the numbers that the owner's thread counts; any other thread may ask."""
         return coordinator_metrics(self._client, self.heartbeat.sent_at, now)
 
     def fail(self, error: BaseException) -> None:

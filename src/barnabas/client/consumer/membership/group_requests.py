@@ -159,7 +159,7 @@ def offset_commit(
 
 
 def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> RequestBuilder:
-    """What was committed for these partitions? Offsets of open transactions are waited for (KIP-447)."""
+    """Return what was committed for these partitions? Offsets of open transactions are waited for (KIP-447)."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)

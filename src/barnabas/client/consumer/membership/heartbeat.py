@@ -33,11 +33,11 @@ class Heartbeat:
         self.sent_at = 0.0
 
     def poll(self, now: float) -> None:
-        """The application polled."""
+        """Note that the application polled."""
         self.polled_at = now
 
     def sent(self, now: float) -> None:
-        """A heartbeat went out."""
+        """Note that a heartbeat went out."""
         self.sent_at = now
         self.in_flight = True
         self._next_at = now + self._interval
@@ -49,7 +49,7 @@ class Heartbeat:
             self._next_at = now + interval
 
     def received(self, now: float) -> None:
-        """The coordinator answered: it has this member."""
+        """Note that the coordinator answered: it has this member."""
         self.in_flight = False
         self._attempts = 0
         self._session_ends_at = now + self._session_timeout

@@ -102,7 +102,7 @@ class IdempotenceManager:
         return self.sequences.may_send(first)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Number a batch that leaves for the first time."""
+        """Give a batch its number when it leaves for the first time."""
         self.sequences.assign_sequence(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch, error: KafkaError, adjust_sequence_numbers: bool) -> None:

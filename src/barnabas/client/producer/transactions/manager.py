@@ -177,8 +177,10 @@ class TransactionManager:
             return partitions
 
     def adopt(self, transactional_id: str, producer: ProducerIdAndEpoch | None = None) -> None:
-        """Go on under another transactional id: one to be initialized, or (in transaction version 2) one whose last
-        transaction another process has ended, which gave it this producer id and epoch.
+        """Go on under another transactional id.
+
+        One to be initialized, or (in transaction version 2) one whose last transaction another process has
+        ended, which gave it this producer id and epoch.
         """
         with self.lock:
             self._refuse_while_unfinished("adopt()")
@@ -276,7 +278,7 @@ class TransactionManager:
         )
 
     def next_request(self, has_incomplete_batches: bool) -> TransactionalRequest | None:
-        """The request that is next; None while it has to wait for batches, or there is none."""
+        """Return the request that is next; None while it has to wait for batches, or there is none."""
         with self.lock:
             while (request := self.requests.first()) is not None:
                 if request.IS_END_TXN and has_incomplete_batches:
@@ -486,7 +488,7 @@ class TransactionManager:
         return first.topic_partition in self._partitions and self.sequences.may_send(first)
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Number a batch and mark it as part of the transaction."""
+        """Give a batch its number and mark it as part of the transaction."""
         batch.is_transactional = True
         self.sequences.assign_sequence(batch)
 

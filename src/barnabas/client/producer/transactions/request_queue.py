@@ -49,7 +49,7 @@ class RequestQueue:
             self.retry(request, now)
 
     def first(self) -> TransactionalRequest | None:
-        """The request whose turn it is, if any waits."""
+        """Return the request whose turn it is, if any waits."""
         return self._waiting[0] if self._waiting else None
 
     def drop(self, request: TransactionalRequest) -> None:
@@ -69,7 +69,7 @@ class RequestQueue:
         self._waiting.clear()
 
     def coordinator(self, request: TransactionalRequest) -> Node | None:
-        """The broker for the request, None while it is not known."""
+        """Return the broker for the request, None while it is not known."""
         assert request.COORDINATOR is not None
         return self.coordinators.get((request.COORDINATOR, request.coordinator_key))
 

@@ -64,7 +64,7 @@ class TransactionalRequestSender:
             self._accumulator.abort_batches(reason, lambda batch: not batch.has_sequence)
 
     def _node_for(self, request: TransactionalRequest, now: float) -> Node | None:
-        """The broker for the request; None when another request, or the next turn, has to find it."""
+        """Return the broker for the request; None when another request, or the next turn, has to find it."""
         requests = self._manager.requests
         if request.COORDINATOR is not None:
             node = requests.coordinator(request)

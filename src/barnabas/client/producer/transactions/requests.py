@@ -130,15 +130,15 @@ class TransactionalRequest:
         return self.identity.transactional_id
 
     def build(self) -> RequestBuilder:
-        """The request, for the versions that can say it."""
+        """Return the request, for the versions that can say it."""
         raise NotImplementedError
 
     def handle(self, message: Any) -> Outcome:
-        """What the answer means."""
+        """Return what the answer means."""
         raise NotImplementedError
 
     def outcome_of(self, response: ClientResponse) -> Outcome:
-        """What the end of the request means, with or without an answer."""
+        """Return what the end of the request means, with or without an answer."""
         if response.message is not None:
             return self.handle(response.message)
         if response.version_mismatch:
@@ -149,18 +149,18 @@ class TransactionalRequest:
         return Retry(needs_coordinator=self.COORDINATOR is not None)
 
     def unsupported(self, error: KafkaError | None) -> KafkaError:
-        """The error for a broker that knows no version of the request that will do."""
+        """Return the error for a broker that knows no version of the request that will do."""
         return errors.UnsupportedVersionError(f"{self.NAME}: {error}")
 
     def outcome_of_error(self, error: KafkaError) -> Outcome:
-        """What the table says about the error."""
+        """Return what the table says about the error."""
         action = self.action_for(error)
         if action in (Action.FIND_COORDINATOR, Action.RETRY):
             return Retry(needs_coordinator=action is Action.FIND_COORDINATOR)
         return Failed(action, error)
 
     def action_for(self, error: KafkaError) -> Action:
-        """The table's line, or what holds for errors that stand in none."""
+        """Return the table's line, or what holds for errors that stand in none."""
         return self.ERRORS.get(type(error)) or (Action.RETRY if error.retriable else Action.FATAL)
 
 

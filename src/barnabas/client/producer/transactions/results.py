@@ -19,11 +19,11 @@ class TransactionalRequestResult:
         self._event = threading.Event()
 
     def done(self) -> None:
-        """The operation has succeeded."""
+        """Note that the operation has succeeded."""
         self._event.set()
 
     def fail(self, error: KafkaError) -> None:
-        """The operation has failed; a result that is set stays as it is."""
+        """Note that the operation has failed; a result that is set stays as it is."""
         if not self._event.is_set():
             self.error = error
             self._event.set()

@@ -29,7 +29,7 @@ class ProducerSequences:
         return self.producer.is_valid
 
     def entry(self, tp: TopicPartition) -> TxnPartitionEntry:
-        """The partition's numbers, which begin at 0 when it is new."""
+        """Return the partition's numbers, which begin at 0 when it is new."""
         entry = self._entries.get(tp)
         if entry is None:
             entry = self._entries[tp] = TxnPartitionEntry()
@@ -47,7 +47,7 @@ class ProducerSequences:
         self._unresolved.clear()
 
     def renumber(self, tp: TopicPartition) -> None:
-        """Number the partition's batches in flight anew from 0, under the present epoch."""
+        """Give the partition's batches in flight new numbers from 0, under the present epoch."""
         self.entry(tp).start_sequences_at_beginning(self.producer)
         self._unresolved.pop(tp, None)
 
@@ -75,7 +75,7 @@ class ProducerSequences:
         return tp not in self._unresolved
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Number a batch that leaves for the first time, and track it as in flight."""
+        """Give a batch its number when it leaves for the first time, and track it as in flight."""
         entry = self.entry(batch.topic_partition)
         if entry.producer != self.producer:
             # All batches of the old id or epoch have ended: the numbers begin again.
@@ -123,7 +123,7 @@ class ProducerSequences:
             self._unresolved[batch.topic_partition] = following
 
     def unresolved(self, tp: TopicPartition) -> int | None:
-        """The number after the last expired batch of an unresolved partition, None where none expired."""
+        """Return the number after the last expired batch of an unresolved partition, None where none expired."""
         return self._unresolved.get(tp)
 
     def resolve(self) -> list[TopicPartition]:
@@ -166,7 +166,7 @@ class BatchNumbering(Protocol):
         """Whether the first batch of a partition may leave now."""
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Number a batch that leaves for the first time."""
+        """Give a batch its number when it leaves for the first time."""
 
     def can_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
         """Whether to send a batch again after this error."""

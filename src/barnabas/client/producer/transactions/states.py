@@ -91,7 +91,7 @@ class PreparedTxnState(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PreparedTxnState:
-        """The state that `str` wrote. Raises `IllegalArgumentError` for anything else."""
+        """Return the state that `str` wrote. Raises `IllegalArgumentError` for anything else."""
         if not text:
             return cls()
         producer_id, colon, epoch = text.partition(":")
@@ -195,7 +195,7 @@ class TransactionStates:
             raise self.api_error()
 
     def api_error(self) -> KafkaError:
-        """The error of the present state, as the methods for transactions raise it."""
+        """Return the error of the present state, as the methods for transactions raise it."""
         cause = self.last_error
         if isinstance(cause, ProducerFencedError):
             return self.fenced_error()
@@ -207,7 +207,7 @@ class TransactionStates:
         return error
 
     def fenced_error(self) -> ProducerFencedError:
-        """What this producer is told when another one has its transactional.id."""
+        """Return what this producer is told when another one has its transactional.id."""
         producer_id, epoch = self._identity()
         return ProducerFencedError(
             f"Another producer with transactional.id {self.transactional_id!r} has taken over from this one "

@@ -36,7 +36,7 @@ class TxnPartitionEntry:
             self.in_flight.remove(batch)
 
     def start_sequences_at_beginning(self, producer: ProducerIdAndEpoch) -> None:
-        """Number the batches under way anew from 0, for a new id or epoch."""
+        """Give the batches in flight new numbers from 0, for a new id or epoch."""
         sequence = 0
         for batch in self.in_flight:
             batch.reset_producer_state(producer.producer_id, producer.epoch, sequence)
