@@ -302,7 +302,7 @@ def test_a_commit_inside_the_loop_covers_what_was_handed_out(
     assert offsets == list(range(6))
 
 
-@pytest.mark.shows("S3.80", breaks="barnabas.client.consumer.consumer_base:as_offsets")
+@pytest.mark.shows("S3.80", breaks="barnabas.client.consumer.consumer_arguments:as_offsets")
 def test_offsets_are_committed_with_a_note_and_no_note_is_empty(
     topic: str, make: Callable[..., Consumer], new_name: Callable[[str], str]
 ) -> None:

@@ -56,7 +56,7 @@ def test_commit_covers_the_last_record_handed_out_plus_one_in_every_partition(cl
     assert (request.generation_id_or_member_epoch, request.member_id) == (1, "member-1")
 
 
-@pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer_base:as_offsets")
+@pytest.mark.shows("S3.71", breaks="barnabas.client.consumer.consumer_arguments:as_offsets")
 @pytest.mark.shows("S1.49", breaks="barnabas.client.consumer.membership.group_requests:offset_commit")
 def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
