@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from barnabas.broker.config import BrokerConfig
-    from barnabas.cli.up import Options
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = "barnabas-data"
@@ -28,6 +27,24 @@ _NOT_SETTINGS = frozenset({
     "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_GC_LOG_OPTS", "KAFKA_LOG4J_ROOT_LOGLEVEL", "KAFKA_LOG4J_LOGGERS",
     "KAFKA_TOOLS_LOG4J_LOGLEVEL", "KAFKA_JMX_HOSTNAME",
 })  # fmt: skip
+
+
+class Options:
+    """The command's options; the same attributes as argparse gives."""
+
+    def __init__(self) -> None:
+        self.listen: str | None = None
+        self.data: str | None = None
+        self.config: str | None = None
+        self.log_format = "text"
+        self.log_level = "INFO"
+        self.metrics: str | None = None
+        self.request_log: str | None = None
+        self.request_log_every = 1
+        self.set: list[str] = []
+        self.allow_remote = False
+        self.environment = False
+        self.until_stdin_ends = False
 
 
 def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from barnabas.cli.broker_settings import settings
+from barnabas.cli.broker_settings import Options, settings
 from barnabas.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -37,24 +37,6 @@ _FLAGS = {
     "--environment": "environment",
     "--until-stdin-ends": "until_stdin_ends",
 }
-
-
-class Options:
-    """The command's options; the same attributes as argparse gives."""
-
-    def __init__(self) -> None:
-        self.listen: str | None = None
-        self.data: str | None = None
-        self.config: str | None = None
-        self.log_format = "text"
-        self.log_level = "INFO"
-        self.metrics: str | None = None
-        self.request_log: str | None = None
-        self.request_log_every = 1
-        self.set: list[str] = []
-        self.allow_remote = False
-        self.environment = False
-        self.until_stdin_ends = False
 
 
 def parse_plain(arguments: list[str]) -> Options | None:

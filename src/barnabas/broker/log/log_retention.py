@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.local_log import LocalLog
+    from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.log_segment import LogSegment
-    from barnabas.broker.log.unified_log import UnifiedLog
 
 
-def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], str]:
+class RetainedLog(Protocol):
+    """What retention looks at in a `UnifiedLog`; sizes are bytes."""
+
+    log_start_offset: int
+    high_watermark: int
+
+    @property
+    def config(self) -> LogConfig:
+        """Return the settings of the topic."""
+
+    @property
+    def local_log(self) -> LocalLog:
+        """Return the segments, oldest first."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+
+
+def deletable_segments(log: RetainedLog, now_ms: int) -> tuple[list[LogSegment], str]:
     """Return the oldest segments that may go, and why; none is younger than one that must stay.
 
     Segments go as a whole, and only below the high watermark. Behind the log's start they go whatever the cleanup
@@ -31,7 +55,7 @@ def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], 
     return [], ""
 
 
-def _oldest_while(log: UnifiedLog, rule: Callable[[LogSegment, LogSegment | None], bool]) -> list[LogSegment]:
+def _oldest_while(log: RetainedLog, rule: Callable[[LogSegment, LogSegment | None], bool]) -> list[LogSegment]:
     segments = list(log.local_log.segments)
     found = []
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
@@ -43,12 +67,12 @@ def _oldest_while(log: UnifiedLog, rule: Callable[[LogSegment, LogSegment | None
     return found
 
 
-def _before_start(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _before_start(log: RetainedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
     start = log.log_start_offset
     return lambda _segment, following: following is not None and following.base_offset <= start
 
 
-def _too_much(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _too_much(log: RetainedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
     excess = log.size - log.config.retention_bytes
 
     def rule(segment: LogSegment, _following: LogSegment | None) -> bool:
@@ -59,7 +83,7 @@ def _too_much(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool
     return rule
 
 
-def _too_old(log: UnifiedLog, now_ms: int) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _too_old(log: RetainedLog, now_ms: int) -> Callable[[LogSegment, LogSegment | None], bool]:
     oldest = now_ms - log.config.retention_ms
 
     def rule(segment: LogSegment, following: LogSegment | None) -> bool:

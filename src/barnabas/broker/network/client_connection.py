@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.network.request_buffer import RequestBuffer
 from barnabas.errors import InvalidRequestError
@@ -10,8 +10,9 @@ from barnabas.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.instant import Instant
-    from barnabas.broker.network.request_channel import RequestChannel
+    from barnabas.broker.network.request_buffer import RequestMemory
     from barnabas.broker.network.transport import Buffers, Transport
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import Connection
@@ -19,6 +20,32 @@ if TYPE_CHECKING:
 
 #: Responses are gathered up to this size while there are more requests to work on.
 OUTPUT_SIZE = 64 * 1024
+
+
+class Channel(Protocol):
+    """What a connection needs of the `RequestChannel` that holds it."""
+
+    instant: Instant
+    spare_buffers: list[memoryview]
+    max_request_size: int
+
+    @property
+    def state(self) -> BrokerState:
+        """What all connections of the broker share."""
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        """The memory that requests may take, of all connections."""
+
+    @property
+    def handle(self) -> Callable[[ClientConnection, memoryview], None]:
+        """Work on one request."""
+
+    def resume(self, connection: ClientConnection) -> None:
+        """Note that a connection need not wait any more."""
+
+    def refuse(self, connection: ClientConnection, reason: str, kind: str = "") -> None:
+        """End a connection, for a reason that the operator should know."""
 
 
 class ClientConnection:
@@ -47,7 +74,7 @@ class ClientConnection:
         "reading_paused",
     )
 
-    def __init__(self, channel: RequestChannel, info: Connection, transport: Transport, now: float):
+    def __init__(self, channel: Channel, info: Connection, transport: Transport, now: float):
         self._channel = channel
         self._busy = False
         self._held = 0

@@ -8,11 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.consumer.assignor import Assignor, MemberSpec, assignor
+from barnabas.broker.groups.consumer.assignor import Assignor, MemberSpec
+from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer_group_member import Partitions
 
-UNIFORM: Assignor = assignor("uniform")
-RANGE: Assignor = assignor("range")
+UNIFORM: Assignor = ASSIGNORS["uniform"]
+RANGE: Assignor = ASSIGNORS["range"]
 BOTH = st.sampled_from([UNIFORM, RANGE])
 Group = tuple[dict[str, MemberSpec], dict[bytes, int]]
 

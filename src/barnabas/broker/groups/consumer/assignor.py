@@ -1,4 +1,4 @@
-"""What server-side assignors get and give (KIP-848), and which there are."""
+"""What server-side assignors get and give (KIP-848)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,3 @@ Members = Mapping[str, MemberSpec]
 PartitionCounts = Mapping[bytes, int]
 #: Gives every member its partitions: each partition of each topic to exactly one of the topic's subscribers.
 Assignor = Callable[[Members, PartitionCounts], dict[str, Partitions]]
-
-
-def assignor(name: str) -> Assignor:
-    """Return the assignor of that name. Raises KeyError."""
-    from barnabas.broker.groups.consumer.range_assignor import assign_ranges
-    from barnabas.broker.groups.consumer.uniform_assignor import assign_uniformly
-
-    return {"uniform": assign_uniformly, "range": assign_ranges}[name]

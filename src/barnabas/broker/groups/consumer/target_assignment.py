@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.broker.groups.consumer.assignor import MemberSpec, assignor
+from barnabas.broker.groups.consumer.assignor import MemberSpec
+from barnabas.broker.groups.consumer.assignors import ASSIGNORS
 from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.settings import GroupSettings
@@ -42,7 +43,7 @@ def update_target(draft: GroupDraft, settings: GroupSettings, image: TopicImage,
         if ids is None:
             ids = subscriptions[names] = group.topic_ids_of(member, image)
         members[member.member_id] = MemberSpec(member.instance_id, ids, group.targets.get(member.member_id, {}))
-    assigned = assignor(preferred_assignor(group, settings))(members, counts)
+    assigned = ASSIGNORS[preferred_assignor(group, settings)](members, counts)
     for member_id, target in assigned.items():
         if group.targets.get(member_id) != target:
             draft.put_target(member_id, target)
