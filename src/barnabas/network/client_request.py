@@ -131,9 +131,9 @@ class ClientResponse:
         The request lets go of it: whoever is called mostly keeps the response, which keeps the request, and megabytes
         of records would wait in that circle for a garbage collection.
         """
-        callback, self.request.callback = self.request.callback, None
-        if callback is not None:
-            callback(self)
+        if self.request.callback is not None:
+            self.request.callback(self)
+            self.request.callback = None
 
     def __repr__(self) -> str:
         outcome = self.error if self.error is not None else type(self.message).__name__

@@ -542,6 +542,11 @@ class NetworkClient:
         """How many requests wait for their answer, from a node or from all."""
         return self.in_flight_requests.count(node_id)
 
+    @property
+    def unanswered_count(self) -> int:
+        """How many requests of callers have neither been answered nor failed."""
+        return len(self._unanswered)
+
     def has_ready_nodes(self, now: float) -> bool:
         """Whether any connection is ready."""
         return self.connection_states.has_ready_nodes(now)

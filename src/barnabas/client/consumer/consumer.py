@@ -223,7 +223,13 @@ class Consumer(ConsumerBase[K, V]):
 
     def _run(self, steps: Steps[T]) -> T:
         with self._use:
-            return run(steps)
+            try:
+                return run(steps)
+            except KafkaError:
+                raise
+            except BaseException:
+                self._polling.begin_anew()
+                raise
 
     def _run_poll(self, steps: Steps[T]) -> T:
         try:

@@ -175,6 +175,10 @@ class ConsumerNetworkClient:
             self._try_send(now)
             self._fail_expired_requests(now)
             self.fire_pending_completed_requests()
+            waiting = sum(not handler.future.is_done for handler in self._outstanding)
+            if waiting != self.client.unanswered_count + sum(map(len, self._unsent.values())):
+                # An exception came between an answer and its handler, which would wait for ever.
+                self._is_torn = True
         return now
 
     def transmit_sends(self, now: float) -> None:

@@ -175,6 +175,11 @@ class ConsumerPolling:
         finally:
             self._metrics.poll_ended(self._clock())
 
+    def begin_anew(self) -> None:
+        """Drop what is on its way, after an exception that may have come between two changes of the positions."""
+        self._fetcher.begin_anew()
+        self._subscriptions.settle_all()
+
     def take_back(self) -> None:
         """Go back to where the last poll began, which was interrupted: its records did not reach the application."""
         self._is_torn = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -52,7 +53,7 @@ class SubscriptionState:
         self.assigned_topic_ids: frozenset[bytes] = frozenset()
         self._subscription: frozenset[str] = frozenset()
         self._group_subscription: frozenset[str] = frozenset()
-        self._assignment: dict[TopicPartition, TopicPartitionState] = {}
+        self._assignment: OrderedDict[TopicPartition, TopicPartitionState] = OrderedDict()
         # Partitions in any state but FETCHING: what poll has to look after, empty in the steady state.
         self._unsettled: set[TopicPartition] = set()
         # Where the leader sent readers of this rack (KIP-392), and until when (monotonic) that holds.
@@ -186,7 +187,9 @@ class SubscriptionState:
     def _set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         before = self._assignment
         self._preferred_read_replicas = {}
-        self._assignment = {partition: before.get(partition) or TopicPartitionState() for partition in partitions}
+        self._assignment = OrderedDict(
+            (partition, before.get(partition) or TopicPartitionState()) for partition in partitions
+        )
         self._unsettled = {partition for partition, state in self._assignment.items() if state.fetch_state != FETCHING}
         self.version += 1
         self.assignment_number += 1
@@ -241,9 +244,9 @@ class SubscriptionState:
 
     def move_partition_to_end(self, partition: TopicPartition) -> None:
         """Let the other partitions come first in the next fetch: this one has just delivered."""
-        state = self._assignment.pop(partition, None)
-        if state is not None:
-            self._assignment[partition] = state
+        if partition in self._assignment:
+            # In one step: an exception of a signal handler must not come between taking out and putting back.
+            self._assignment.move_to_end(partition)
 
     def pause(self, partition: TopicPartition) -> None:
         """Hand out nothing of this partition until `resume`."""
@@ -491,6 +494,11 @@ class SubscriptionState:
         state = self._assignment.get(partition)
         if state is not None:
             state.end_offset_requested = False
+
+    def settle_all(self) -> None:
+        """Look at the states of all partitions anew, after an exception that may have come between two changes."""
+        for partition, state in self._assignment.items():
+            self._settle(partition, state)
 
     # --- inner
 

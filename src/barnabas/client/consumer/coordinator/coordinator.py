@@ -236,15 +236,18 @@ class Coordinator:
     def leave(self, reason: str, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT) -> Steps[None]:
         """Give all partitions up and leave; a static member stays in the group until its session ends."""
         owned = self._subscriptions.assigned_partitions
-        if self._subscriptions.has_auto_assigned_partitions and owned:
-            if self._generation.is_unknown or self._is_rebalancing():
-                yield from self.listener.lost(owned)
-            else:
-                yield from self.listener.revoked(owned)
-            self._subscriptions.assign_from_subscribed(())
-        self._membership.send(Leave(reason, operation))
-        self._fenced = None
-        self._forget_membership()
+        try:
+            if self._subscriptions.has_auto_assigned_partitions and owned:
+                if self._generation.is_unknown or self._is_rebalancing():
+                    yield from self.listener.lost(owned)
+                else:
+                    yield from self.listener.revoked(owned)
+                self._subscriptions.assign_from_subscribed(())
+        finally:
+            # Whatever has become of the listener, the group must not wait for this member.
+            self._membership.send(Leave(reason, operation))
+            self._fenced = None
+            self._forget_membership()
         self.listener.raise_first_error()
 
     # --- offsets

@@ -63,9 +63,11 @@ class OffsetCommits:
     ) -> None:
         """Commit without waiting and without trying again."""
         self._last_id += 1
-        commit = self._unanswered[self._last_id] = _AsynchronousCommit(offsets, callback)
-        self._asynchronous.append(commit)
+        commit = _AsynchronousCommit(offsets, callback)
+        # Sent first: a commit that was not sent, because of an exception from outside, would be waited for.
         self._membership.send(CommitOffsets(self._last_id, offsets, generation, deadline, retry=False))
+        self._unanswered[self._last_id] = commit
+        self._asynchronous.append(commit)
 
     def fail_async(self, offsets: Offsets, callback: OffsetCommitCallback | None, error: KafkaError) -> None:
         """Have the callback told that the commit was not even sent."""
