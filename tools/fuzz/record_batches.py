@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 from barnabas.errors import CorruptRecordError, InvalidRecordError
 from barnabas.records import RecordsDecoder, decode_arrow, read_batches, scan_batches, validate_records
 from tests.vectors.message_vectors import DATA
 
-_VECTORS = Path(DATA).with_name("record-batch-vectors.jsonl.gz")
+_VECTORS = DATA / "record-batch-vectors.jsonl.gz"
 
 
 def run(data: bytes) -> None:

@@ -17,9 +17,21 @@ from barnabas.broker.loggers import Loggers
 def _root_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
+    # Commands that ran in this process may have left theirs, on a stream that is closed since.
+    root.handlers[:] = []
+    named = {name: logger.level for name, logger in _loggers().items()}
+    for logger in _loggers().values():
+        logger.setLevel(logging.NOTSET)
     yield
     root.setLevel(level)
     root.handlers[:] = handlers
+    for name, logger in _loggers().items():
+        logger.setLevel(named.get(name, logging.NOTSET))
+
+
+def _loggers() -> dict[str, logging.Logger]:
+    found = logging.root.manager.loggerDict
+    return {name: one for name, one in found.items() if isinstance(one, logging.Logger) and name.startswith("barnabas")}
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,11 +88,9 @@ def test_a_suite_is_verified_by_breaking_what_its_marks_name(tmp_path: Path) -> 
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    said = (
-        run.stdout.replace("program_under_test:double", "TARGET")
-        .replace(f"{tmp_path}/", "")
-        .replace("tests/test_program", "test_program")
-    )
+    said = run.stdout.replace("program_under_test:double", "TARGET").replace(f"{tmp_path}/", "")
+    # Where the suite's root is depends on where the two folders are.
+    said = re.sub(r"[\w./-]*test_program\.py", "test_program.py", said)
     found = sorted(line for line in said.splitlines() if "test_" in line)
 
     no_call = "fails, but the function was never called when TARGET"

@@ -17,7 +17,8 @@ def error_codes(message: Any) -> Iterator[int]:
         yield message.error_code
     for field in fields:
         held = getattr(message, field)
-        for struct in held if isinstance(held, list) else (held,):
+        # A list, or what stands for one in a large response (LazyList, EncodedElements).
+        for struct in (held,) if held is None or hasattr(held, "FIELDS") else held:
             if struct is not None:
                 yield from error_codes(struct)
 
