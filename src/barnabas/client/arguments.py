@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
+#: The longest string on the wire, in bytes: its length is a signed number of 16 bits.
+LONGEST_TEXT = 2**15 - 1
 
 
 def as_integer(value: Any, name: str, low: int, high: int) -> int:
@@ -51,9 +53,11 @@ def as_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise IllegalTypeError(f"{name} is {value!r}, a {type(value).__name__}; it must be text")
     try:
-        value.encode()
+        size = len(value.encode())
     except UnicodeEncodeError as error:
         raise IllegalArgumentError(f"{name} is {value!r}, which UTF-8 cannot encode: {error.reason}") from None
+    if size > LONGEST_TEXT:
+        raise IllegalArgumentError(f"{name} takes {size} bytes, more than a request can carry ({LONGEST_TEXT})")
     return str.__str__(value)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from threading import get_ident
 
 import pytest
 
@@ -34,17 +37,32 @@ def _loggers() -> dict[str, logging.Logger]:
     return {name: one for name, one in found.items() if isinstance(one, logging.Logger) and name.startswith("barnabas")}
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return capsys.readouterr().err.splitlines()
+def start(form: str, level: str) -> tuple[operator_log.OperatorLog, Callable[[], list[str]]]:
+    """Start the log; the second of the pair gives the lines since its last call.
+
+    Other tests leave threads that log or print (py4j's, for one): only records of this thread count, on a stream
+    that nothing else writes to.
+    """
+    log = operator_log.start(form, level)
+    assert log.stream is sys.stderr
+    mine = get_ident()
+    log.addFilter(lambda record: record.thread == mine)
+    log.setStream(io.StringIO())
+
+    def said() -> list[str]:
+        written = log.setStream(io.StringIO())
+        return written.getvalue().splitlines()
+
+    return log, said
 
 
-def test_a_line_has_time_level_broker_message_and_logger(capsys: pytest.CaptureFixture[str]) -> None:
-    log = operator_log.start("text", "INFO")
+def test_a_line_has_time_level_broker_message_and_logger() -> None:
+    log, said = start("text", "INFO")
     log.name_broker(7)
 
     operator_log.warn("the disk is full: 100 %")
 
-    (line,) = said(capsys)
+    (line,) = said()
     assert re.fullmatch(
         r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] WARN \[Broker id=7\] the disk is full: 100 % \(barnabas\.broker\)",
         line,
@@ -52,8 +70,8 @@ def test_a_line_has_time_level_broker_message_and_logger(capsys: pytest.CaptureF
     operator_log.stop(log)
 
 
-def test_json_has_the_same_in_fields_and_the_trace_too(capsys: pytest.CaptureFixture[str]) -> None:
-    log = operator_log.start("json", "INFO")
+def test_json_has_the_same_in_fields_and_the_trace_too() -> None:
+    log, said = start("json", "INFO")
     log.name_broker(7)
 
     try:
@@ -61,7 +79,7 @@ def test_json_has_the_same_in_fields_and_the_trace_too(capsys: pytest.CaptureFix
     except ValueError:
         logging.getLogger("barnabas.broker.log").exception("a segment is damaged")
 
-    (line,) = said(capsys)
+    (line,) = said()
     found = json.loads(line)
     assert {name: found[name] for name in ("level", "brokerId", "logger", "message")} == {
         "level": "ERROR",
@@ -74,37 +92,37 @@ def test_json_has_the_same_in_fields_and_the_trace_too(capsys: pytest.CaptureFix
     operator_log.stop(log)
 
 
-def test_lines_wait_for_the_brokers_id_and_none_is_lost_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    log = operator_log.start("text", "INFO")
+def test_lines_wait_for_the_brokers_id_and_none_is_lost_without_one() -> None:
+    log, said = start("text", "INFO")
     operator_log.warn("first")
-    assert said(capsys) == []
+    assert said() == []
     log.name_broker(3)
-    assert "[Broker id=3] first" in said(capsys)[0]
+    assert "[Broker id=3] first" in said()[0]
     operator_log.stop(log)
 
-    log = operator_log.start("text", "INFO")
+    log, said = start("text", "INFO")
     operator_log.warn("no broker came of it")
     operator_log.stop(log)
-    assert "WARN no broker came of it" in said(capsys)[0]
+    assert "WARN no broker came of it" in said()[0]
 
 
 @pytest.mark.parametrize("level", ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"])
-def test_each_level_lets_through_what_is_not_below_it(capsys: pytest.CaptureFixture[str], level: str) -> None:
-    log = operator_log.start("text", level)
+def test_each_level_lets_through_what_is_not_below_it(level: str) -> None:
+    log, said = start("text", level)
     log.name_broker(1)
     levels = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 
     for number in levels.values():
         logging.getLogger("barnabas.broker.log").log(number, "said")
 
-    assert [line.split("] ")[1].split()[0] for line in said(capsys)] == [
+    assert [line.split("] ")[1].split()[0] for line in said()] == [
         name for name, number in levels.items() if number >= levels[level]
     ]
     operator_log.stop(log)
 
 
-def test_a_level_that_is_set_while_the_broker_runs_acts_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    log = operator_log.start("text", "INFO")
+def test_a_level_that_is_set_while_the_broker_runs_acts_at_once() -> None:
+    log, said = start("text", "INFO")
     log.name_broker(1)
     loggers = Loggers(lambda level: None)
     logger = logging.getLogger("barnabas.broker.log")
@@ -118,6 +136,6 @@ def test_a_level_that_is_set_while_the_broker_runs_acts_at_once(capsys: pytest.C
     loggers.set(logger.name, None)
     logger.warning("four")
 
-    assert [line.partition("id=1] ")[2].split()[0] for line in said(capsys)] == ["two"]
+    assert [line.partition("id=1] ")[2].split()[0] for line in said()] == ["two"]
     assert loggers.levels()["barnabas.broker.groups"] == "ERROR"
     operator_log.stop(log)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.arguments import as_text
 from barnabas.client.producer import arguments
 from barnabas.client.producer.append import FutureRecordMetadata, SendPath, TopicInfo, new_future
 from barnabas.client.producer.lifetime import Lifetime
@@ -186,7 +187,7 @@ class ProducerCore:
         from barnabas.records.table_encoder import arrow_rows
 
         self.check_open()
-        topic = arguments.text(topic, "topic")
+        topic = as_text(topic, "topic")
         cluster = yield from self._wait_for_cluster(topic, -1, self._clock() + self.max_block)
         config, now_ms = self.parts.config, self.parts.environment.wall_clock_ms()
         most = min(config.get_int("max.request.size"), config.get_int("buffer.memory"))
@@ -243,7 +244,7 @@ class ProducerCore:
         cluster = self._metadata.fetch()
         if cluster.partition_count_for_topic(topic) is None:
             # What cannot be sent must not come among the topics that the metadata is asked for.
-            arguments.text(topic, "topic")
+            as_text(topic, "topic")
         if topic in cluster.invalid_topics or not topic:
             raise InvalidTopicError(f"{topic!r} is not a valid name of a topic")
         self._metadata.add(topic, self._clock())
@@ -283,7 +284,7 @@ class ProducerCore:
     def partitions_for(self, topic: str) -> Steps[list[PartitionInfo]]:
         """See `Producer.partitions_for`."""
         self.check_open()
-        topic = arguments.text(topic, "topic")
+        topic = as_text(topic, "topic")
         cluster = yield from self._wait_for_cluster(topic, -1, self._clock() + self.max_block)
         return list(cluster.partitions_for_topic(topic))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from barnabas.client.producer.arguments import MAX_INT32, MAX_INT64, header_pairs, integer, text
+from barnabas.client.arguments import INT32, INT64, as_integer, as_text
+from barnabas.client.producer.arguments import header_pairs
 from barnabas.errors import IllegalStateError, IllegalTypeError
 
 
@@ -93,9 +94,9 @@ class ProducerRecord:
         if not isinstance(topic, str):
             raise IllegalTypeError(f"A topic is a str, not {type(topic).__name__}: {topic!r}")
         if timestamp_ms is not None:
-            timestamp_ms = integer(timestamp_ms, "timestamp_ms, never negative,", MAX_INT64)
+            timestamp_ms = as_integer(timestamp_ms, "timestamp_ms", 0, INT64)
         if partition is not None:
-            partition = integer(partition, "partition, never negative,", MAX_INT32)
+            partition = as_integer(partition, "partition", 0, INT32)
         self.topic = topic
         self.value = value
         self.key = key
@@ -137,7 +138,7 @@ def _checked(header: Any) -> tuple[str, bytes | None]:
     if not isinstance(key, str):
         raise IllegalTypeError(f"headers: a header's name is a str, not {type(key).__name__}: {key!r}")
     if not key.isascii():
-        text(key, "headers: a header's name")
+        as_text(key, "headers: a header's name")
     if value is not None and type(value) is not bytes:
         if not isinstance(value, bytearray | memoryview):
             raise IllegalTypeError(
