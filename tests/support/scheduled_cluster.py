@@ -20,7 +20,7 @@ MODULES = tuple(
         "core_thread",
         "consumer.membership.classic_membership",
         "consumer.coordinator.coordinator",
-        "consumer.membership.committed_offsets",
+        "consumer.membership.commit_requests",
         "consumer.coordinator.classic_coordinator",
         "consumer.membership.consumer_membership_manager",
         "consumer.consumer_network_client",

@@ -24,7 +24,7 @@ The way of a call: `Consumer` (`consumer_base` has what does not wait) → `Cons
 - `coordinator/`: `Coordinator` is what both group protocols share (events, commits, leaving); `ClassicCoordinator` and
   `ReconcilingCoordinator` (KIP-848) are the rest.
 - `membership/`: `MembershipCore` with a `GroupMembership` (`ClassicMembership` or `ConsumerMembershipManager`) and
-  `CommittedOffsets`, which asks it as whom to commit at the moment of sending.
+  `CommitRequestManager`, which asks it as whom to commit at the moment of sending.
 - `assignors/`: how the leader of a classic group assigns.
 - A record's fields are slots (`consumer_record`), and it is made when the loop comes to it.
 

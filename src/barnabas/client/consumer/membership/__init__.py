@@ -9,5 +9,5 @@ immutable. A `Join` has a number that all that follows from it carries, so what 
 The one value that both threads touch is `Heartbeat.polled_at`, a float that is replaced as a whole.
 
 `GroupMembership` is the port; `ClassicMembership` and `ConsumerMembershipManager` (KIP-848) implement it.
-`CoordinatorLookup` finds the coordinator, `CommittedOffsets` commits and looks up.
+`CoordinatorLookup` finds the coordinator, `CommitRequestManager` commits and looks up.
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_metrics import coordinator_metrics
 from barnabas.client.consumer.membership.classic_membership import ClassicMembership
-from barnabas.client.consumer.membership.committed_offsets import CommittedOffsets
+from barnabas.client.consumer.membership.commit_requests import CommitRequestManager
 from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
 from barnabas.client.consumer.membership.messages import (
     Command,
@@ -61,7 +61,7 @@ class MembershipCore:
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
         self._membership = membership(client, self._lookup, group, heartbeat, backoff, self._post)
-        self._offsets = CommittedOffsets(client, self._lookup, self._membership, group, backoff, self._post)
+        self._offsets = CommitRequestManager(client, self._lookup, self._membership, group, backoff, self._post)
 
     @property
     def network_client(self) -> NetworkClient:

@@ -61,7 +61,7 @@ class _Pending:
         self.retry_at = 0.0
 
 
-class CommittedOffsets:
+class CommitRequestManager:
     """Sends commits and questions about commits, in the order they were asked for. Belongs to the membership core."""
 
     def __init__(
