@@ -119,10 +119,15 @@ def test_ctrl_c_while_send_waits_for_memory_takes_nothing(broker: StoringBroker)
         producer.partitions_for("one")
         broker.gate.clear()
         producer.send("one", b"x" * 60_000)
+
+        def press_ctrl_c() -> None:
+            while producer.metrics()["waiting-threads"] != 1:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
         for _ in range(3):
-            timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
-            timer.start()
             with pytest.raises(KeyboardInterrupt):
+                threading.Thread(target=press_ctrl_c, daemon=True).start()
                 producer.send("one", b"y" * 60_000)
         broker.gate.set()
         producer.flush(20)
