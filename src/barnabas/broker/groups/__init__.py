@@ -8,7 +8,6 @@ below serves one subject and knows the others only through the model:
     classic/    JoinGroup, SyncGroup, Heartbeat, LeaveGroup: joining, rebalances, sessions
     consumer/   ConsumerGroupHeartbeat (KIP-848), members of the classic protocol in such groups, migration
     offsets/    OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit, expiry
-    regex/      subscriptions by pattern, matched in linear time
 
 Rule 1. **Checks come before changes.** A request is refused by its member id, `group.instance.id`, generation or epoch
 before anything is written: `ClassicGroup.validate_member` and `validate_generation`, `ConsumerGroup.validate_epoch`.

@@ -17,9 +17,11 @@ from barnabas.broker.coordinator.coordinator_errors import coordinator_error_cod
 from barnabas.broker.coordinator.coordinator_log import CoordinatorLog
 from barnabas.broker.coordinator.loader import FIRST_EPOCH, Loader
 from barnabas.broker.coordinator.timers import TimerQueue
+from barnabas.broker.groups.classic.heartbeat import Heartbeat
 from barnabas.broker.groups.classic.joining import JoinGroup, Joining, refusal
-from barnabas.broker.groups.classic.membership import Membership
+from barnabas.broker.groups.classic.leaving import LeaveGroup
 from barnabas.broker.groups.classic.rebalance import Rebalance
+from barnabas.broker.groups.classic.syncing import SyncGroup
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.group import CONSUMER
@@ -88,17 +90,19 @@ class GroupCoordinator:
         "_consumer_membership",
         "_deleted_topics",
         "_expiration",
+        "_heartbeats",
         "_image",
         "_joins",
+        "_leaves",
         "_loader",
         "_log",
-        "_membership",
         "_offset_manager",
         "_offsets",
         "_random",
         "_rebalance",
         "_settings",
         "_store",
+        "_syncs",
         "_timers",
         "_warn",
     )
@@ -119,7 +123,9 @@ class GroupCoordinator:
         self._timers = TimerQueue()
         self._rebalance = Rebalance(self._settings, self._store, self._timers, warn)
         self._joins = JoinGroup(self._settings, self._store, self._rebalance, random)
-        self._membership = Membership(self._store, self._rebalance)
+        self._syncs = SyncGroup(self._store, self._rebalance)
+        self._heartbeats = Heartbeat(self._store, self._rebalance)
+        self._leaves = LeaveGroup(self._store, self._rebalance)
         self._image = image
         self._random = random
         self._consumer_membership: ConsumerMembership | None = None
@@ -291,7 +297,7 @@ class GroupCoordinator:
             group = self._living_consumer_group(request.group_id)
             if group is not None:
                 return self._classics().sync(group, request, at)
-            return self._membership.sync(request, at)
+            return self._syncs.sync(request, at)
         except errors.KafkaError as error:
             return SyncGroupResponse(error_code=coordinator_error_code(error))
 
@@ -303,7 +309,7 @@ class GroupCoordinator:
             group = self._living_consumer_group(request.group_id)
             if group is not None:
                 return self._classics().heartbeat(group, request, at)
-            return self._membership.heartbeat(request, at)
+            return self._heartbeats.heartbeat(request, at)
         except errors.CoordinatorLoadInProgressError:
             return HeartbeatResponse()
         except errors.KafkaError as error:
@@ -318,7 +324,7 @@ class GroupCoordinator:
         group = self._living_consumer_group(group_id)
         if group is not None:
             return self._classics().leave(group, members, at)
-        return self._membership.leave(group_id, members, at)
+        return self._leaves.leave(group_id, members, at)
 
     # --- the consumer protocol
 

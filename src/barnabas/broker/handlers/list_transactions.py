@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.groups.regex.matching import matching_names
+from barnabas.broker.regex.matching import matching_names
 from barnabas.broker.transactions.transaction_state import BY_NAME, NAMES
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState

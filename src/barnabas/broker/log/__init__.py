@@ -38,7 +38,7 @@ at, a file deleted) and a piece of compaction. Retention leaves a log alone whil
 disk deleted files go at once.
 
 How compaction works: `LogCleanerManager` chooses the dirtiest log that is due (`LogToClean`); `Cleaner`, a generator,
-fills an offset map (`offset_map.py`, compiled: 24 bytes a key) and copies what `BatchFilter` and
+fills an offset map (`offset_map.py`, compiled: 24 bytes a key) and copies what `RecordFilter` and
 `CleanedTransactionMetadata` keep; `replace_segments` is decided by renaming to `.swap`, which the next start completes.
 
 `plain_append.py` is the short way in for what most clients send. The formats: docs/internals/data-format.md.

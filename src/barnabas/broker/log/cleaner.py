@@ -6,11 +6,11 @@ from collections.abc import Generator
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.log.batch_filter import BatchFilter
 from barnabas.broker.log.cleaned_transaction_metadata import CleanedTransactionMetadata
 from barnabas.broker.log.log_segment import AppendedBatch, LogSegment
 from barnabas.broker.log.offset_index import MAX_RELATIVE_OFFSET
 from barnabas.broker.log.offset_map import SkimpyOffsetMap
+from barnabas.broker.log.record_filter import RecordFilter
 from barnabas.errors import KafkaError
 from barnabas.records.batch_header import read_header
 from barnabas.records.open_batches import open_batch
@@ -104,7 +104,7 @@ class Cleaner:
         stats.end_offset = end
         stats.keys, stats.map_memory = self._map.size, self._map.memory
         transactions = CleanedTransactionMetadata()
-        batch_filter = BatchFilter(
+        record_filter = RecordFilter(
             self._map,
             transactions,
             log.producer_state.producers,
@@ -116,7 +116,7 @@ class Cleaner:
         while segments:
             group = self._next_group(segments)
             segments = segments[len(group) :]
-            yield from self._clean_segments(group, batch_filter, transactions)
+            yield from self._clean_segments(group, record_filter, transactions)
 
     def abandon(self, *, remove: bool) -> None:
         """Close what is half made, and remove it. Raises `OSError`."""
@@ -191,7 +191,7 @@ class Cleaner:
         return group
 
     def _clean_segments(
-        self, group: list[LogSegment], batch_filter: BatchFilter, transactions: CleanedTransactionMetadata
+        self, group: list[LogSegment], record_filter: RecordFilter, transactions: CleanedTransactionMetadata
     ) -> Work:
         log, local = self._log, self._log.local_log
         cleaned = LogSegment.create_cleaned(self._filesystem, log.directory, group[0].base_offset, log.config)
@@ -203,7 +203,7 @@ class Cleaner:
             aborted = local.collect_aborted(segment, segment.base_offset, end)
             transactions.add_aborted_transactions(aborted)
             local.segments.used(segment)
-            yield from self._clean_into(cleaned, segment, batch_filter)
+            yield from self._clean_into(cleaned, segment, record_filter)
         cleaned.complete_indexes()
         yield from self._sync(cleaned.begin_flush())
         self.stats.bytes_before += sum(segment.size for segment in group)
@@ -213,11 +213,11 @@ class Cleaner:
         yield 0
         log.check_online()
 
-    def _clean_into(self, cleaned: LogSegment, segment: LogSegment, batch_filter: BatchFilter) -> Work:
+    def _clean_into(self, cleaned: LogSegment, segment: LogSegment, record_filter: RecordFilter) -> Work:
         kept: list[Buffer] = []
         worked = 0
         for header, chunk in segment.records.batches(0, check=True):
-            data = batch_filter.filter(chunk, header)
+            data = record_filter.filter(chunk, header)
             worked += header.size_in_bytes
             if len(data):
                 kept.append(data)

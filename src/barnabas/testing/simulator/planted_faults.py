@@ -234,7 +234,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an earlier epoch of a member is taken for its own",
-        "barnabas.broker.groups.consumer.heartbeat",
+        "barnabas.broker.groups.consumer.heartbeat_validation",
         "    if epoch in (JOIN_EPOCH, member.member_epoch):\n",
         "    if JOIN_EPOCH <= epoch <= member.member_epoch:\n",
     ),

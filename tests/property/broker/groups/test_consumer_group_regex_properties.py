@@ -8,7 +8,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.groups.regex.matching import _compiled
+from barnabas.broker.regex.matching import _compiled
 from barnabas.errors import InvalidRegularExpressionError
 
 ATOMS = st.sampled_from(["a", "b", r"\.", "-", "[ab]", "[^a]", r"\w", r"\d", ".", "[a-c1-3_]", r"\D", r"[\d-]"])

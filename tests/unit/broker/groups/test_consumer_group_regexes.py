@@ -7,7 +7,7 @@ import time
 import pytest
 
 from barnabas import errors
-from barnabas.broker.groups.regex.matching import _compiled, check
+from barnabas.broker.regex.matching import _compiled, check
 from tests.unit.broker.groups.consumer_group_harness import Consumer, ConsumerHarness
 
 

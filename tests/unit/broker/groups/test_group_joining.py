@@ -254,7 +254,7 @@ def test_when_the_leader_does_not_rejoin_another_member_leads() -> None:
 # --- SyncGroup
 
 
-@pytest.mark.shows("S2.18", breaks="barnabas.broker.groups.classic.membership:Membership._take_assignments")
+@pytest.mark.shows("S2.18", breaks="barnabas.broker.groups.classic.syncing:SyncGroup._take_assignments")
 @pytest.mark.shows("S2.19", breaks="barnabas.broker.groups.classic.rebalance:Rebalance.stabilize")
 def test_followers_wait_in_sync_until_the_leader_sends_the_assignment() -> None:
     harness = Harness(group_initial_rebalance_delay_ms=3000)

@@ -13,7 +13,7 @@ UNKNOWN_MEMBER_ID = code(errors.UnknownMemberIdError)
 FENCED = code(errors.FencedInstanceIdError)
 
 
-@pytest.mark.shows("S2.27", breaks="barnabas.broker.groups.classic.membership:Membership.heartbeat")
+@pytest.mark.shows("S2.27", breaks="barnabas.broker.groups.classic.heartbeat:Heartbeat.heartbeat")
 @pytest.mark.shows("S1.11", breaks="barnabas.broker.groups.classic.sessions:Sessions.renew")
 def test_a_member_that_sends_heartbeats_stays() -> None:
     harness = Harness()
@@ -119,7 +119,7 @@ def test_a_heartbeat_keeps_the_session_in_every_state(state: str, error: int) ->
 # --- LeaveGroup
 
 
-@pytest.mark.shows("S1.25", breaks="barnabas.broker.groups.classic.membership:Membership.leave")
+@pytest.mark.shows("S1.25", breaks="barnabas.broker.groups.classic.leaving:LeaveGroup.leave")
 def test_a_dynamic_member_that_leaves_causes_a_rebalance() -> None:
     harness = Harness()
     first, second = harness.stable(None, None)

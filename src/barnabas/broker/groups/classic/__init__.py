@@ -3,8 +3,8 @@
     Empty → PreparingRebalance (all members join) → CompletingRebalance (the leader assigns) → Stable
 
 The table of states is `VALID_PREVIOUS_STATES` in `classic_group.py`. `rebalance.py` moves a group from one generation
-to the next, `sessions.py` ends members that are not heard of (session.timeout.ms), `joining.py` answers JoinGroup,
-`membership.py` the other three requests.
+to the next, `sessions.py` ends members that are not heard of (session.timeout.ms), `joining.py`,
+`syncing.py`, `heartbeat.py` and `leaving.py` answer one request each.
 
 Rule 1. A wait for members has one timer under the group's id: "join" in PreparingRebalance, "sync" from the moment the
 leader is to assign until all members have sent SyncGroup.

@@ -1,6 +1,6 @@
 """The consumer protocol: the coordinator assigns, members follow by heartbeats (KIP-848, 1082, 1251).
 
-A heartbeat is one pass, in `heartbeat.py`:
+A heartbeat is checked (`heartbeat_validation.py`), then it is one pass, in `heartbeat.py`:
 
     what the member says → group epoch → target assignment → reconciliation of this member → records → answer
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.consumer.draft import GroupDraft
-from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership, static_member
+from barnabas.broker.groups.consumer.heartbeat import ConsumerMembership
+from barnabas.broker.groups.consumer.heartbeat_validation import static_member
 from barnabas.broker.groups.consumer.migration import can_downgrade, embedded_assignment
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import (

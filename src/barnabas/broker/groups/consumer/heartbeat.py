@@ -13,10 +13,12 @@ from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.consumer.draft import GroupDraft
+from barnabas.broker.groups.consumer.heartbeat_validation import check_epoch, owned_partitions, static_member
 from barnabas.broker.groups.consumer.migration import can_downgrade, check_upgrade, downgraded, upgraded
 from barnabas.broker.groups.consumer.reconciliation import reconcile
+from barnabas.broker.groups.consumer.regex_resolution import update_regexes
 from barnabas.broker.groups.consumer.target_assignment import can_compute, update_target
-from barnabas.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
+from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_group_member import (
     UNREVOKED_PARTITIONS,
     ConsumerGroupMember,
@@ -26,7 +28,6 @@ from barnabas.broker.groups.consumer_group_member import (
 from barnabas.broker.groups.consumer_group_records import group_tombstones
 from barnabas.broker.groups.coordinator_records import group_metadata_tombstone
 from barnabas.broker.groups.group_store import GroupStore
-from barnabas.broker.groups.regex.matching import check, matching_topics
 from barnabas.broker.groups.settings import GroupSettings
 from barnabas.broker.groups.topic_image import TopicImage, metadata_hash
 from barnabas.broker.instant import Instant
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
-#: Expressions are matched anew when topics changed, but at most this often; and this often in any case.
-_REGEX_REFRESH_MIN_MS = 1_000
-_REGEX_REFRESH_MAX_MS = 10 * 60 * 1000
 #: How long after a failed write a member is put out again.
 _RETRY_SECONDS = 0.5
 
@@ -86,7 +84,7 @@ class ConsumerMembership:
         member = self._said(before, context, request)
         changed = self.update_subscription(draft, before, member, at)
         self.refresh_epoch(draft, changed)
-        member = self.approach_target(draft, member, _owned(request), changed, at)
+        member = self.approach_target(draft, member, owned_partitions(request), changed, at)
         draft.commit(self._store, at)
         draft.group.metadata_version = self._image.version
         self.renew_session(draft.group.group_id, member, at)
@@ -146,12 +144,12 @@ class ConsumerMembership:
                 if not joins:
                     raise errors.UnknownMemberIdError(f"Member {member_id} is not a member of group {group.group_id}.")
                 return ConsumerGroupMember(member_id)
-            _check_epoch(member, request)
+            check_epoch(member, request)
             return member
         static = group.static_member(instance_id)
         if not joins:
             member = static_member(static, member_id, instance_id)
-            _check_epoch(member, request)
+            check_epoch(member, request)
             return member
         if static is None:
             return group.members.get(member_id) or ConsumerGroupMember(member_id)
@@ -200,27 +198,8 @@ class ConsumerMembership:
         known = draft.group.members.get(member.member_id)
         if known is None or known.metadata != member.metadata:
             draft.put_member(member)
-        regexes_changed = self._update_regexes(draft, before, member, at)
+        regexes_changed = update_regexes(draft, before, member, self._image, at)
         return regexes_changed or before.subscribed_topic_names != member.subscribed_topic_names
-
-    def _update_regexes(
-        self, draft: GroupDraft, before: ConsumerGroupMember, member: ConsumerGroupMember, at: Instant
-    ) -> bool:
-        """Match expressions against topics where that is due; gives whether an expression stands for something else."""
-        changed = before.subscribed_topic_regex != member.subscribed_topic_regex
-        if changed and member.subscribed_topic_regex:
-            check(member.subscribed_topic_regex)
-        wanted = draft.group.subscribed_regexes()
-        for regex in sorted(set(draft.group.regexes) - wanted):
-            draft.remove_regex(regex)
-        for regex in sorted(wanted):
-            resolved = draft.group.regexes.get(regex)
-            if resolved is not None and not self._is_due(resolved, at):
-                continue
-            topics = matching_topics(regex, self._image)
-            draft.put_regex(regex, ResolvedRegex(topics, self._image.version, at.now_ms))
-            changed = changed or resolved is None or resolved.topics != topics
-        return changed
 
     def is_target_due(self, group: ConsumerGroup, at: Instant) -> bool:
         """Whether the next request that joins would compute another target assignment."""
@@ -230,12 +209,6 @@ class ConsumerMembership:
                 return True
             group.metadata_version = self._image.version
         return group.epoch > group.target_epoch and can_compute(group, self._settings, at)
-
-    def _is_due(self, resolved: ResolvedRegex, at: Instant) -> bool:
-        age_ms = _age(resolved, at)
-        if age_ms > _REGEX_REFRESH_MAX_MS:
-            return True
-        return resolved.version != self._image.version and age_ms >= _REGEX_REFRESH_MIN_MS
 
     def refresh_epoch(self, draft: GroupDraft, changed: bool) -> None:
         """Begin a new epoch if the subscription changed, or the topics did."""
@@ -381,43 +354,6 @@ class ConsumerMembership:
             self._timers.schedule(key, at.now + _RETRY_SECONDS, partial(self._expire, key, epoch))
 
 
-def static_member(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
-    """Return the static member, if it is who it says. Raises UnknownMemberIdError or FencedInstanceIdError."""
-    if static is None:
-        raise errors.UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
-    if static.member_id != member_id:
-        raise errors.FencedInstanceIdError(
-            f"Member {member_id} with group.instance.id {instance_id} was fenced by member {static.member_id}."
-        )
-    return static
-
-
-def _check_epoch(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest) -> None:
-    epoch = request.member_epoch
-    if epoch in (JOIN_EPOCH, member.member_epoch):
-        return
-    # The answer that told the next epoch may have got lost.
-    if epoch == member.previous_member_epoch and epoch < member.member_epoch and _has_no_more(request, member):
-        return
-    raise errors.FencedMemberEpochError(
-        f"Member {member.member_id} is in epoch {member.member_epoch}, not {epoch}. "
-        "It must give up all partitions and join again."
-    )
-
-
-def _has_no_more(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) -> bool:
-    owned = _owned(request)
-    if owned is None:
-        return False
-    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
-
-
-def _owned(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
-    if request.topic_partitions is None:
-        return None
-    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
-
-
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     # What a member sends when it cannot be sure that the coordinator knows: after an error, for instance.
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
@@ -431,7 +367,3 @@ def _assignment(partitions: Partitions) -> Assignment:
             for topic_id in sorted(partitions)
         ]
     )
-
-
-def _age(resolved: ResolvedRegex, at: Instant) -> int:
-    return at.now_ms - resolved.timestamp_ms

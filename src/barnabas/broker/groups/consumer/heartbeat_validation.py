@@ -1,13 +1,20 @@
-"""What a ConsumerGroupHeartbeat has to look like (KIP-848, KIP-1082)."""
+"""What a ConsumerGroupHeartbeat has to look like (KIP-848, KIP-1082), and whether its member may send it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.errors import InvalidRequestError, UnsupportedAssignorError
+from barnabas.errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    InvalidRequestError,
+    UnknownMemberIdError,
+    UnsupportedAssignorError,
+)
 from barnabas.protocol.epochs import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 
 if TYPE_CHECKING:
+    from barnabas.broker.groups.consumer_group_member import ConsumerGroupMember, Partitions
     from barnabas.broker.groups.settings import GroupSettings
     from barnabas.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
@@ -47,3 +54,42 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 def _check_not_empty(name: str, value: str | None) -> None:
     if value is not None and not value.strip():
         raise InvalidRequestError(f"{name} can't be empty.")
+
+
+def static_member(static: ConsumerGroupMember | None, member_id: str, instance_id: str) -> ConsumerGroupMember:
+    """Return the static member, if it is who it says. Raises UnknownMemberIdError or FencedInstanceIdError."""
+    if static is None:
+        raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
+    if static.member_id != member_id:
+        raise FencedInstanceIdError(
+            f"Member {member_id} with group.instance.id {instance_id} was fenced by member {static.member_id}."
+        )
+    return static
+
+
+def check_epoch(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest) -> None:
+    """Raise FencedMemberEpochError unless the member is in this epoch, or may have missed the answer with the next."""
+    epoch = request.member_epoch
+    if epoch in (JOIN_EPOCH, member.member_epoch):
+        return
+    # The answer that told the next epoch may have got lost.
+    if epoch == member.previous_member_epoch and epoch < member.member_epoch and _has_no_more(request, member):
+        return
+    raise FencedMemberEpochError(
+        f"Member {member.member_id} is in epoch {member.member_epoch}, not {epoch}. "
+        "It must give up all partitions and join again."
+    )
+
+
+def _has_no_more(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) -> bool:
+    owned = owned_partitions(request)
+    if owned is None:
+        return False
+    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
+
+
+def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
+    """Return the partitions that the request names; None where it leaves them out."""
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}

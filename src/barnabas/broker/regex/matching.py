@@ -14,9 +14,9 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from barnabas import errors
-from barnabas.broker.groups.regex.automaton import Automaton, compile_automaton
-from barnabas.broker.groups.regex.parser import ALPHABET, RegexSyntaxError, parse
 from barnabas.broker.groups.topic_image import TopicImage
+from barnabas.broker.regex.automaton import Automaton, compile_automaton
+from barnabas.broker.regex.parser import ALPHABET, RegexSyntaxError, parse
 
 
 def check(expression: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.producer_append_info import ProducerStateEntry
 
 
-class BatchFilter:
+class RecordFilter:
     """Drops the records that a later one replaces.
 
     Tombstones and markers that have served their time, and all that was aborted.

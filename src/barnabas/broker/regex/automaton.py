@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.broker.groups.regex.parser import Node, RegexSyntaxError
+from barnabas.broker.regex.parser import Node, RegexSyntaxError
 
 #: What an expression may grow to when its repetitions are written out, and how many sets of states are remembered.
 _MAX_STATES = 10_000
