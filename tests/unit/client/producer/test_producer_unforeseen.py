@@ -126,8 +126,8 @@ def test_ctrl_c_while_send_waits_for_memory_takes_nothing(broker: StoringBroker)
             os.kill(os.getpid(), signal.SIGINT)
 
         for _ in range(3):
+            threading.Thread(target=press_ctrl_c, daemon=True).start()
             with pytest.raises(KeyboardInterrupt):
-                threading.Thread(target=press_ctrl_c, daemon=True).start()
                 producer.send("one", b"y" * 60_000)
         broker.gate.set()
         producer.flush(20)
