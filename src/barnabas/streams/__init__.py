@@ -1,0 +1,1 @@
+"""Kafka Streams in Python: the DSL and the Processor API, from topic to topic."""
