@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from time import time as time_now
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import Consumer
+from barnabas import AdminClient, Consumer, NewTopic
 from barnabas.spark.foreach_batch import batch_writer
 
 if TYPE_CHECKING:
@@ -111,6 +112,78 @@ def test_columns_that_are_no_part_of_a_record_are_left_out_and_the_option_topic_
     rows.write.format("barnabas").mode("append").options(**{"kafka.bootstrap.servers": servers, "topic": topic}).save()
 
     assert [record.value for record in consume(servers, topic, 1)] == [b"v"]
+
+
+def written_records(spark: SparkSession, servers: str, topic: str, select: str, **options: str) -> list[Any]:
+    rows = spark.sql(select)
+    rows.write.format("barnabas").mode("append").options(
+        **{"kafka.bootstrap.servers": servers, "topic": topic}, **options
+    ).save()
+    return consume(servers, topic, rows.count())
+
+
+@pytest.mark.parametrize("time", ["timestamp_millis(1370000000123)", "1370000000123"])
+def test_the_column_timestamp_is_the_records_time_and_null_is_now(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, time: str
+) -> None:
+    before = int(time_now() * 1000)
+
+    given, now = written_records(
+        spark, servers, new_topic(1), f"select explode(array({time}, null)) as timestamp, 'v' as value"
+    )
+
+    assert (given.timestamp, given.timestamp_type) == (1_370_000_000_123, 0)
+    assert before - 1000 <= now.timestamp <= int(time_now() * 1000) + 1000
+
+
+def test_a_topic_with_log_append_time_keeps_the_brokers_time(spark: SparkSession, servers: str) -> None:
+    topic, before = f"appended-{servers[-5:]}", int(time_now() * 1000)
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, configs={"message.timestamp.type": "LogAppendTime"})])
+
+    (record,) = written_records(spark, servers, topic, "select 'v' as value, 5L as timestamp")
+
+    assert record.timestamp_type == 1
+    assert before - 1000 <= record.timestamp <= int(time_now() * 1000) + 1000
+
+
+def test_a_time_before_1970_fails_the_job(spark: SparkSession, servers: str, new_topic: NewTopicName) -> None:
+    with pytest.raises(Exception, match="holds -1, which is before 1970"):
+        written_records(spark, servers, new_topic(1), "select 'v' as value, -1L as timestamp")
+
+
+@pytest.mark.parametrize("kind", ["timestamp_millis(5)", "5", "'noon'"])
+def test_without_timestamps_a_frame_becomes_what_the_built_in_connector_makes_of_it(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, kind: str
+) -> None:
+    if not spark.conf.get("spark.jars", ""):
+        pytest.skip("Spark's built-in connector is missing (Maven fetches it)")
+    select = (
+        f"select {kind} as timestamp, cast(id as string) as key, if(id = 1, null, 'v') as value, "
+        "cast(id % 2 as int) as partition, if(id = 2, null, array(named_struct('key', 'h', 'value', binary('1')), "
+        "named_struct('key', 'h', 'value', cast(null as binary)))) as headers from range(6)"
+    )
+    built_in, ours, before = new_topic(2), new_topic(2), int(time_now() * 1000)
+
+    spark.sql(select).write.format("kafka").options(
+        **{"kafka.bootstrap.servers": servers, "topic": built_in, "includeHeaders": "true"}
+    ).save()
+    written = written_records(spark, servers, ours, select, includeTimestamp="false")
+
+    def content(records: list[Any]) -> list[Any]:
+        return sorted(
+            (
+                record.partition,
+                record.key,
+                record.value,
+                [*record.headers],
+                record.timestamp_type,
+                record.timestamp > before - 1000,
+            )
+            for record in records
+        )
+
+    assert content(written) == content(consume(servers, built_in, 6))
 
 
 def test_a_row_without_topic_fails_the_job(spark: SparkSession, servers: str) -> None:

@@ -57,7 +57,7 @@ class BarnabasDataSource(DataSource):
         if overwrite:
             raise OptionError("a topic cannot be overwritten, only appended to: use mode('append')")
         options = SinkOptions(self.options)
-        check_schema(schema, options.topic)
+        check_schema(schema, options.topic, include_timestamp=options.include_timestamp)
         if options.guarantee == EXACTLY_ONCE:
             raise OptionError("guarantee=exactly-once is for streaming queries: a batch query has no batch to replay")
         return KafkaBatchWriter(options)
@@ -71,7 +71,7 @@ class BarnabasDataSource(DataSource):
         from barnabas.spark.sink_schema import check_schema
 
         options = SinkOptions(self.options)
-        check_schema(schema, options.topic)
+        check_schema(schema, options.topic, include_timestamp=options.include_timestamp)
         if options.guarantee == EXACTLY_ONCE:
             from barnabas.spark.exactly_once.stream_writer import ExactlyOnceStreamWriter
 

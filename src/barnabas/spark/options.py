@@ -52,7 +52,7 @@ READ_OPTIONS = {
         "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache",
     )
 }  # fmt: skip
-WRITE_OPTIONS = {"topic", "includeheaders", "guarantee", "transactionalidprefix", "decisiontopic"}
+WRITE_OPTIONS = {"topic", "includeheaders", "includetimestamp", "guarantee", "transactionalidprefix", "decisiontopic"}
 GUARANTEES = AT_LEAST_ONCE, EXACTLY_ONCE = ("at-least-once", "exactly-once")
 
 #: Settings of the tasks' producers with guarantee=exactly-once where nothing else is given: the longest time that
@@ -126,6 +126,7 @@ class SinkOptions:
         self.topic = lowered.get("topic")
         if self.topic is not None and not self.topic.strip():
             raise OptionError("option topic is empty; name a topic, or leave it out and give every row a topic column")
+        self.include_timestamp = _boolean(lowered, "includeTimestamp", default=True)
         self.guarantee = lowered.get("guarantee", AT_LEAST_ONCE).strip().lower()
         self.transactional_id_prefix = lowered.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX).strip()
         self.decision_topic = lowered.get("decisiontopic", DECISION_TOPIC).strip()

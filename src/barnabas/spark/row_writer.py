@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.spark.errors import SinkSchemaError
-from barnabas.spark.sink_schema import NULL_TOPIC, SINK_COLUMNS
+from barnabas.spark.sink_schema import NULL_TOPIC, sink_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,9 +31,10 @@ class RowWriter:
     The producer's buffer.memory bounds what is on its way. The option topic wins over the column.
     """
 
-    def __init__(self, producer: TableSender, topic: str | None) -> None:
+    def __init__(self, producer: TableSender, topic: str | None, *, include_timestamp: bool = True) -> None:
         self._producer = producer
         self._topic = topic
+        self._columns = frozenset(sink_columns(include_timestamp=include_timestamp)) - {"topic"}
         self._sent: deque[TableFuture] = deque()
         self._count = 0
 
@@ -41,7 +42,7 @@ class RowWriter:
         """Send the rows, as far as there is memory; raises what rows sent earlier raised."""
         if batch.num_rows == 0:
             return
-        for topic, rows in by_topic(batch, self._topic):
+        for topic, rows in by_topic(batch, self._topic, self._columns):
             self._sent.append(self._producer.send_table(topic, rows))
         while self._sent and self._sent[0].done():
             self._count += self._sent.popleft().result()
@@ -55,15 +56,16 @@ class RowWriter:
         return self._count
 
 
-def by_topic(batch: pa.RecordBatch, option: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return the rows of each topic with the columns that go into records.
+def by_topic(
+    batch: pa.RecordBatch, option: str | None, columns: Collection[str]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return the rows of each topic with those of `columns` that there are.
 
     Raises SinkSchemaError for a topic that is null.
     """
     import pyarrow.compute as pc
 
-    names = batch.schema.names
-    rows = batch.select([name for name in names if name in SINK_COLUMNS and name != "topic"])
+    rows = batch.select([name for name in batch.schema.names if name in columns])
     if option is not None:
         yield option, rows
         return

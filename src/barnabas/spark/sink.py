@@ -37,7 +37,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
     key = tuple(sorted(options.client.items()))
     producer = _PRODUCERS.acquire(key, lambda: Producer(options.client))
     try:
-        writer = RowWriter(producer, options.topic)
+        writer = RowWriter(producer, options.topic, include_timestamp=options.include_timestamp)
         for batch in batches:
             writer.write(batch)
         count = writer.finish()

@@ -1,4 +1,7 @@
-"""What rows the sink takes: the built-in connector's columns, types and errors (Spark's KafkaWriter)."""
+"""What rows the sink takes: the built-in connector's columns, types and errors (Spark's KafkaWriter).
+
+One column is ours: `timestamp`, the record's time, which the built-in connector leaves out.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,19 @@ SINK_COLUMNS = {
     "value": ("string", "binary"),
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
+    "timestamp": ("timestamp", "bigint"),
 }
 
 NULL_TOPIC = "null topic present in the data. Use the topic option for setting a default topic."
 
 
-def check_schema(schema: StructType, topic: str | None) -> None:
-    """Hold the rows' schema against what a topic can take; `topic` is the option.
+def sink_columns(*, include_timestamp: bool) -> dict[str, tuple[str, ...]]:
+    """Return the columns that become part of a record, with the types that each may have."""
+    return {name: kinds for name, kinds in SINK_COLUMNS.items() if include_timestamp or name != "timestamp"}
+
+
+def check_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = True) -> None:
+    """Hold the rows' schema against what a topic can take; `topic` and `include_timestamp` are the options.
 
     Raises SinkSchemaError in the words of the built-in connector, and says which columns there are.
     """
@@ -33,7 +42,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic"
             + there
         )
-    for name, allowed in SINK_COLUMNS.items():
+    for name, allowed in sink_columns(include_timestamp=include_timestamp).items():
         actual = types.get(name)
         if actual is None:
             if name == "value":
@@ -41,6 +50,7 @@ def check_schema(schema: StructType, topic: str | None) -> None:
             continue
         is_overruled = name == "topic" and topic is not None
         if actual.lower() not in allowed and not is_overruled:
+            hint = "; with the option includeTimestamp=false it is left out" if name == "timestamp" else ""
             raise SinkSchemaError(
-                f"{name} attribute unsupported type {actual}. {name} must be a(n) {' or '.join(allowed)}"
+                f"{name} attribute unsupported type {actual}. {name} must be a(n) {' or '.join(allowed)}{hint}"
             )

@@ -90,3 +90,12 @@ def test_without_rows_nothing_is_sent_and_nothing_waited_for() -> None:
     writer.write(rows(value=[]))
 
     assert (writer.finish(), producer.sent, producer.flushed) == (0, [], 0)
+
+
+def test_the_time_of_a_row_is_sent_unless_the_option_says_no() -> None:
+    producer = FakeProducer()
+
+    RowWriter(producer, "c").write(rows(value=["1"], timestamp=[7]))
+    RowWriter(producer, "c", include_timestamp=False).write(rows(value=["1"], timestamp=[7]))
+
+    assert [table.schema.names for _, table in producer.sent] == [["value", "timestamp"], ["value"]]

@@ -23,6 +23,7 @@ def schema(ddl: str) -> StructType:
 
     kinds = {
         "string": t.StringType(), "binary": t.BinaryType(), "int": t.IntegerType(), "bigint": t.LongType(),
+        "timestamp": t.TimestampType(),
         "array<struct<key:string,value:binary>>": t.ArrayType(
             t.StructType([t.StructField("key", t.StringType()), t.StructField("value", t.BinaryType(), False)])
         ),
@@ -34,7 +35,7 @@ def schema(ddl: str) -> StructType:
 @pytest.mark.parametrize(
     "ddl",
     ["value string", "value binary; key string; topic string", f"value binary; partition int; {HEADERS}",
-     "value string; offset bigint"],
+     "value string; offset bigint", "value string; timestamp timestamp", "value string; timestamp bigint"],
 )  # fmt: skip
 def test_the_built_ins_columns_in_its_types_are_taken_and_others_ignored(ddl: str) -> None:
     check_schema(schema(ddl), "flights")
@@ -54,6 +55,8 @@ def test_the_built_ins_columns_in_its_types_are_taken_and_others_ignored(ddl: st
         ("value string; partition bigint", "flights", "partition attribute unsupported type bigint. partition must be "
          "a(n) int"),
         ("key int; partition bigint", "flights", "key attribute"),
+        ("value string; timestamp string", "flights", "timestamp attribute unsupported type string. timestamp must be "
+         "a(n) timestamp or bigint; with the option includeTimestamp=false it is left out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_is_refused_in_the_built_ins_words_and_order(
@@ -67,3 +70,7 @@ def test_what_cannot_be_written_is_refused_in_the_built_ins_words_and_order(
 
 def test_the_option_topic_makes_the_type_of_the_column_irrelevant() -> None:
     check_schema(schema("value string; topic binary"), "flights")
+
+
+def test_without_timestamps_the_type_of_their_column_is_irrelevant_as_in_the_built_in_connector() -> None:
+    check_schema(schema("value string; timestamp string"), "flights", include_timestamp=False)

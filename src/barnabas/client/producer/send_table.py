@@ -94,6 +94,7 @@ def dealt_out(
     groups = []
     for chunk in chunks:
         arrow_rows(chunk, now_ms)
+        _check_timestamps(chunk)
         _check_sizes(chunk, max_record_size)
         groups += list(_by_partition(chunk, cluster.partition_count_for_topic(topic) or 0, topic))
     return groups
@@ -141,6 +142,21 @@ def _given_partitions(column: pa.Array, count: int, topic: str) -> pa.Array:
         if bound is not None and not 0 <= bound < count:
             raise IllegalArgumentError(f"column 'partition' holds {bound}; topic {topic!r} has 0 to {count - 1}")
     return column.cast(pa.int32())
+
+
+def _check_timestamps(chunk: pa.RecordBatch) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "timestamp" not in chunk.schema.names:
+        return
+    # Before they are cut to milliseconds, which would make 0 of a microsecond before 1970.
+    least = pc.min(chunk.column("timestamp").cast(pa.int64())).as_py()
+    if least is not None and least < 0:
+        raise IllegalArgumentError(
+            f"column 'timestamp' holds {least}, which is before 1970: Kafka's records have no negative timestamps; "
+            "nothing of the table was sent"
+        )
 
 
 def _check_sizes(chunk: pa.RecordBatch, limit: int) -> None:

@@ -30,6 +30,8 @@ ABORT_TIMEOUT = 5.0
 #: Of so many queries a process keeps the ids.
 _MOST_POOLS = 16
 
+NewRowWriter = Callable[[Producer[Any, Any]], RowWriter]
+
 
 class Worker:
     """What a Python process keeps for its tasks on one place: a producer, a reader of decisions, ids for each query."""
@@ -40,12 +42,14 @@ class Worker:
         self._reader: DecisionReader | None = None
         self._producer: Producer[Any, Any] | None = None
 
-    def write(self, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None) -> protocol.TaskReport:
+    def write(
+        self, task: protocol.Task, batches: Iterator[pa.RecordBatch], new_writer: NewRowWriter
+    ) -> protocol.TaskReport:
         """Write a task's rows in a transaction that stays open, if they are still to be written."""
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return protocol.TaskReport(*task)
-        performer = _TaskPerformer(self, task, itertools.chain([first], batches), topic)
+        performer = _TaskPerformer(self, task, itertools.chain([first], batches), new_writer)
         pool = self._pool(task.query)
         report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
         for _ in performer.rows:
@@ -95,11 +99,13 @@ class Worker:
 class _TaskPerformer:
     """Performs the steps of one task."""
 
-    def __init__(self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], topic: str | None) -> None:
+    def __init__(
+        self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], new_writer: NewRowWriter
+    ) -> None:
         self.rows = rows
         self._worker = worker
         self._task = task
-        self._topic = topic
+        self._new_writer = new_writer
         self._initialized = ""
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.ReadDecision: lambda step: worker.reader().read(task.query),
@@ -125,7 +131,7 @@ class _TaskPerformer:
             if self._initialized != step.transactional_id:
                 detached_transaction.resume(producer, *step)
             producer.begin_transaction()
-            writer = RowWriter(producer, self._topic)
+            writer = self._new_writer(producer)
             for batch in self.rows:
                 writer.write(batch)
             rows = writer.finish()
@@ -144,12 +150,12 @@ _WORKERS: ClientCache[Worker] = ClientCache(most_idle=2)
 
 
 def write(
-    place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], topic: str | None
+    place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], new_writer: NewRowWriter
 ) -> protocol.TaskReport:
     """Write a task's rows: see `write_task`."""
     worker = _WORKERS.acquire(place, lambda: Worker(place))
     try:
-        report = worker.write(task, batches, topic)
+        report = worker.write(task, batches, new_writer)
     finally:
         # Also after a failure: its pools know which ids are taken, and it has given up what failed.
         _WORKERS.release(place, worker)

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.client.producer.partitioner import partition_for_key
-from barnabas.errors import RecordTooLargeError
+from barnabas.errors import IllegalArgumentError, RecordTooLargeError
 from tests.unit.client.producer.storing_broker import StoringBroker, connect
 
 
@@ -37,6 +37,18 @@ def test_a_table_is_sent_row_by_row_with_keys_headers_times_and_partitions(broke
     assert stored[(mine, b"a", b"one", (("h", b"1"),))] == 5
     assert abs(stored[(1, b"b", None, ())] - time.time() * 1000) < 60_000
     assert [r.value for p, r in broker.records if r.key == b"a"] == [b"one", b"four"]
+
+
+@pytest.mark.parametrize("unit", ["us", "ms", None])
+def test_a_time_before_1970_is_refused_before_a_row_is_sent(broker: StoringBroker, unit: str | None) -> None:
+    pa = pytest.importorskip("pyarrow")
+    times = pa.array([5, -1], pa.int64() if unit is None else pa.timestamp(unit))
+    with connect(broker) as producer:
+        with pytest.raises(IllegalArgumentError, match="holds -1, which is before 1970"):
+            producer.send_table("one", pa.table({"value": ["1", "2"], "timestamp": times}))
+        producer.flush(10)
+
+    assert broker.values == []
 
 
 def test_a_large_table_fills_batches_in_order_and_gives_the_memory_back(broker: StoringBroker) -> None:
