@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.fetch_session import FetchSessionCache
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
+    from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+    from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
-    from barnabas.broker.transactions.verification import TransactionVerification
     from barnabas.errors import KafkaError
     from barnabas.protocol.message import Message
 
@@ -44,6 +45,7 @@ class BrokerState:
     - `replica_manager`: partitions: append, fetch, offsets;
     - `group_coordinator`: groups and their committed offsets;
     - `transaction_coordinator`: transactional ids and their transactions;
+    - `producer_id_manager`: ids for producers;
     - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
@@ -51,11 +53,11 @@ class BrokerState:
     """
 
     __slots__ = (
+        "_add_partitions_to_txn_manager",
         "_config_admin",
         "_group_coordinator",
-        "_producer_ids",
+        "_producer_id_manager",
         "_transaction_coordinator",
-        "_transaction_verification",
         "advertised",
         "client_metrics",
         "client_quotas",
@@ -98,8 +100,8 @@ class BrokerState:
         self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None
         self._transaction_coordinator: TransactionCoordinator | None = None
-        self._transaction_verification: TransactionVerification | None = None
-        self._producer_ids: Iterator[int] = iter(())
+        self._add_partitions_to_txn_manager: AddPartitionsToTxnManager | None = None
+        self._producer_id_manager: ProducerIdManager | None = None
         self.advertised: dict[str, tuple[str, int]] = {}
         self.unsent_bytes = 0
         self.client_metrics: ClientMetricsManager | None = None
@@ -126,15 +128,24 @@ class BrokerState:
         return self._transaction_coordinator
 
     @property
-    def transaction_verification(self) -> TransactionVerification:
-        """What transactional records have to pass on their way to a partition."""
-        if self._transaction_verification is None:
-            from barnabas.broker.transactions.verification import TransactionVerification
+    def producer_id_manager(self) -> ProducerIdManager:
+        """What gives producer ids, made when it is first asked for."""
+        if self._producer_id_manager is None:
+            from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
 
-            self._transaction_verification = TransactionVerification(
+            self._producer_id_manager = ProducerIdManager(self.metadata)
+        return self._producer_id_manager
+
+    @property
+    def add_partitions_to_txn_manager(self) -> AddPartitionsToTxnManager:
+        """What transactional records have to pass on their way to a partition."""
+        if self._add_partitions_to_txn_manager is None:
+            from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+
+            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(
                 self.transaction_coordinator, enabled=self.config["transaction.partition.verification.enable"]
             )
-        return self._transaction_verification
+        return self._add_partitions_to_txn_manager
 
     def commit(
         self, change: Callable[[Done], None], answer: Callable[[KafkaError | None], Response]
@@ -180,10 +191,3 @@ class BrokerState:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Host and port told to clients that came in through `listener`."""
         return self.advertised[listener]
-
-    def next_producer_id(self) -> int:
-        """Return a producer id that was never given before; every thousandth one costs a write to the metadata."""
-        for id in self._producer_ids:
-            return id
-        self._producer_ids = iter(self.metadata.allocate_producer_ids())
-        return next(self._producer_ids)

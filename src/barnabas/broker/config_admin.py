@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from barnabas import errors
-from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS
+from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from barnabas.broker.loggers import Loggers

@@ -142,7 +142,7 @@ class BrokerNode:
         topic = InternalTopic(TRANSACTION_STATE_TOPIC, state.replica_manager, state.topic_admin, partitions)
         storage = BatchStorage(topic)
         markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
-        coordinator = TransactionCoordinator(config, storage, markers, state.next_producer_id, self._warn)
+        coordinator = TransactionCoordinator(config, storage, markers, state.producer_id_manager.next, self._warn)
         coordinator.startup(self.core.instant)
         return coordinator
 

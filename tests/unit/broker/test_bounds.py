@@ -12,7 +12,7 @@ from barnabas.broker.handlers import fetch as fetch_handler
 from barnabas.broker.log import producer_state_manager
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
 from barnabas.broker.network.request_buffer import SHARED_BUFFER_SIZE, RequestBuffer
-from barnabas.broker.transactions import transaction_store
+from barnabas.broker.transactions import transaction_state_manager
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.framing import encode_request
 from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -400,7 +400,7 @@ def test_a_group_remembers_so_many_ids_that_nobody_came_back_with(monkeypatch: p
 
 
 def test_the_transaction_coordinator_takes_so_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_store, "MAX_IDS", 3)
+    monkeypatch.setattr(transaction_state_manager, "MAX_IDS", 3)
     harness = TransactionHarness()
     producers = {id: harness.init(id=id) for id in ("a", "b", "c")}
 

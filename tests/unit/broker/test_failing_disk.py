@@ -432,7 +432,7 @@ def test_every_request_that_changes_the_metadata_is_among_those_tried() -> None:
         path.stem
         for path in Path(handlers.__file__).parent.glob("*.py")
         if re.search(
-            r"\.commit\(|next_producer_id|auto_create|config_admin\.(alter|change)|ensure_topic", path.read_text()
+            r"\.commit\(|producer_id_manager|auto_create|config_admin\.(alter|change)|ensure_topic", path.read_text()
         )
     }
     tried = {name_of(request) for request, _, _ in CHANGES.values()} | {"alter_configs"}

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas import errors
-from barnabas.broker.config_entries import CLIENT_METRICS_SETTINGS
+from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS
 from barnabas.protocol.kafka_uuid import ZERO_UUID, random_uuid, to_text
 from barnabas.records.checksum import crc32c

@@ -394,7 +394,7 @@ class GroupCoordinator:
 
         The caller has seen to it that the group's partition is in the transaction.
         """
-        from barnabas.broker.groups.offsets.transactional import commit_transactional_offsets
+        from barnabas.broker.groups.offsets.transactional_offsets import commit_transactional_offsets
 
         self._check(request.group_id)
         at = context.instant

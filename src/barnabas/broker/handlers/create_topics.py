@@ -21,7 +21,7 @@ from barnabas.protocol.messages.create_topics_response import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.config_entries import ConfigEntry
+    from barnabas.broker.config_helper import ConfigEntry
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -106,7 +106,7 @@ class _Shown:
 
     def result(self, topic: TopicMetadata) -> CreatableTopicResult:
         """Return the response to a topic that is created."""
-        from barnabas.broker.config_entries import topic_entries, topic_entry
+        from barnabas.broker.config_helper import topic_entries, topic_entry
 
         if not self._defaults:
             bare = TopicMetadata(topic.name, topic.id, topic.partitions, {}, topic.created_ms)

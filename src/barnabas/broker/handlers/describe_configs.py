@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker import config_entries
-from barnabas.broker.config_entries import ConfigEntry
+from barnabas.broker import config_helper
+from barnabas.broker.config_helper import ConfigEntry
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.topic_admin import check_topic_name
@@ -75,26 +75,26 @@ def _entries(broker: BrokerState, kind: int, name: str) -> list[ConfigEntry]:
         topic = broker.metadata.topic(name)
         if topic is None:
             raise errors.UnknownTopicOrPartitionError(f"There is no topic {name!r}.")
-        return config_entries.topic_entries(broker.config, topic)
+        return config_helper.topic_entries(broker.config, topic)
     if kind == ConfigResourceType.BROKER:
         if not name:
             stored = {**broker.config.dynamic_default, **broker.metadata.configs(BROKERS, "")}
-            return config_entries.broker_default_entries(broker.config, stored)
+            return config_helper.broker_default_entries(broker.config, stored)
         _check_broker_id(broker, name, " or empty string,")
-        return config_entries.broker_entries(broker.config)
+        return config_helper.broker_entries(broker.config)
     if kind == ConfigResourceType.BROKER_LOGGER:
         if not name:
             raise errors.InvalidRequestError("Broker id must not be empty")
         _check_broker_id(broker, name, "")
-        return config_entries.logger_entries(broker.loggers.levels())
+        return config_helper.logger_entries(broker.loggers.levels())
     if kind == ConfigResourceType.CLIENT_METRICS:
         if not name:
             raise errors.InvalidRequestError("Client metrics subscription name must not be empty")
-        return config_entries.client_metrics_entries(broker.metadata.configs(CLIENT_METRICS, name))
+        return config_helper.client_metrics_entries(broker.metadata.configs(CLIENT_METRICS, name))
     if kind == ConfigResourceType.GROUP:
         if not name:
             raise errors.InvalidRequestError("Group name must not be empty")
-        return config_entries.group_entries(broker.config, broker.metadata.group_configs(name))
+        return config_helper.group_entries(broker.config, broker.metadata.group_configs(name))
     raise errors.InvalidRequestError(f"Unexpected resource type {kind} for resource {name}")
 
 

@@ -32,7 +32,7 @@ def handle(broker: BrokerState, context: RequestContext, request: InitProducerId
         if (producer_id == -1) != (epoch == -1):
             raise errors.InvalidRequestError
         if request.transactional_id is None:
-            return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
+            return InitProducerIdResponse(producer_id=broker.producer_id_manager.next(), producer_epoch=0)
         identity, ongoing = broker.transaction_coordinator.init_producer_id(
             request.transactional_id,
             request.transaction_timeout_ms,

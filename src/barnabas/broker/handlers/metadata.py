@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
-from barnabas.broker.metadata.cluster_metadata import TopicMetadata, folded
+from barnabas.broker.auto_topic_creation import AutoTopicCreation
+from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
 from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kafka_uuid import ZERO_UUID
@@ -124,7 +125,7 @@ def _asked_for(
 ) -> list[TopicMetadata | MetadataResponseTopic]:
     """Each topic that is asked for, once, however often it is named; new ones are created in one commit."""
     found: dict[str | bytes, TopicMetadata | MetadataResponseTopic] = {}
-    creation = _AutomaticCreation(broker, context, request)
+    creation = AutoTopicCreation(broker, request.allow_auto_topic_creation, context.now_ms)
     for asked in request.topics or ():
         if asked.name is None or asked.topic_id != ZERO_UUID:
             key: str | bytes = asked.topic_id
@@ -155,30 +156,3 @@ def _by_id(
     if topic is None:
         return MetadataResponseTopic(error_code=errors.UnknownTopicIdError.code, name=None, topic_id=asked.topic_id)
     return topic
-
-
-class _AutomaticCreation:
-    """The topics that come into being because a request asks for them; they are stored in one commit."""
-
-    def __init__(self, broker: BrokerState, context: RequestContext, request: MetadataRequest):
-        self._admin = broker.topic_admin
-        self._is_allowed = request.allow_auto_topic_creation and broker.config.get_bool("auto.create.topics.enable")
-        self._now_ms = context.now_ms
-        self._partitions = 0
-        self.planned: dict[str, TopicMetadata] = {}
-
-    def plan(self, name: str) -> TopicMetadata:
-        """Another topic. Raises KafkaError."""
-        from barnabas.broker.topic_admin import check_topic_name
-
-        check_topic_name(name)
-        if not self._is_allowed:
-            raise errors.UnknownTopicOrPartitionError
-        if folded(name) in self.planned:
-            raise errors.InvalidTopicError(f"Topic {name!r} collides with another one of this request.")
-        topic = self._admin.plan_automatically(name, self._now_ms)
-        self._admin.check_request(self._partitions + topic.partitions)
-        self._admin.check_cluster(self._partitions + topic.partitions)
-        self._partitions += topic.partitions
-        self.planned[folded(name)] = topic
-        return topic

@@ -147,7 +147,12 @@ def _verify_transaction(
     broker: BrokerState, context: RequestContext, request: ProduceRequest
 ) -> dict[Partition, errors.KafkaError]:
     """Return what keeps transactional batches of the request from being appended."""
-    from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+    from barnabas.broker.transactions.add_partitions_to_txn_manager import (
+        ABORTABLE,
+        ADD,
+        INVALID_STATE,
+        TransactionalBatch,
+    )
 
     version = context.api_version
     batches = []
@@ -166,7 +171,7 @@ def _verify_transaction(
     if not batches or request.transactional_id is None:
         return {}
     mode = ADD if version >= _ADDS_PARTITIONS_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
-    verification = broker.transaction_verification
+    verification = broker.add_partitions_to_txn_manager
     return verification.check(request.transactional_id, batches, mode, context.instant)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.coordinator.coordinator_errors import coordinator_error_code
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
-from barnabas.broker.transactions.verification import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
+from barnabas.broker.transactions.add_partitions_to_txn_manager import ABORTABLE, ADD, INVALID_STATE, TransactionalBatch
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestTopic
 from barnabas.protocol.messages.txn_offset_commit_response import (
@@ -79,7 +79,7 @@ def _verify(broker: BrokerState, context: RequestContext, request: TxnOffsetComm
     partition = broker.replica_manager.partition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
     batch = TransactionalBatch(partition, request.producer_id, request.producer_epoch, NO_SEQUENCE)
     mode = ADD if version >= _ADDS_PARTITION_FROM else ABORTABLE if version >= _ABORTABLE_FROM else INVALID_STATE
-    refused = broker.transaction_verification.check(request.transactional_id, [batch], mode, context.instant)
+    refused = broker.add_partitions_to_txn_manager.check(request.transactional_id, [batch], mode, context.instant)
     if partition in refused:
         raise refused[partition]
 

@@ -3,7 +3,8 @@
 `TransactionCoordinator` is what handlers and the broker's loop see; it stands on the rules of `broker.coordinator`.
 
 Rule 1. **A transactional id is a value.** Each event makes the next `TransactionMetadata`; `transaction_state.py` has
-the table of what may follow what. `TransactionStore.write` puts the value into `__transaction_state`, then into memory.
+the table of what may follow what. `TransactionStateManager.write` puts the value into `__transaction_state`, then
+into memory.
 
 Rule 2. **Decisions have no side effects.** `end_transaction.py` (may this EndTxn decide?) and `init_producer_id.py`
 (which epoch comes next?) are tables and functions of a value; the coordinator acts on their answers.
@@ -16,8 +17,9 @@ Rule 4. **A marker may be answered later.** `MarkerWriter.write(marker, at, answ
 `PartitionMarkers` answers at once for partitions of this broker; a writer for other brokers may answer in any later
 turn of the loop. A marker carries the leader epoch in which its coordinator serves the id's partition.
 
-Rule 5. **Nothing transactional reaches a partition that the coordinator does not know of** (`verification.py`): older
-clients are verified, the partitions of newer ones are added. What the coordinator does not know it would never end.
+Rule 5. **Nothing transactional reaches a partition that the coordinator does not know of**
+(`add_partitions_to_txn_manager.py`): older clients are verified, the partitions of newer ones are added. What the
+coordinator does not know it would never end.
 
 Rule 6. **Ids expire.** `transactional_id_expiration.py` sweeps over ids on which nothing is open; open transactions
 are aborted after their time-out by the coordinator itself.

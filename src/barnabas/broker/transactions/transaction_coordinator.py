@@ -26,7 +26,7 @@ from barnabas.broker.transactions.transaction_metadata import (
     is_epoch_exhausted,
 )
 from barnabas.broker.transactions.transaction_state import ONGOING, PREPARED
-from barnabas.broker.transactions.transaction_store import TransactionStore
+from barnabas.broker.transactions.transaction_state_manager import TransactionStateManager
 from barnabas.broker.transactions.transactional_id_expiration import TransactionalIdExpiration
 from barnabas.protocol.producer_identity import NO_PRODUCER_ID, ProducerIdAndEpoch
 
@@ -80,7 +80,7 @@ class TransactionCoordinator:
         warn: Callable[[str], None] = _say_nothing,
     ):
         self._settings = TransactionSettings(config)
-        self._store = TransactionStore(CoordinatorLog(storage), warn)
+        self._store = TransactionStateManager(CoordinatorLog(storage), warn)
         self._loader = Loader(storage, self._store.replay, self._unload, warn)
         self._marker_sender = TransactionMarkerSender(self._store, markers, warn)
         self._expiration = TransactionalIdExpiration(self._settings, self._store, warn)

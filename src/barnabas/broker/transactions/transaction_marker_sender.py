@@ -23,7 +23,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.marker import Marker, MarkerWriter
 from barnabas.broker.transactions.transaction_metadata import TopicIndex, TransactionMetadata
 from barnabas.broker.transactions.transaction_state import PREPARE_COMMIT
-from barnabas.broker.transactions.transaction_store import TransactionStore
+from barnabas.broker.transactions.transaction_state_manager import TransactionStateManager
 
 _AT_ONCE = -inf
 #: How long a marker that could not be written waits for its next attempt, in seconds: at first, and at most.
@@ -56,7 +56,7 @@ class TransactionMarkerSender:
 
     __slots__ = ("_decided", "_queue", "_retries", "_store", "_warn", "_writer")
 
-    def __init__(self, store: TransactionStore, writer: MarkerWriter, warn: Callable[[str], None]):
+    def __init__(self, store: TransactionStateManager, writer: MarkerWriter, warn: Callable[[str], None]):
         self._store = store
         self._writer = writer
         self._warn = warn

@@ -10,7 +10,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.transactions.settings import TransactionSettings
 from barnabas.broker.transactions.transaction_metadata import TransactionMetadata
 from barnabas.broker.transactions.transaction_state import DEAD, RESTING, check_transition
-from barnabas.broker.transactions.transaction_store import TransactionStore
+from barnabas.broker.transactions.transaction_state_manager import TransactionStateManager
 
 
 class TransactionalIdExpiration:
@@ -18,7 +18,7 @@ class TransactionalIdExpiration:
 
     __slots__ = ("_settings", "_store", "_warn", "sweep")
 
-    def __init__(self, settings: TransactionSettings, store: TransactionStore, warn: Callable[[str], None]):
+    def __init__(self, settings: TransactionSettings, store: TransactionStateManager, warn: Callable[[str], None]):
         self._settings = settings
         self._store = store
         self._warn = warn

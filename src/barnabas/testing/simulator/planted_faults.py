@@ -108,7 +108,7 @@ MUTATIONS = [
     ),
     Mutation(
         "partitions are given away before their owner lets go",
-        "barnabas.broker.groups.consumer.reconciliation",
+        "barnabas.broker.groups.consumer.current_assignment",
         "if group.is_free(topic_id, index, member.member_id)]",
         "if index >= 0]",
     ),
@@ -177,7 +177,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the generation of offsets in a transaction is not checked",
-        "barnabas.broker.groups.offsets.transactional",
+        "barnabas.broker.groups.offsets.transactional_offsets",
         "        group.validate_generation(generation_id)\n",
         "        pass\n",
     ),

@@ -12,10 +12,10 @@ from barnabas.broker.coordinator.draft import Draft
 from barnabas.broker.coordinator.timers import TimerQueue
 from barnabas.broker.groups.classic.rebalance import Rebalance
 from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.consumer.current_assignment import reconcile
 from barnabas.broker.groups.consumer.draft import GroupDraft
 from barnabas.broker.groups.consumer.heartbeat_validation import check_epoch, owned_partitions, static_member
 from barnabas.broker.groups.consumer.migration import can_downgrade, check_upgrade, downgraded, upgraded
-from barnabas.broker.groups.consumer.reconciliation import reconcile
 from barnabas.broker.groups.consumer.regex_resolution import update_regexes
 from barnabas.broker.groups.consumer.target_assignment import can_compute, update_target
 from barnabas.broker.groups.consumer_group import ConsumerGroup

@@ -20,7 +20,7 @@ from barnabas.broker.transactions.transaction_state import ONGOING
 MAX_IDS = 200_000
 
 
-class TransactionStore:
+class TransactionStateManager:
     """Transactional id → its metadata. A change is in the log before it is made here."""
 
     __slots__ = ("_by_partition", "_log", "_reported_full", "_warn", "by_id", "ongoing")

@@ -41,7 +41,7 @@ class TransactionalBatch(NamedTuple):
     base_sequence: int
 
 
-class TransactionVerification:
+class AddPartitionsToTxnManager:
     """Asks the coordinator before the first records of a transaction reach a partition."""
 
     __slots__ = ("_coordinator", "_enabled", "_turned_away")
