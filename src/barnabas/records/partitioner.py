@@ -11,31 +11,31 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-_MASK = cython.declare(cython.uint, 0xFFFFFFFF)
-_MULTIPLIER = cython.declare(cython.uint, 0x5BD1E995)
-_SEED = cython.declare(cython.uint, 0x9747B28C)
-
 
 def murmur2_at(data: cython.p_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> int:
     """Kafka's hash of `size` bytes from `start` on, as an unsigned number of 32 bits; for callers in C."""
+    # Local, so that the C compiler folds them.
+    mask: cython.uint = 0xFFFFFFFF
+    multiplier: cython.uint = 0x5BD1E995
+    seed: cython.uint = 0x9747B28C
     at: cython.Py_ssize_t = start
     whole: cython.Py_ssize_t = start + (size & ~3)
     left: cython.Py_ssize_t = size & 3
     word: cython.uint
-    state: cython.uint = (_SEED ^ size) & _MASK
+    state: cython.uint = (seed ^ size) & mask
     while at < whole:
         word = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | cython.cast(cython.uint, data[at + 3]) << 24
-        word = (word * _MULTIPLIER) & _MASK
-        word = ((word ^ (word >> 24)) * _MULTIPLIER) & _MASK
-        state = ((state * _MULTIPLIER) & _MASK) ^ word
+        word = (word * multiplier) & mask
+        word = ((word ^ (word >> 24)) * multiplier) & mask
+        state = ((state * multiplier) & mask) ^ word
         at += 4
     if left == 3:
         state ^= data[at + 2] << 16
     if left >= 2:
         state ^= data[at + 1] << 8
     if left >= 1:
-        state = ((state ^ data[at]) * _MULTIPLIER) & _MASK
-    state = ((state ^ (state >> 13)) * _MULTIPLIER) & _MASK
+        state = ((state ^ data[at]) * multiplier) & mask
+    state = ((state ^ (state >> 13)) * multiplier) & mask
     return state ^ (state >> 15)
 
 

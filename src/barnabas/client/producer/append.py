@@ -424,6 +424,23 @@ class AppendableBatch:
             callbacks._add(on_delivery, timestamp, future._key_size, future._value_size)
         return future
 
+    @cython.cfunc
+    def _append_or_close(
+        self,
+        timestamp: Any,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Any, ...],
+        on_delivery: Any,
+        size: cython.Py_ssize_t,
+    ) -> FutureRecordMetadata | None:
+        if not self.is_open:
+            return None
+        future: FutureRecordMetadata | None = self._try_append(timestamp, key, value, headers, on_delivery, size)
+        if future is None:
+            self.is_open = False
+        return future
+
     def try_append(
         self,
         timestamp: int,
@@ -487,29 +504,6 @@ class RecordAppender:
         self._release = lock.release
         self._is_locked = lock.locked
 
-    @cython.cfunc
-    def _try_append(
-        self,
-        queue: Any,
-        timestamp: Any,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Any, ...],
-        on_delivery: Any,
-        size: cython.Py_ssize_t,
-    ) -> FutureRecordMetadata | None:
-        if self.refusal is not None:
-            raise self.refusal()
-        if not queue:
-            return None
-        last: AppendableBatch = queue[-1]
-        if not last.is_open:
-            return None
-        future: FutureRecordMetadata | None = last._try_append(timestamp, key, value, headers, on_delivery, size)
-        if future is None:
-            last.is_open = False
-        return future
-
     def try_append(
         self,
         queue: Any,
@@ -524,7 +518,12 @@ class RecordAppender:
 
         A batch without room takes no more records from then on.
         """
-        return self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
+        if self.refusal is not None:
+            raise self.refusal()
+        if not queue:
+            return None
+        last: AppendableBatch = queue[-1]
+        return last._append_or_close(timestamp, key, value, headers, on_delivery, size)
 
     @cython.cfunc
     def _append_to_last(
@@ -538,56 +537,57 @@ class RecordAppender:
         on_delivery: Any,
         size: cython.Py_ssize_t,
     ) -> FutureRecordMetadata | None:
-        queue: Any
+        batch: AppendableBatch | None
         if GIL_SUFFICES and len(headers) == 0 and not self._is_locked():
-            queue = self._queue(info, partition)
+            batch = self._last_batch(info, partition)
             # Headers and a batch's first callback make new lists: the garbage collector may run any code then.
-            if not queue or on_delivery is None or _has_callbacks(queue[-1]):
-                return self._append_to(queue, info, partition, timestamp, key, value, headers, on_delivery, size)
+            if batch is None or on_delivery is None or batch.callbacks is not None:
+                return _append_to(batch, info, partition, timestamp, key, value, headers, on_delivery, size)
         self._acquire()
         try:
-            queue = self._queue(info, partition)
-            return self._append_to(queue, info, partition, timestamp, key, value, headers, on_delivery, size)
+            batch = self._last_batch(info, partition)
+            return _append_to(batch, info, partition, timestamp, key, value, headers, on_delivery, size)
         finally:
             self._release()
 
     @cython.cfunc
-    def _queue(self, info: TopicInfo, partition: cython.int) -> Any:
-        """Return the deque that takes the record.
+    def _last_batch(self, info: TopicInfo, partition: cython.int) -> AppendableBatch | None:
+        """Return the batch that may take the record.
 
         None while there is none, or when another sticky partition has its turn.
         """
-        sticky: StickyPartition = info.sticky
+        if self.refusal is not None:
+            raise self.refusal()
         if partition < 0:
+            sticky: StickyPartition = info.sticky
             if sticky.produced_bytes >= 2 * sticky.sticky_batch_size:
                 return None
             partition = sticky.partition
-        return info.batches.get(partition)
-
-    @cython.cfunc
-    def _append_to(
-        self,
-        queue: Any,
-        info: TopicInfo,
-        partition: cython.int,
-        timestamp: Any,
-        key: bytes | None,
-        value: bytes | None,
-        headers: tuple[Any, ...],
-        on_delivery: Any,
-        size: cython.Py_ssize_t,
-    ) -> FutureRecordMetadata | None:
-        if queue is None:
+        queue: Any = info.batches.get(partition)
+        if queue is None or not queue:
             return None
-        future: FutureRecordMetadata | None = self._try_append(queue, timestamp, key, value, headers, on_delivery, size)
-        if partition < 0 and future is not None:
-            info.sticky.produced_bytes += size
-        return future
+        last: AppendableBatch = queue[-1]
+        return last
 
 
 @cython.cfunc
-def _has_callbacks(batch: AppendableBatch) -> cython.bint:
-    return batch.callbacks is not None
+def _append_to(
+    batch: AppendableBatch | None,
+    info: TopicInfo,
+    partition: cython.int,
+    timestamp: Any,
+    key: bytes | None,
+    value: bytes | None,
+    headers: tuple[Any, ...],
+    on_delivery: Any,
+    size: cython.Py_ssize_t,
+) -> FutureRecordMetadata | None:
+    if batch is None:
+        return None
+    future: FutureRecordMetadata | None = batch._append_or_close(timestamp, key, value, headers, on_delivery, size)
+    if partition < 0 and future is not None:
+        info.sticky.produced_bytes += size
+    return future
 
 
 @cython.cclass
