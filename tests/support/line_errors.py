@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import barnabas
@@ -15,13 +17,15 @@ _HOME = Path(barnabas.__file__).parent
 
 
 class LineErrors:
-    """Counts the lines that run inside of `watching`, and raises `error` once, before line `at`.
+    """Counts the lines that run inside of `watching`, and raises `error` once, before the line numbered `at`.
 
-    Only files below `rooms` (paths inside of `barnabas`) count. Inside of `sparing` nothing counts.
+    Only files whose path inside of `barnabas` begins with one of `paths` count. Inside of `sparing` nothing counts, nor
+    where the interpreter lets no signal come through: at `try:`, and between the end of a `with` block and its
+    `__exit__`. A run without `at` tells how many lines there are.
     """
 
-    def __init__(self, rooms: tuple[str, ...], at: int = -1, error: Callable[[], BaseException] | None = None) -> None:
-        self._rooms = tuple(str(_HOME / room) for room in rooms)
+    def __init__(self, paths: Iterable[str], at: int = -1, error: Callable[[], BaseException] | None = None) -> None:
+        self._paths = tuple(str(_HOME / path) for path in paths)
         self._at = at
         self._error = error
         self._is_spared = False
@@ -50,13 +54,29 @@ class LineErrors:
             self._is_spared = before
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(self._rooms) else None
+        code = frame.f_code
+        return self._line if code.co_filename.startswith(self._paths) and code.co_name != "__del__" else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and not self._is_spared:
-            self.count += 1
-            if self.count == self._at and self._error is not None:
-                self.place = f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})"
+        code = frame.f_code
+        if event == "line" and not self._is_spared and frame.f_lasti not in _undisturbed(code):
+            number, self.count = self.count, self.count + 1
+            if number == self._at and self._error is not None:
+                self.place = f"{code.co_filename}:{frame.f_lineno} ({code.co_qualname})"
                 sys.settrace(None)
                 raise self._error()
         return self._line
+
+
+@cache
+def _undisturbed(code: CodeType) -> frozenset[int]:
+    """Offsets of instructions that no signal comes before: `try:`, and the way back to a `with` for its `__exit__`."""
+    line, entered, ends = 0, dict[int, int](), set[int]()
+    starts = {offset: number for offset, _, number in code.co_lines() if number is not None}
+    for each in dis.get_instructions(code):
+        line = starts.get(each.offset, line)
+        if each.opname in ("BEFORE_WITH", "LOAD_SPECIAL"):
+            entered.setdefault(line, each.offset)
+        elif each.opname == "NOP" or (each.offset in starts and each.offset > entered.get(line, each.offset)):
+            ends.add(each.offset)
+    return frozenset(ends)

@@ -1,21 +1,17 @@
 """Threads that take turns line by line, in an order that a test chooses: what threads can do to each other, again.
 
-`LineErrors` has one line raise an error, as Ctrl-C, a signal's handler or an unforeseen bug would: every line in turn.
-
 Real threads run the code, one at a time; before each line of the modules at hand the next one is chosen. A thread that
 waits is left out until what it waits for is there. Time passes only where everybody waits.
 """
 
 from __future__ import annotations
 
-import dis
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from random import Random
-from types import CodeType, FrameType, ModuleType, SimpleNamespace, TracebackType
-from typing import Any, Self
+from types import FrameType, ModuleType, SimpleNamespace, TracebackType
+from typing import Any
 
 _GIVE_UP = 20.0
 # Divisible by every number of threads that a test has.
@@ -222,56 +218,6 @@ class LineScheduler:
         if event == "line":
             self.pause()
         return self._trace
-
-
-class LineErrors:
-    """Raises `error` at one line, the one numbered `at`, of all that the code of these files does while it is entered.
-
-    Counts the lines, so that a run with `at` beyond the last one tells how many there are. Where the interpreter lets
-    no signal come through none is raised: at `try:`, and between the end of a `with` block and its `__exit__`.
-    """
-
-    def __init__(self, at: int, error: BaseException | None, files: Iterable[str]) -> None:
-        self.lines = 0
-        self.raised_at = ""
-        self._at = at
-        self._error = error
-        self._files = frozenset(files)
-
-    def __enter__(self) -> Self:
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        sys.settrace(None)
-
-    def _trace(self, frame: FrameType, event: str, _argument: object) -> Any:
-        code = frame.f_code
-        if code.co_filename not in self._files or code.co_name == "__del__":
-            return None
-        if event == "line" and frame.f_lasti not in _undisturbed(code):
-            if self.lines == self._at and self._error is not None:
-                self.raised_at = f"{code.co_filename}:{frame.f_lineno} {code.co_qualname}"
-                self.lines += 1
-                raise self._error
-            self.lines += 1
-        return self._trace
-
-
-@cache
-def _undisturbed(code: CodeType) -> frozenset[int]:
-    """Offsets of instructions that no signal comes before: `try:`, and the way back to a `with` for its `__exit__`."""
-    line, entered, ends = 0, dict[int, int](), set[int]()
-    starts = {offset: number for offset, _, number in code.co_lines() if number is not None}
-    for each in dis.get_instructions(code):
-        line = starts.get(each.offset, line)
-        if each.opname in ("BEFORE_WITH", "LOAD_SPECIAL"):
-            entered.setdefault(line, each.offset)
-        elif each.opname == "NOP" or (each.offset in starts and each.offset > entered.get(line, each.offset)):
-            ends.add(each.offset)
-    return frozenset(ends)
 
 
 class ScheduledLock:

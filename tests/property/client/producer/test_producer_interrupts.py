@@ -27,13 +27,13 @@ from barnabas.client.producer.transaction_calls import TransactionCalls
 from barnabas.client.steps import Steps
 from barnabas.errors import KafkaError, KafkaTimeoutError
 from barnabas.protocol.api import ApiKey
-from tests.support.line_scheduler import LineErrors
+from tests.support.line_errors import LineErrors
 from tests.support.network_fakes import FakeSelector
 from tests.unit.client.producer.harness import TOPIC, produce_response
 from tests.unit.client.producer.test_transactions import Transactions
 
 ROOM = Path(barnabas.client.producer.__file__).parent
-FILES = [str(path) for path in ROOM.rglob("*.py") if path.stem != "append"]
+FILES = [f"client/producer/{path.relative_to(ROOM)}" for path in ROOM.rglob("*.py") if path.stem != "append"]
 
 
 class TurningWaiter(Waiter):
@@ -170,9 +170,10 @@ ERRORS = (KeyboardInterrupt, SystemExit, ZeroDivisionError)
 def lines_of(name: str) -> int:
     scenario, settings = SCENARIOS[name]
     world = World(**settings)
-    with LineErrors(-1, None, FILES) as counted:
+    counted = LineErrors(FILES)
+    with counted.watching():
         scenario(world)
-    return counted.lines
+    return counted.count
 
 
 def check_afterwards(world: World) -> None:
@@ -207,13 +208,10 @@ def check_afterwards(world: World) -> None:
 def run_to(name: str, at: int, error: BaseException) -> str:
     scenario, settings = SCENARIOS[name]
     world = World(**settings)
-    where = ""
+    errors = LineErrors(FILES, at, lambda: error)
     try:
-        with LineErrors(at, error, FILES) as errors:
-            try:
-                scenario(world)
-            finally:
-                where = errors.raised_at
+        with errors.watching():
+            scenario(world)
     except BaseException as raised:
         if raised is not error and not isinstance(raised, KafkaError):
             raise
@@ -222,9 +220,9 @@ def run_to(name: str, at: int, error: BaseException) -> str:
     try:
         check_afterwards(world)
     except BaseException as problem:
-        problem.add_note(f"after {type(error).__name__} at {where}")
+        problem.add_note(f"after {type(error).__name__} at {errors.place}")
         raise
-    return where
+    return errors.place
 
 
 def some(name: str, stride: int) -> Iterator[tuple[int, type[BaseException]]]:
