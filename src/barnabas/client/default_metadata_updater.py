@@ -11,7 +11,7 @@ from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
-    from barnabas.network.network_client import NetworkClient
+    from barnabas.network.internal_requests import InternalSender
     from barnabas.network.node import Node
 
 log = client_logger("barnabas.metadata")
@@ -41,7 +41,7 @@ class DefaultMetadataUpdater:
         """See `MetadataUpdater`."""
         return self._in_progress is None and self._metadata.time_to_next_update(now) == 0
 
-    def maybe_update(self, now: float, client: NetworkClient) -> float:
+    def maybe_update(self, now: float, client: InternalSender) -> float:
         """See `MetadataUpdater`."""
         if self._in_progress is not None:
             return self._request_timeout
@@ -61,7 +61,7 @@ class DefaultMetadataUpdater:
             return client.reconnect_backoff
         return self._ask(node, now, client)
 
-    def _ask(self, node: Node, now: float, client: NetworkClient) -> float:
+    def _ask(self, node: Node, now: float, client: InternalSender) -> float:
         if client.can_send_request(node.id, now):
             self._in_progress = query = self._metadata.new_query(now)
             client.send_internal_request(node.id, query.message, now)
@@ -70,7 +70,7 @@ class DefaultMetadataUpdater:
         # One connection under way is enough to ask on; more would only be a burden.
         if client.is_any_node_connecting():
             return client.reconnect_backoff
-        if client.connection_states.can_connect(node.id, now):
+        if client.can_connect(node.id, now):
             client.initiate_connect(node, now)
             return client.reconnect_backoff
         return math.inf

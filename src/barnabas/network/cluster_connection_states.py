@@ -132,9 +132,10 @@ class ClusterConnectionStates:
         if node.state == ConnectionState.CONNECTING:
             node.failed_setups += 1
             node.setup_timeout = self._setup_timeout.backoff(node.failed_setups)
-            self._connecting.discard(node_id)
         else:
             self._reset_setup_timeout(node)
+        # In any state: an exception from outside may have come before the attempt was taken out.
+        self._connecting.discard(node_id)
         node.state = ConnectionState.DISCONNECTED
         node.authentication_error = None
 

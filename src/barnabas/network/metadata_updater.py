@@ -5,16 +5,15 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
-from barnabas.network.internal_requests import InternalRequests
+from barnabas.network.internal_requests import InternalRequests, InternalSender
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
-    from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 
 
 class MetadataUpdater(InternalRequests, Protocol):
-    """Keeps the metadata fresh with requests of its own, sent by `NetworkClient.send_internal_request`."""
+    """Keeps the metadata fresh with requests of its own, sent by `InternalSender.send_internal_request`."""
 
     def fetch_nodes(self) -> list[Node]:
         """Return the brokers known now."""
@@ -22,7 +21,7 @@ class MetadataUpdater(InternalRequests, Protocol):
     def is_update_due(self, now: float) -> bool:
         """Whether a metadata request should go before everything else."""
 
-    def maybe_update(self, now: float, client: NetworkClient) -> float:
+    def maybe_update(self, now: float, client: InternalSender) -> float:
         """Send a metadata request, or makes a connection for one, when it is time; return the wait to the next call."""
 
     def handle_server_disconnect(self, now: float, node_id: int, error: KafkaError | None) -> None:
@@ -52,7 +51,7 @@ class ManualMetadataUpdater:
         """See `MetadataUpdater`: never."""
         return False
 
-    def maybe_update(self, now: float, client: NetworkClient) -> float:
+    def maybe_update(self, now: float, client: InternalSender) -> float:
         """See `MetadataUpdater`: never."""
         return inf
 

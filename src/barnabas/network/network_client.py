@@ -15,12 +15,10 @@ from barnabas.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from barnabas.network.api_versions import ApiVersions
+from barnabas.network.broker_connections import BrokerConnections
 from barnabas.network.client_request import LAST_CORRELATION_ID, ClientRequest, ClientResponse
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
-from barnabas.network.connection_log import ConnectionLog
 from barnabas.network.exponential_backoff import RandomSource
-from barnabas.network.idle_expiry_manager import IdleExpiryManager
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.network.internal_requests import InternalRequests
 from barnabas.network.log_context import enter_client
@@ -28,6 +26,7 @@ from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.network_metrics import NetworkMetrics
 from barnabas.network.node import Node
 from barnabas.network.node_api_versions import NodeApiVersions
+from barnabas.network.poll_result import PollResult
 from barnabas.network.selectable import Buffer, Selectable
 from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
@@ -37,7 +36,7 @@ from barnabas.protocol.framing import decode_response, encode_request_parts
 log = logging.getLogger("barnabas.network")
 
 _SIZE_PREFIX = 4
-_LARGEST_FRAME = 2**31 - 1
+_CLOSED_HERE = "this client closed it"
 
 
 class NetworkClient:
@@ -73,18 +72,16 @@ class NetworkClient:
         #: Pushes the client's metrics (KIP-714), for a client that does.
         self.telemetry_sender: TelemetrySender | None = None
         self.client_id = client_id
-        self._log = ConnectionLog(client_id)
         self.request_timeout = request_timeout
         self.reconnect_backoff = reconnect_backoff
+        self.metrics = NetworkMetrics() if metrics is None else metrics
         self.in_flight_requests = InFlightRequests(max_in_flight_requests_per_connection)
-        self.connection_states = ClusterConnectionStates(
+        self._states = ClusterConnectionStates(
             reconnect_backoff, reconnect_backoff_max, connection_setup_timeout, connection_setup_timeout_max, random
         )
+        self._connections = BrokerConnections(selector, self._states, client_id, self.metrics, connections_max_idle)
+        self._api_versions = self._connections.api_versions
         self._random = random
-        self._idle_expiry = IdleExpiryManager(connections_max_idle)
-        self._api_versions = ApiVersions()
-        # Bootstrap servers too, which the metadata forgets.
-        self._connected_to: dict[int, Node] = {}
         self._aborted_sends: list[ClientResponse] = []
         self._correlation_id = 0
         self._is_closed = False
@@ -92,16 +89,13 @@ class NetworkClient:
         self._unanswered: dict[int, ClientRequest] = {}
         # An exception from outside (a signal handler's, say) ended the work on the network in its middle.
         self._is_torn = False
-        self.metrics = NetworkMetrics() if metrics is None else metrics
-        # Why the last attempt to connect failed; empty since one succeeded.
-        self._last_failure = ""
 
     def ready(self, node: Node, now: float) -> bool:
         """Whether a request can be sent to the node now; when there is no connection to it, one is begun."""
         self._ensure_open()
         if self.is_ready(node, now):
             return True
-        if self.connection_states.can_connect(node.id, now):
+        if self._states.can_connect(node.id, now):
             self.initiate_connect(node, now)
         return False
 
@@ -111,37 +105,33 @@ class NetworkClient:
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """Whether the connection is ready, not throttled, and has room for one more request in flight."""
-        return (
-            self.connection_states.is_ready(node_id, now)
-            and self.in_flight_requests.has_room(node_id)
-            and self.selector.is_channel_ready(node_id)
-            and not self.selector.is_send_in_progress(node_id)
-        )
+        return self._connections.can_carry(node_id, now) and self.in_flight_requests.has_room(node_id)
+
+    def can_connect(self, node_id: int, now: float) -> bool:
+        """Whether there is no connection and its backoff is over."""
+        return self._states.can_connect(node_id, now)
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begin to connect to a node that `connection_states` allows to be connected to."""
         was_torn, self._is_torn = self._is_torn, True
-        attempt = self.connection_states.connecting(node.id, now, node.host)
-        self._connected_to[node.id] = node
-        log.debug("%s: connecting to node %s", self.client_id, node)
-        self.selector.connect(node.id, node.host, node.port, attempt)
+        self._connections.connect(node, now)
         self._is_torn = was_torn
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds to wait before the node is worth another look; infinite when only an event can change something."""
-        return self.connection_states.connection_delay(node.id, now)
+        return self._states.connection_delay(node.id, now)
 
     def poll_delay(self, node: Node, now: float) -> float:
         """Like `connection_delay`, with the time that the broker throttles this client."""
-        return self.connection_states.poll_delay(node.id, now)
+        return self._states.poll_delay(node.id, now)
 
     def connection_failed(self, node: Node) -> bool:
         """Whether the last connection, or attempt, ended."""
-        return self.connection_states.is_disconnected(node.id)
+        return self._states.is_disconnected(node.id)
 
     def authentication_error(self, node: Node) -> AuthenticationError | None:
         """Why the node did not let this client in, if that is what happened last."""
-        return self.connection_states.authentication_error(node.id)
+        return self._states.authentication_error(node.id)
 
     def api_versions(self, node_id: int) -> NodeApiVersions | None:
         """Return what the node understands; None while there is no ready connection."""
@@ -159,7 +149,7 @@ class NetworkClient:
         connecting: Node | None = None
         connectable: Node | None = None
         offset = int(self._random.random() * len(nodes))
-        states = self.connection_states
+        states = self._states
         for index in range(len(nodes)):
             node = nodes[(offset + index) % len(nodes)]
             if self.can_send_request(node.id, now):
@@ -184,15 +174,15 @@ class NetworkClient:
         ready = [node_id for node_id in self._api_versions.nodes() if self.can_send_request(node_id, now)]
         knowing = [node_id for node_id in ready if self._api_versions.supports(node_id, api_key)]
         best = min(knowing or ready, key=self.in_flight_requests.count, default=None)
-        return None if best is None else self._connected_to[best]
+        return None if best is None else self._connections.node(best)
 
     def has_ready_connection(self, now: float) -> bool:
         """Whether any known node has a ready connection, busy or not."""
-        return any(self.connection_states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
+        return any(self._states.is_ready(node.id, now) for node in self._metadata_updater.fetch_nodes())
 
     def is_any_node_connecting(self) -> bool:
         """Whether a connection to any known node is being made."""
-        return any(self.connection_states.is_connecting(node.id) for node in self._metadata_updater.fetch_nodes())
+        return any(self._states.is_connecting(node.id) for node in self._metadata_updater.fetch_nodes())
 
     def new_client_request(
         self,
@@ -248,7 +238,7 @@ class NetworkClient:
             self._abort(request, is_internal, _as_kafka_error(request, error), now)
         else:
             self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
-            self._idle_expiry.used(request.destination, now)
+            self._connections.used(request.destination, now)
             self.metrics.sent(request.destination, sum(map(len, parts)), now)
             self.selector.send(request.destination, parts, expect_response=request.expect_response)
         self._is_torn = was_torn
@@ -257,6 +247,9 @@ class NetworkClient:
         log.debug("%s: %r cannot be sent to node %s: %s", self.client_id, request, request.destination, error)
         if is_internal:
             self._fail_internal(request, error, now)
+            if request.api_key == ApiKey.API_VERSIONS:
+                # Without an answer the connection would never be ready.
+                self.disconnect(request.destination, now)
             return
         is_mismatch = isinstance(error, UnsupportedVersionError)
         self._aborted_sends.append(ClientResponse(request, now, error=error, version_mismatch=is_mismatch))
@@ -291,29 +284,26 @@ class NetworkClient:
         except BaseException:
             self._is_torn = not getattr(self.selector, "is_only_waiting", False)
             raise
-        responses = []
-        self.handle_completed_sends(responses, now)
-        self.handle_completed_receives(responses, now)
-        self._handle_disconnections(responses, now)
-        self._handle_connections(now)
+        result = PollResult(now)
+        self._handle_completed_sends(result)
+        self._handle_completed_receives(result)
+        self._handle_disconnections(result)
+        self._connections.opened(now)
         self._ask_api_versions(now)
-        self._handle_timed_out_connections(responses, now)
-        self._handle_timed_out_requests(responses, now)
-        self._handle_rebootstrap(responses, now)
-        self._close_idle_connections(now)
-        self._complete_responses(responses)
+        self._handle_timed_out_connections(result)
+        self._handle_timed_out_requests(result)
+        self._handle_rebootstrap(result)
+        self._connections.close_idle(now, self.in_flight_requests.count)
+        self._complete_responses(result.responses)
         self._is_torn = False
-        return responses
+        return result.responses
 
     def recover(self, now: float) -> None:
         """Begin anew after an exception from outside: every request in flight is answered as disconnected."""
         self._is_torn = True
         log.info("%s: closing all connections, for the last poll was interrupted in its middle", self.client_id)
-        for node_id in self.connection_states.nodes():
-            self.selector.close(node_id)
-            if not self.connection_states.is_disconnected(node_id):
-                self.connection_states.disconnected(node_id, now)
-            self._forget(node_id, now)
+        for node_id in self._states.nodes():
+            self._connections.close_after_error(node_id, now)
             # An answer with metadata may have been taken in half.
             self._metadata_updater.handle_server_disconnect(now, node_id, None)
         self.in_flight_requests.drain()
@@ -330,7 +320,7 @@ class NetworkClient:
         return min(
             self.request_timeout,
             self.in_flight_requests.time_to_next_timeout(now),
-            self.connection_states.time_to_next_setup_timeout(now),
+            self._states.time_to_next_setup_timeout(now),
         )
 
     def _complete_responses(self, responses: list[ClientResponse]) -> None:
@@ -341,17 +331,18 @@ class NetworkClient:
                 log.exception("%s: the callback of %r failed", self.client_id, response.request)
             self._unanswered.pop(response.request.correlation_id, None)
 
-    def handle_completed_sends(self, responses: list[ClientResponse], now: float) -> None:
+    def _handle_completed_sends(self, result: PollResult) -> None:
         """Complete requests that expect no response, and take them out of flight, as soon as they are sent."""
         for node_id in self.selector.completed_sends:
             # Only the newest one can just have been sent: a node gets one send at a time.
             last = self.in_flight_requests.last_sent(node_id)
             if not last.request.expect_response:
                 self.in_flight_requests.complete_last_sent(node_id)
-                responses.append(ClientResponse(last.request, now, api_version=last.version))
+                result.answered(last, None)
 
-    def handle_completed_receives(self, responses: list[ClientResponse], now: float) -> None:
+    def _handle_completed_receives(self, result: PollResult) -> None:
         """Give each response to the oldest request in flight to its node, whose correlation id it must carry."""
+        now = result.now
         for node_id, frame in self.selector.completed_receives:
             if not self.in_flight_requests.count(node_id):
                 # Already given up on: what came before it on this connection could not be read.
@@ -361,19 +352,19 @@ class NetworkClient:
             try:
                 message = self._decode(in_flight, frame)
             except (ProtocolError, UnsupportedVersionError) as error:
-                self._give_up_on(node_id, in_flight, error, responses, now)
+                self._give_up_on(in_flight, error, result)
                 continue
-            self._idle_expiry.used(node_id, now)
+            self._connections.used(node_id, now)
             self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, in_flight.sent_at, now)
             pause = throttle_seconds(request.api_key, in_flight.version, message)
             if pause:
-                self.connection_states.throttle(node_id, now + pause)
+                self._states.throttle(node_id, now + pause)
             if not in_flight.is_internal:
-                responses.append(ClientResponse(request, now, message=message, api_version=in_flight.version))
+                result.answered(in_flight, message)
             elif (owner := self._owner(request)) is not None:
                 owner.handle_successful_response(now, message, in_flight.version)
-            else:
-                self._handle_api_versions(in_flight, message, responses, now)
+            elif not self._connections.take_api_versions(node_id, in_flight.version, message, now):
+                self._disconnect(node_id, result)
 
     def _decode(self, in_flight: InFlightRequest, frame: Buffer) -> Any:
         request = in_flight.request
@@ -385,158 +376,76 @@ class NetworkClient:
             )
         return message
 
-    def _give_up_on(
-        self, node_id: int, in_flight: InFlightRequest, error: KafkaError, responses: list[ClientResponse], now: float
-    ) -> None:
+    def _give_up_on(self, in_flight: InFlightRequest, error: KafkaError, result: PollResult) -> None:
         """End a connection whose bytes make no sense."""
+        node_id = in_flight.request.destination
         log.error("%s: disconnecting from node %s: %s", self.client_id, node_id, error)
         if in_flight.is_internal:
-            self._fail_internal(in_flight.request, None, now)
+            self._fail_internal(in_flight.request, None, result.now)
         else:
-            responses.append(ClientResponse(in_flight.request, now, error=error, disconnected=True))
-        self._disconnect_locally(node_id, responses, now)
-
-    def _handle_api_versions(
-        self, in_flight: InFlightRequest, message: Any, responses: list[ClientResponse], now: float
-    ) -> None:
-        node_id = in_flight.request.destination
-        if not self._api_versions.take_answer(node_id, in_flight.version, message):
-            log.warning(
-                "%s: node %s answered the ApiVersions request with error %s; disconnecting",
-                self.client_id,
-                node_id,
-                message.error_code,
-            )
-            self._disconnect_locally(node_id, responses, now)
-            return
-        if self._api_versions.get(node_id) is None:
-            return
-        self.selector.set_max_receive_size(node_id, _LARGEST_FRAME)
-        self.connection_states.ready(node_id)
-        self._last_failure = ""
-        self._log.ready(node_id, now)
-
-    def _handle_connections(self, now: float) -> None:
-        for node_id in self.selector.connected:
-            self._api_versions.connected(node_id)
-            self._idle_expiry.used(node_id, now)
-            self.metrics.opened(now)
-        for authentication in self.selector.authentications:
-            self.metrics.accepted(authentication, now)
+            result.ended(in_flight, error)
+        self._disconnect(node_id, result)
 
     def _ask_api_versions(self, now: float) -> None:
         for node_id, request in self._api_versions.take_due(self.selector.is_channel_ready):
-            self.connection_states.checking_api_versions(node_id)
+            self._states.checking_api_versions(node_id)
             self.send_internal_request(node_id, request, now)
 
-    def _handle_disconnections(self, responses: list[ClientResponse], now: float) -> None:
+    def _handle_disconnections(self, result: PollResult) -> None:
         for node_id, disconnection in self.selector.disconnected.items():
-            was_preparing = self.connection_states.is_preparing(node_id)
-            failure = self._log.disconnected(node_id, disconnection, now, was_preparing=was_preparing)
-            self._last_failure = failure or self._last_failure
-            if disconnection.authentication_error is not None:
-                self.metrics.refused(now, was_accepted=disconnection.was_authenticated)
-            self._process_disconnection(
-                node_id,
-                responses,
-                now,
-                reason=disconnection.reason,
-                authentication_error=disconnection.authentication_error,
-            )
+            self._connections.broken(node_id, disconnection, result.now)
+            error = disconnection.authentication_error
+            self._cancel_in_flight_requests(node_id, result, reason=disconnection.reason, authentication_error=error)
+            self._metadata_updater.handle_server_disconnect(result.now, node_id, error)
 
     @property
     def failure_to_connect(self) -> str:
         """What to add to the message of an error for which broken connections may be the reason; mostly empty."""
-        return f"; {self._last_failure}" if self._last_failure else ""
-
-    def _process_disconnection(
-        self,
-        node_id: int,
-        responses: list[ClientResponse],
-        now: float,
-        *,
-        reason: str,
-        timed_out: bool = False,
-        authentication_error: AuthenticationError | None = None,
-    ) -> None:
-        if authentication_error is None:
-            self.connection_states.disconnected(node_id, now)
-        else:
-            self.connection_states.authentication_failed(node_id, now, authentication_error)
-        self._forget(node_id, now)
-        self._cancel_in_flight_requests(
-            node_id, responses, now, reason=reason, timed_out=timed_out, authentication_error=authentication_error
-        )
-        self._metadata_updater.handle_server_disconnect(now, node_id, authentication_error)
-
-    def _forget(self, node_id: int, now: float) -> None:
-        self._api_versions.forget(node_id)
-        self._connected_to.pop(node_id, None)
-        if self._idle_expiry.forget(node_id):
-            self.metrics.closed(now)
+        return f"; {self._connections.last_failure}" if self._connections.last_failure else ""
 
     def _cancel_in_flight_requests(
         self,
         node_id: int,
-        responses: list[ClientResponse],
-        now: float,
+        result: PollResult,
         *,
         reason: str,
         timed_out: bool = False,
         authentication_error: AuthenticationError | None = None,
     ) -> None:
         for in_flight in self.in_flight_requests.clear_all(node_id):
-            request = in_flight.request
             if in_flight.is_internal:
-                self._fail_internal(request, None, now)
-                continue
-            error: KafkaError = authentication_error or DisconnectError(
-                f"the connection to node {node_id} ended before it answered the {ApiKey(request.api_key).name} request "
-                f"(sent {now - in_flight.sent_at:.3f} s ago): {reason}"
-            )
-            responses.append(
-                ClientResponse(
-                    request, now, error=error, disconnected=True, timed_out=timed_out, api_version=in_flight.version
-                )
-            )
+                self._fail_internal(in_flight.request, None, result.now)
+            else:
+                error = authentication_error or result.lost(in_flight, reason)
+                result.ended(in_flight, error, timed_out=timed_out)
 
-    def _disconnect_locally(self, node_id: int, responses: list[ClientResponse], now: float) -> None:
-        self.selector.close(node_id)
-        self._process_disconnection(node_id, responses, now, reason="this client closed it")
+    def _disconnect(
+        self, node_id: int, result: PollResult, reason: str = _CLOSED_HERE, *, timed_out: bool = False
+    ) -> None:
+        """End a connection, which is news about the cluster."""
+        self._connections.close(node_id, result.now)
+        self._cancel_in_flight_requests(node_id, result, reason=reason, timed_out=timed_out)
+        self._metadata_updater.handle_server_disconnect(result.now, node_id, None)
 
-    def _handle_timed_out_requests(self, responses: list[ClientResponse], now: float) -> None:
-        for node_id in self.in_flight_requests.nodes_with_timed_out_requests(now):
+    def _handle_timed_out_requests(self, result: PollResult) -> None:
+        for node_id in self.in_flight_requests.nodes_with_timed_out_requests(result.now):
             log.info("%s: disconnecting from node %s: a request timed out", self.client_id, node_id)
-            self.selector.close(node_id)
-            self._process_disconnection(
-                node_id, responses, now, reason="a request took longer than its timeout", timed_out=True
-            )
+            self._disconnect(node_id, result, "a request took longer than its timeout", timed_out=True)
 
-    def _handle_timed_out_connections(self, responses: list[ClientResponse], now: float) -> None:
-        for node_id in self.connection_states.nodes_with_setup_timeout(now):
-            timeout = self.connection_states.setup_timeout(node_id)
+    def _handle_timed_out_connections(self, result: PollResult) -> None:
+        for node_id in self._states.nodes_with_setup_timeout(result.now):
+            timeout = self._states.setup_timeout(node_id)
             log.info("%s: node %s did not accept a connection within %.3f s", self.client_id, node_id, timeout)
-            self.selector.close(node_id)
-            self._process_disconnection(
-                node_id, responses, now, reason="the connection was not made in time", timed_out=True
-            )
+            self._disconnect(node_id, result, "the connection was not made in time", timed_out=True)
 
-    def _handle_rebootstrap(self, responses: list[ClientResponse], now: float) -> None:
+    def _handle_rebootstrap(self, result: PollResult) -> None:
+        now = result.now
         if not self._metadata_updater.needs_rebootstrap(now):
             return
         for node in self._metadata_updater.fetch_nodes():
-            if self.connection_states.is_preparing(node.id) or self.connection_states.is_connected(node.id):
-                self._disconnect_locally(node.id, responses, now)
+            if self._states.is_preparing(node.id) or self._states.is_connected(node.id):
+                self._disconnect(node.id, result)
         self._metadata_updater.rebootstrap(now)
-
-    def _close_idle_connections(self, now: float) -> None:
-        for node_id in self._idle_expiry.idle(now, self.in_flight_requests.count):
-            # Not news about the cluster: unlike other disconnections it does not ask for fresh metadata, which would
-            # only make the connection again.
-            log.debug("%s: closing the idle connection to node %s", self.client_id, node_id)
-            self.selector.close(node_id)
-            self.connection_states.disconnected(node_id, now)
-            self._forget(node_id, now)
 
     def in_flight_request_count(self, node_id: int | None = None) -> int:
         """How many requests wait for their answer, from a node or from all."""
@@ -549,7 +458,7 @@ class NetworkClient:
 
     def has_ready_nodes(self, now: float) -> bool:
         """Whether any connection is ready."""
-        return self.connection_states.has_ready_nodes(now)
+        return self._states.has_ready_nodes(now)
 
     def wakeup(self) -> None:
         """Make the current or next `poll` return without waiting; from any thread."""
@@ -557,12 +466,12 @@ class NetworkClient:
 
     def disconnect(self, node_id: int, now: float) -> None:
         """End the connection to a node; what is in flight there is returned as disconnected by the next `poll`."""
-        if self.connection_states.state(node_id) is None or self.connection_states.is_disconnected(node_id):
+        if self._states.state(node_id) is None or self._states.is_disconnected(node_id):
             return
-        self.selector.close(node_id)
-        self._cancel_in_flight_requests(node_id, self._aborted_sends, now, reason="this client closed it")
-        self.connection_states.disconnected(node_id, now)
-        self._forget(node_id, now)
+        self._connections.close(node_id, now)
+        result = PollResult(now)
+        self._cancel_in_flight_requests(node_id, result, reason=_CLOSED_HERE)
+        self._aborted_sends += result.responses
 
     def close(self) -> None:
         """End all connections; what is in flight is not answered. A second call does nothing."""

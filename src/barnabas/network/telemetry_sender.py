@@ -11,7 +11,7 @@ from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
-    from barnabas.network.network_client import NetworkClient
+    from barnabas.network.internal_requests import InternalSender
     from barnabas.network.node import Node
 
 TELEMETRY_APIS: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
@@ -61,7 +61,7 @@ class TelemetrySender:
         self._defers = defers
         self._sticky_node: Node | None = None
 
-    def maybe_update(self, now: float, client: NetworkClient) -> float:
+    def maybe_update(self, now: float, client: InternalSender) -> float:
         """Send what is due; return the seconds to wait at most until the next call."""
         wait = self._telemetry.time_to_next_request(now)
         if wait > 0 or self._telemetry.is_done:
@@ -80,10 +80,10 @@ class TelemetrySender:
         # One that the node does not understand has failed already, which somebody may wait to hear.
         return 0.0 if self._sticky_node is None else self._telemetry.time_to_next_request(now)
 
-    def _wait_for_node(self, now: float, client: NetworkClient) -> float:
+    def _wait_for_node(self, now: float, client: InternalSender) -> float:
         if self._telemetry.is_awaited and not client.has_ready_nodes(now) and not client.is_any_node_connecting():
             node = client.least_loaded_node(now)
-            if node is not None and client.connection_states.can_connect(node.id, now):
+            if node is not None and client.can_connect(node.id, now):
                 client.initiate_connect(node, now)
         # The answer that makes room, or the end of a throttling, is waited for no longer than a broker that is gone.
         return client.reconnect_backoff if self._telemetry.is_awaited or client.has_ready_nodes(now) else math.inf

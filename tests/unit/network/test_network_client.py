@@ -183,7 +183,7 @@ def test_a_request_is_in_flight_before_it_is_handed_to_the_selector(world: Any) 
     assert counts == [1]
 
 
-@pytest.mark.shows("S1.69", breaks="barnabas.network.network_client:NetworkClient.handle_completed_receives")
+@pytest.mark.shows("S1.69", breaks="barnabas.network.network_client:NetworkClient._handle_completed_receives")
 def test_what_is_sent_and_not_answered_is_in_flight(world: Any) -> None:
     world.make_ready()
     for expected in (1, 2, 3):
@@ -196,7 +196,7 @@ def test_what_is_sent_and_not_answered_is_in_flight(world: Any) -> None:
     assert world.client.in_flight_request_count(2) == 0
 
 
-@pytest.mark.shows("S1.71", breaks="barnabas.network.network_client:NetworkClient.handle_completed_sends")
+@pytest.mark.shows("S1.71", breaks="barnabas.network.network_client:NetworkClient._handle_completed_sends")
 def test_a_request_without_a_response_leaves_as_soon_as_it_is_sent_and_it_is_the_newest(world: Any) -> None:
     world.make_ready()
     first = world.send(produce(acks=1))
@@ -219,7 +219,7 @@ def test_a_request_with_a_response_stays_when_it_is_sent(world: Any) -> None:
     assert world.client.in_flight_requests.last_sent(1).request is request
 
 
-@pytest.mark.shows("S1.73", breaks="barnabas.network.network_client:NetworkClient.handle_completed_receives")
+@pytest.mark.shows("S1.73", breaks="barnabas.network.network_client:NetworkClient._handle_completed_receives")
 def test_a_response_removes_the_oldest_request_of_its_node(world: Any) -> None:
     world.make_ready()
     first, second = world.send(HEARTBEAT), world.send(HEARTBEAT)
