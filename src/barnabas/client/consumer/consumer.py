@@ -228,7 +228,7 @@ class Consumer(ConsumerBase[K, V]):
             except KafkaError:
                 raise
             except BaseException:
-                self._polling.begin_anew()
+                self._polling.begin_anew(is_outermost=self._single_thread.is_outermost)
                 raise
 
     def _run_poll(self, steps: Steps[T]) -> T:

@@ -175,10 +175,17 @@ class ConsumerPolling:
         finally:
             self._metrics.poll_ended(self._clock())
 
-    def begin_anew(self) -> None:
-        """Drop what is on its way, after an exception that may have come between two changes of the positions."""
+    def begin_anew(self, *, is_outermost: bool) -> None:
+        """Drop what is on its way, after an exception that may have come between two changes of the positions.
+
+        `is_outermost` is False where a listener or callback made the call that was interrupted.
+        """
         self._fetcher.begin_anew()
-        self._subscriptions.settle_all()
+        self._subscriptions.repair()
+        if self._coordinator is not None:
+            self._coordinator.begin_anew()
+            if is_outermost:
+                self._coordinator.listener.is_running = False
 
     def take_back(self) -> None:
         """Go back to where the last poll began, which was interrupted: its records did not reach the application."""

@@ -63,7 +63,9 @@ class TopicPartitionState:
         self.end_offset_requested = False
         self.seek_id = next(_seeks)
 
-    def transition(self, state: int, position: FetchPosition | None) -> bool:
+    def transition(
+        self, state: int, position: FetchPosition | None, reset_strategy: AutoOffsetResetStrategy | None = None
+    ) -> bool:
         """Move to `state` with `position`; False, and nothing changes, when the present state does not allow it."""
         if state not in _TRANSITIONS[self.fetch_state]:
             return False
@@ -76,7 +78,20 @@ class TopicPartitionState:
         self.next_retry_at = 0.0
         if state == FETCHING:
             self.reset_strategy = None
+        elif state == AWAIT_RESET:
+            self.reset_strategy = reset_strategy
         return True
+
+    def repair(self) -> None:
+        """Look everything up anew that an exception between two lines of `transition` may have left half changed."""
+        self.next_retry_at = 0.0
+        if _REQUIRES_POSITION[self.fetch_state]:
+            is_whole = self.position is not None
+        else:
+            is_whole = self.fetch_state != AWAIT_RESET or self.reset_strategy is not None
+        if not is_whole:
+            self.fetch_state = INITIALIZING
+            self.seek_id = next(_seeks)
 
     def validate(self, position: FetchPosition) -> bool:
         """Take `position`, and have the leader confirm it where both epochs are known."""

@@ -51,6 +51,11 @@ class SingleThreadUse:
         self._depth += 1
         enter_client(self.client_id)
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the call in progress is not one that code of the application makes inside of another."""
+        return self._depth == 1
+
     def _check_open(self) -> None:
         if self.is_closed:
             raise IllegalStateError(_FORKED if self.is_foreign else "This consumer is closed; make a new one")

@@ -298,7 +298,9 @@ class SubscriptionState:
 
     def seek_validated(self, partition: TopicPartition, position: FetchPosition) -> None:
         """Go to a position that needs no confirmation."""
-        self._apply(partition, self._state(partition), FETCHING, position)
+        state = self._state(partition)
+        state.transition(FETCHING, position)
+        self._settle(partition, state)
 
     def seek_unvalidated(self, partition: TopicPartition, position: FetchPosition) -> None:
         """Go to a position that the leader has to confirm where epochs are known."""
@@ -338,8 +340,8 @@ class SubscriptionState:
     def request_offset_reset(self, partition: TopicPartition, strategy: AutoOffsetResetStrategy | None = None) -> None:
         """Have the position looked up, by `strategy` or by the one configured."""
         state = self._state(partition)
-        if self._apply(partition, state, AWAIT_RESET, None):
-            state.reset_strategy = strategy or self._default_reset_strategy
+        state.transition(AWAIT_RESET, None, strategy or self._default_reset_strategy)
+        self._settle(partition, state)
 
     def reset_initializing_positions(self) -> None:
         """Have the positions looked up of all partitions that nothing was committed for.
@@ -415,7 +417,8 @@ class SubscriptionState:
             self.request_offset_reset(partition)
             return None
         if end.end_offset >= requested.offset:
-            self._apply(partition, state, FETCHING, state.position)
+            state.transition(FETCHING, state.position)
+            self._settle(partition, state)
             return None
         if not self.has_default_offset_reset_policy:
             return LogTruncation(requested, OffsetAndMetadata(end.end_offset, "", end.leader_epoch))
@@ -495,9 +498,10 @@ class SubscriptionState:
         if state is not None:
             state.end_offset_requested = False
 
-    def settle_all(self) -> None:
+    def repair(self) -> None:
         """Look at the states of all partitions anew, after an exception that may have come between two changes."""
         for partition, state in self._assignment.items():
+            state.repair()
             self._settle(partition, state)
 
     # --- inner
@@ -510,13 +514,6 @@ class SubscriptionState:
                 f"{', '.join(str(other) for other in list(self._assignment)[:10]) or 'nothing'}"
             )
         return state
-
-    def _apply(
-        self, partition: TopicPartition, state: TopicPartitionState, kind: int, position: FetchPosition | None
-    ) -> bool:
-        changed = state.transition(kind, position)
-        self._settle(partition, state)
-        return changed
 
     def _settle(self, partition: TopicPartition, state: TopicPartitionState) -> None:
         self._note_change(partition)

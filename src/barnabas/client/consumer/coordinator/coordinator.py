@@ -151,6 +151,12 @@ class Coordinator:
             raise
         self._is_torn = False
 
+    def begin_anew(self) -> None:
+        """Ask for the committed offsets once more: their answer may have been taken in part."""
+        request, self._committed_request = self._committed_request, None
+        if request is not None:
+            self.commits.forget(request[0])
+
     def _handle_events(self, now: float) -> Steps[None]:
         while self._events:
             yield from self._handle(self._events.popleft(), now)

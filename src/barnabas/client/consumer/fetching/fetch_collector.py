@@ -56,7 +56,7 @@ class FetchCollector:
         """Go back to where the call in progress began: what it collected does not reach the application."""
         self._fetcher.begin_anew()
         self._next_in_line = None
-        self._subscriptions.settle_all()
+        self._subscriptions.repair()
         for partition, position in self._before.items():
             if self._subscriptions.is_assigned(partition):
                 self._subscriptions.seek_unvalidated(partition, position)

@@ -95,6 +95,8 @@ class ClassicMembership:
         self._retry_at = 0.0
         self._failures = 0
         self._rejoin_posted = False
+        # The LeaveGroup that is not answered yet, and how many there are.
+        self._leaving: Any = None
         self._leaves_in_flight = 0
         # A farewell that waits for a new connection: to whom, and what is to be said.
         self._late_leave: tuple[Node, Any] | None = None
@@ -331,6 +333,7 @@ class ClassicMembership:
         if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
             self._leaves_in_flight += 1
+            self._leaving = request
             if self._join_in_flight or self.state == COMPLETING_REBALANCE:
                 # A broker looks at what follows on the same connection only when the others have joined.
                 self._client.disconnect(node)
@@ -341,16 +344,19 @@ class ClassicMembership:
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
-        self._leaves_in_flight = 0
         self._late_leave = None
         if self.generation.member_id and self._group.leaves(GroupMembershipOperation.DEFAULT):
-            self._farewell = leave_group(self._group, self.generation.member_id, "the consumer failed")
-            self._leaves_in_flight = 1
+            self._leaving = leave_group(self._group, self.generation.member_id, "the consumer failed")
+        # Also one that was on its way: the connections are closed.
+        self._farewell = self._leaving
+        self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset(NO_GENERATION)
 
     def _left(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
+        if not self._leaves_in_flight:
+            self._leaving = None
 
     @property
     def is_idle(self) -> bool:

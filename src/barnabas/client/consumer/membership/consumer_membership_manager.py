@@ -105,6 +105,8 @@ class ConsumerMembershipManager:
         self._try = 0
         # Something is to be said before the interval is over.
         self._is_urgent = False
+        # The heartbeat that leaves and is not answered yet, and how many there are.
+        self._leaving: Any = None
         self._leaves_in_flight = 0
         # A farewell that waits for the coordinator to be found.
         self._farewell: Any = None
@@ -284,19 +286,23 @@ class ConsumerMembershipManager:
         if node is None or self.state == UNSUBSCRIBED:
             return
         self._leaves_in_flight += 1
-        self._client.send(node, self._request.leave(for_good=for_good), now).add_listener(self._left, self._left)
+        self._leaving = self._request.leave(for_good=for_good)
+        self._client.send(node, self._leaving, now).add_listener(self._left, self._left)
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
-        self._leaves_in_flight = 0
         if self.state != UNSUBSCRIBED:
-            self._farewell = self._request.leave(for_good=self._group.is_dynamic)
-            self._leaves_in_flight = 1
+            self._leaving = self._request.leave(for_good=self._group.is_dynamic)
+        # Also one that was on its way: the connections are closed.
+        self._farewell = self._leaving
+        self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset()
 
     def _left(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
+        if not self._leaves_in_flight:
+            self._leaving = None
 
     def _lose(self, reason: str) -> None:
         self._reset()
