@@ -65,14 +65,14 @@ class Purgatory:
     """Parked operations, by key and by deadline.
 
     `mark(key)` notes that something happened to a key; `complete_marked(now)` then tries every operation that waits
-    under a marked key, once, however many of its keys were marked and however often.
+    under a marked key (`marked`), once, however many of its keys were marked and however often.
     """
 
-    __slots__ = ("_heap", "_marked", "_sequence", "_watchers", "parked")
+    __slots__ = ("_heap", "_sequence", "_watchers", "marked", "parked")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, DelayedOperation]] = []
-        self._marked: dict[Hashable, None] = {}
+        self.marked: dict[Hashable, None] = {}
         self._sequence = 0
         self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self.parked = 0
@@ -106,17 +106,12 @@ class Purgatory:
     def mark(self, key: Hashable) -> None:
         """Note that something happened to `key`: data came, a topic went."""
         if key in self._watchers:
-            self._marked[key] = None
-
-    @property
-    def has_marked(self) -> bool:
-        """Whether `complete_marked` has anything to do."""
-        return bool(self._marked)
+            self.marked[key] = None
 
     def complete_marked(self, now: float) -> None:
         """Answer the operations under marked keys that can be answered now."""
-        while self._marked:
-            marked, self._marked = self._marked, {}
+        while self.marked:
+            marked, self.marked = self.marked, {}
             woken: dict[DelayedOperation, None] = {}
             for key in marked:
                 for operation in self._watchers.get(key, ()):

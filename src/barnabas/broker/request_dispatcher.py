@@ -47,7 +47,8 @@ class RequestDispatcher:
     """Has each request handled, and answers it or parks it; gives services and parked requests their time.
 
     `warn` gets one line for each thing that an operator should know. `timer` tells how long handlers take, in seconds;
-    it is asked only while somebody wants to know: `observers`, or a quota for the time of requests.
+    it is asked only while somebody wants to know: `observers`, or a quota for the time of requests. Each request that
+    may have moved `next_deadline` sets `has_new_deadlines`: all but those that took a shortcut.
     """
 
     def __init__(self, state: BrokerState, warn: Callable[[str], None]):
@@ -57,6 +58,7 @@ class RequestDispatcher:
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
         self.timer: Callable[[], float] = _no_time
+        self.has_new_deadlines = False
         self.apis: dict[tuple[int, int], ServedApi] = {}
         self._resting: dict[Service, float] = {}
         self._shortcuts: dict[bytes, tuple[ServedApi, Shortcut]] = {}
@@ -82,14 +84,14 @@ class RequestDispatcher:
         """Answer what waits for something that happened since; to be called after requests were worked on."""
         self.channel.instant = instant
         self.state.purgatory.complete_marked(instant.now)
-        while self.channel.has_resumed:
+        while self.channel.resumed:
             self.channel.go_on()
             self.state.purgatory.complete_marked(instant.now)
 
     @property
     def needs_settling(self) -> bool:
         """Whether `settle` has anything to do."""
-        return self.channel.has_resumed or self.state.purgatory.has_marked
+        return bool(self.channel.resumed or self.state.purgatory.marked)
 
     def next_deadline(self) -> float:
         """When `tick` is needed next, in monotonic seconds; infinity if it is not."""
@@ -120,6 +122,7 @@ class RequestDispatcher:
         measuring = bool(self.observers) or self.state.client_quotas.enabled
         if not measuring and self._answered_at_once(connection, frame):
             return
+        self.has_new_deadlines = True
         request = self._read(connection, frame)
         if request is None:
             return

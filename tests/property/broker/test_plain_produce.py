@@ -99,7 +99,7 @@ def requests(draw: st.DrawFn, broker: CoreBroker, sequences: dict[int, int]) -> 
 
 
 class Sender:
-    """A connection that keeps the bytes of the responses."""
+    """A connection that keeps the bytes of the responses, and holds that no deadline moves without a word."""
 
     def __init__(self, broker: CoreBroker):
         self.answers: list[bytes] = []
@@ -110,8 +110,11 @@ class Sender:
         )
 
     def send(self, data: bytes) -> None:
+        core = self._broker.node.core
+        core.has_new_deadlines, deadline = False, core.next_deadline()
         if not self.closed:
             self._connection.receive(data, self._broker.instant)
+        assert core.has_new_deadlines or core.next_deadline() == deadline
 
     def _take(self, buffers: object) -> None:
         self.answers.append(b"".join(buffers))  # type: ignore[call-overload]  # they are buffers

@@ -71,7 +71,7 @@ def test_many_marks_of_many_keys_ask_an_operation_once(purgatory: Purgatory, ans
 
 def test_marking_a_key_that_nobody_waits_for_leaves_nothing_behind(purgatory: Purgatory) -> None:
     purgatory.mark("nobody")
-    assert not purgatory.has_marked
+    assert not purgatory.marked
 
 
 def test_operations_expire_in_the_order_of_their_deadlines(purgatory: Purgatory, answers: list[Any]) -> None:

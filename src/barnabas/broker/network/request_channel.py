@@ -22,8 +22,9 @@ class RequestChannel:
     """Gives the requests of all connections to `handle`, and holds connections that have to wait.
 
     A connection waits while its request is parked, and while it is muted because its client has used too much
-    (KIP-219). `instant` is the time of the present turn: whoever drives the broker sets it. `warn` gets one line for
-    each connection that is refused, of one kind at most one a second.
+    (KIP-219). `resumed` are those that need not wait any more: `go_on` works on their requests. `instant` is the time
+    of the present turn: whoever drives the broker sets it. `warn` gets one line for each connection that is refused, of
+    one kind at most one a second.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class RequestChannel:
         self._refusals = RepeatedWarnings(warn)
         self._muted: list[tuple[float, int, ClientConnection]] = []
         self._mutings = 0
-        self._resumed: list[ClientConnection] = []
+        self.resumed: list[ClientConnection] = []
         self._next_connection_id = 0
         self._max_idle = state.config["connections.max.idle.ms"] / 1000
         self._next_idle_check = inf
@@ -60,16 +61,11 @@ class RequestChannel:
 
     def resume(self, connection: ClientConnection) -> None:
         """Note that a connection need not wait any more: `go_on` works on the requests that came meanwhile."""
-        self._resumed.append(connection)
-
-    @property
-    def has_resumed(self) -> bool:
-        """Whether `go_on` has anything to do."""
-        return bool(self._resumed)
+        self.resumed.append(connection)
 
     def go_on(self) -> None:
         """Work on the requests of connections that need not wait any more."""
-        resumed, self._resumed = self._resumed, []
+        resumed, self.resumed = self.resumed, []
         for connection in resumed:
             connection.go_on()
 

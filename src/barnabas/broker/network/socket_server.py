@@ -43,6 +43,7 @@ class Core(Protocol):
     channel: RequestChannel
     timer: Callable[[], float]
     warn: Callable[[str], None]
+    has_new_deadlines: bool
 
     def tick(self, instant: Instant) -> None:
         """Do what is due."""
@@ -112,11 +113,14 @@ class SocketServer:
 
     def after_work(self) -> None:
         """See to what requests set off that were worked on."""
+        self.settle_soon()
+        self.keep_time()
+
+    def settle_soon(self) -> None:
+        """Settle at the end of this turn of the loop, so that what several connections bring makes one answer."""
         if self.core.needs_settling and not self._settling:
-            # At the end of this turn of the loop, so that what several connections bring makes one answer.
             self._settling = True
             self._loop.call_soon(self._settle)
-        self.keep_time()
 
     def keep_time(self) -> None:
         """Set the timer for the core's next deadline, unless it goes off before that anyway."""
@@ -204,11 +208,15 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         connection = self._connection
         assert connection is not None
+        server = self._server
+        server.core.has_new_deadlines = False
         connection.received(nbytes, read_clocks())
         if not connection.wants_input and not connection.closed:
             connection.reading_paused = True
             self._transport.pause_reading()
-        self._server.after_work()
+        server.settle_soon()
+        if server.core.has_new_deadlines:
+            server.keep_time()
 
     def eof_received(self) -> bool:
         if self._connection is None:
