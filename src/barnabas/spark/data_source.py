@@ -41,7 +41,12 @@ class BarnabasDataSource(DataSource):
         """Return a streaming query's reader."""
         from barnabas.spark.stream_reader import KafkaStreamReader
 
-        return KafkaStreamReader(self._source_options(schema, streaming=True))
+        options = self._source_options(schema, streaming=True)
+        if options.co_partitions is not None:
+            from barnabas.spark.co_partitioned_reader import CoPartitionedStreamReader
+
+            return CoPartitionedStreamReader(options, options.co_partitions)
+        return KafkaStreamReader(options)
 
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions(self.options, streaming=streaming)

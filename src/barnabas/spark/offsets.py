@@ -10,6 +10,9 @@ from barnabas.spark.errors import OptionError
 
 LATEST, EARLIEST = -1, -2
 
+#: Where the offsets of a query with co-partitions hold the time of the micro-batch: no topic can be called so.
+CLOCK = ""
+
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
 
@@ -26,11 +29,12 @@ def parse_offsets(option: str, value: str) -> Offsets:
 
 
 def from_json(value: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Turn `{"topic":{"0":23}}` into offsets by topic-partition."""
+    """Turn `{"topic":{"0":23}}` into offsets by topic-partition; the time of the micro-batch is left out."""
     return {
         TopicPartition(topic, int(partition)): _whole(offset)
         for topic, partitions in value.items()
         for partition, offset in partitions.items()
+        if topic != CLOCK
     }
 
 

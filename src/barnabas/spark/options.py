@@ -12,6 +12,7 @@ from typing import Any
 from barnabas.config.definitions import definitions
 from barnabas.errors import ConfigError
 from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.co_partitions import CoPartitions, parse_co_partitions
 from barnabas.spark.errors import OptionError
 from barnabas.spark.exactly_once.decision import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from barnabas.spark.offset_limit import OffsetLimit, check_order, ending_limit, starting_limit
@@ -49,10 +50,12 @@ READ_OPTIONS = {
         "minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
         "minRecordsPerPartition", "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs", "columns", "offsetCommitMode",
-        "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache",
+        "offsetCommitIntervalMs", "partitionDiscoveryIntervalMs", "fetchedDataCache", "coPartitions",
     )
 }  # fmt: skip
-WRITE_OPTIONS = {"topic", "includeheaders", "includetimestamp", "guarantee", "transactionalidprefix", "decisiontopic"}
+WRITE_OPTIONS = {
+    "topic", "includeheaders", "includetimestamp", "guarantee", "transactionalidprefix", "decisiontopic", "takenotes",
+}  # fmt: skip
 GUARANTEES = AT_LEAST_ONCE, EXACTLY_ONCE = ("at-least-once", "exactly-once")
 
 #: Settings of the tasks' producers with guarantee=exactly-once where nothing else is given: the longest time that
@@ -105,6 +108,7 @@ class SourceOptions:
         self.commit_mode = _commit_mode(lowered, self.group_id)
         self.commit_interval = _whole(lowered, "offsetCommitIntervalMs", default=5000, least=0) / 1000
         self.keep_fetched_ahead = _boolean(lowered, "fetchedDataCache", default=True)
+        self.co_partitions = _co_partitions(lowered, self.columns, streaming)
         self.strategy()
         if not streaming:
             _warn_of_what_a_batch_ignores(lowered)
@@ -130,6 +134,8 @@ class SinkOptions:
         self.guarantee = lowered.get("guarantee", AT_LEAST_ONCE).strip().lower()
         self.transactional_id_prefix = lowered.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX).strip()
         self.decision_topic = lowered.get("decisiontopic", DECISION_TOPIC).strip()
+        #: For `barnabas.streams` only: see `exactly_once.task_notes`.
+        self.take_notes = _boolean(lowered, "takeNotes", default=False)
         self._check_guarantee(lowered)
 
     def _check_guarantee(self, lowered: Mapping[str, str]) -> None:
@@ -141,6 +147,8 @@ class SinkOptions:
                 raise OptionError(f"option {name}={value!r} is for guarantee=exactly-once only")
             if value is not None and not value.strip():
                 raise OptionError(f"option {name} is empty; leave it out for the default")
+        if self.take_notes and (self.guarantee != EXACTLY_ONCE or self.topic is not None):
+            raise OptionError("option takeNotes=true needs guarantee=exactly-once, and a column topic in the rows")
         if self.guarantee != EXACTLY_ONCE:
             return
         for name, why in REFUSED_EXACTLY_ONCE.items():
@@ -219,6 +227,20 @@ def _ending(lowered: Mapping[str, str], streaming: bool) -> OffsetLimit:
     if EARLIEST in {limit.everywhere, *limit.specific.values()}:
         raise OptionError(f"option endingOffsets={limit!r}: a query cannot end at earliest; use latest or offsets")
     return limit
+
+
+def _co_partitions(lowered: Mapping[str, str], columns: tuple[str, ...], streaming: bool) -> CoPartitions | None:
+    value = lowered.get("copartitions")
+    if value is None:
+        return None
+    for name in ("minPartitions", "maxRecordsPerPartition", "minRecordsPerPartition"):
+        if name.lower() in lowered:
+            raise OptionError(f"option {name} cannot be combined with coPartitions, which says what a task reads")
+    if not streaming:
+        raise OptionError("option coPartitions is for streaming queries")
+    if missing := sorted(set(column_names(include_headers=False)) - {"timestampType"} - set(columns)):
+        raise OptionError(f"option columns must not leave out {', '.join(missing)} with coPartitions")
+    return parse_co_partitions(value)
 
 
 def _warn_of_what_a_batch_ignores(lowered: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.producer.send_table import TableFuture
+    from barnabas.protocol.topic_partition import TopicPartition
 
 
 class TableSender(Protocol):
@@ -31,12 +32,17 @@ class RowWriter:
     The producer's buffer.memory bounds what is on its way. The option topic wins over the column.
     """
 
-    def __init__(self, producer: TableSender, topic: str | None, *, include_timestamp: bool = True) -> None:
+    def __init__(
+        self, producer: TableSender, topic: str | None, *, include_timestamp: bool = True, notes_ends: bool = False
+    ) -> None:
         self._producer = producer
         self._topic = topic
         self._columns = frozenset(sink_columns(include_timestamp=include_timestamp)) - {"topic"}
         self._sent: deque[TableFuture] = deque()
         self._count = 0
+        self._notes_ends = notes_ends
+        #: With `notes_ends` the last offset written in each partition; complete after `finish`.
+        self.ends: dict[TopicPartition, int] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send the rows, as far as there is memory; raises what rows sent earlier raised."""
@@ -45,15 +51,23 @@ class RowWriter:
         for topic, rows in by_topic(batch, self._topic, self._columns):
             self._sent.append(self._producer.send_table(topic, rows))
         while self._sent and self._sent[0].done():
-            self._count += self._sent.popleft().result()
+            self._take_result()
 
     def finish(self) -> int:
         """Return the number of rows, once each is acknowledged; raises what the first that failed raised."""
         if self._sent:
             self._producer.flush()
         while self._sent:
-            self._count += self._sent.popleft().result()
+            self._take_result()
         return self._count
+
+    def _take_result(self) -> None:
+        future = self._sent.popleft()
+        self._count += future.result()
+        if not self._notes_ends:
+            return
+        for partition, offset in future.last_offsets().items():
+            self.ends[partition] = max(offset, self.ends.get(partition, -1))
 
 
 def by_topic(

@@ -95,7 +95,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> Sequence[InputPartition]:
-        """Return the ranges of one micro-batch.
+        """Return the tasks of one micro-batch. Raises as `ranges` does."""
+        return input_partitions(self.options, self.ranges(start, end), self.topic_ids)
+
+    @property
+    def topic_ids(self) -> dict[str, bytes | None]:
+        """The ids of the topics that are read."""
+        return self._cluster().topic_ids
+
+    def ranges(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> list[OffsetRange]:
+        """Return the ranges of one micro-batch, empty ones too.
 
         Raises DataLossError when offsets are gone and failOnDataLoss is true.
         """
@@ -108,8 +117,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._report_loss(self._why_gone(gone, begin[gone]))
         again = [partition for partition, offset in self._begun_again.items() if begin.get(partition) == offset]
         begin = {**begin, **appeared, **self._cluster().earliest(set(again) & set(until))}
-        ranges = [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
-        return input_partitions(self.options, ranges, self._cluster().topic_ids)
+        return [OffsetRange(partition, begin[partition], offset) for partition, offset in sorted(until.items())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records as Arrow batches; runs in an executor."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.spark.exactly_once.decision import LOST, Decision, DecisionError, TaskTransaction
+from barnabas.spark.exactly_once.decision import LOST, Decision, DecisionError, TaskState, TaskTransaction
 from barnabas.spark.exactly_once.id_pool import LAST_EPOCH_TO_RESUME, LONGEST_REST, IdPool, Initialize, Resume
 
 TASK = TaskTransaction(3, "sink-q-task-w-0", 17, 4, 100, {"rows": [0, 2]})
@@ -104,3 +105,26 @@ def test_there_are_as_many_ids_as_attempts_between_two_decisions_and_no_undecide
             undecided = {name: used for name, used in undecided.items() if used > log.batch}
 
     assert len(pool) == most
+
+
+def state(task: str, note: str, **ends: int) -> TaskState:
+    return TaskState(task, note, {topic: {"0": offset} for topic, offset in ends.items()})
+
+
+def test_a_decision_tells_what_each_task_has_left_by_its_end() -> None:
+    tasks = (TASK._replace(state=state("0_1", "new", a=9)), TASK._replace(partition=4, state=state("0_2", "lost")))
+    before = (state("0_1", "old", a=5, b=7), state("0_2", "kept"), state("1_0", "rests"))
+    decision = Decision(5, "r1", LOST, tasks, (4,), before)
+
+    read = Decision.decode(decision.encode())
+
+    assert read == decision
+    assert read.states_after() == {
+        "0_1": state("0_1", "new", a=9, b=7), "0_2": state("0_2", "kept"), "1_0": state("1_0", "rests"),
+    }  # fmt: skip
+
+
+def test_a_query_without_states_writes_what_versions_before_states_read() -> None:
+    written = json.loads(Decision(5, "r1", LOST, (TASK,), (3,)).encode())
+
+    assert (sorted(written), len(written["tasks"][0])) == (["batch", "format", "lost", "run", "state", "tasks"], 6)

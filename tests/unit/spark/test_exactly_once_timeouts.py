@@ -36,8 +36,10 @@ class DyingPerformer(model.DriverPerformer):
         raise DriverGoneError
 
 
-def decided_but_not_finished(commits: int) -> tuple[model.Cluster, model.Checkpoint]:
+def decided_but_not_finished(commits: int, strangers: int = 0) -> tuple[model.Cluster, model.Checkpoint]:
     cluster, checkpoint = model.Cluster(), model.Checkpoint()
+    for number in range(strangers):
+        model.execute(cluster, model.attempt(cluster, model.Worker(f"slow-{number}"), "r1", 0, number))
 
     def run() -> model.Requests:
         reports = []
@@ -192,3 +194,22 @@ def test_a_checkpoint_that_was_set_back_is_refused() -> None:
         start(cluster, checkpoint, "r2")
 
     assert dict(cluster.rows()) == model.expected(BATCHES)
+
+
+def test_what_a_dead_driver_left_open_is_aborted_when_its_batch_is_found_decided() -> None:
+    """A task of the next batch may have to read past it, so the next sweep would come too late."""
+    cluster, checkpoint = decided_but_not_finished(1, strangers=2)
+
+    def first_batch() -> model.Requests:
+        yield from model.query(cluster, checkpoint, "r2", 1, model.new_workers("r2"))
+        return (yield from model.DriverPerformer(cluster).ListOpen())
+
+    open_now: list[Any] = []
+
+    def look() -> model.Requests:
+        open_now.append((yield from first_batch()))
+
+    model.execute(cluster, look())
+
+    assert open_now == [{}]
+    assert dict(cluster.rows()) == model.expected(1)

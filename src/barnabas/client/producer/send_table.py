@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.cluster import Cluster
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
+    from barnabas.protocol.topic_partition import TopicPartition
 
 STICKY = -1
 
@@ -65,6 +66,15 @@ class TableFuture:
                 error = result.outcome(index)[1]
                 if error is not None:
                     yield error
+
+    def last_offsets(self) -> dict[TopicPartition, int]:
+        """Return the highest offset of the stored rows in each partition."""
+        found: dict[TopicPartition, int] = {}
+        for result, _first, last in self._parts:
+            (partition, offset, _time), error = result.outcome(last)
+            if error is None and offset >= 0:
+                found[partition] = max(offset, found.get(partition, -1))
+        return found
 
     def __await__(self) -> Generator[Any, None, int]:
         return self._wait_in_loop().__await__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.errors import KafkaError
 
@@ -22,6 +22,25 @@ class DecisionError(KafkaError):
     """The decision log, or what a task reported, contradicts the batch that is being written."""
 
 
+class TaskState(NamedTuple):
+    """What a task with a state of its own leaves for its next batch; it counts when the task's transaction does.
+
+    `task` is its name, which outlives a batch, `note` its own text, and `ends` the last offset that it has written, by
+    topic and partition, in those topics that it asked for.
+    """
+
+    task: str
+    note: str
+    ends: dict[str, dict[str, int]]
+
+    def after(self, before: TaskState | None) -> TaskState:
+        """Return this state with the ends of partitions to which the task wrote earlier only."""
+        ends = {} if before is None else {topic: dict(found) for topic, found in before.ends.items()}
+        for topic, found in self.ends.items():
+            ends.setdefault(topic, {}).update(found)
+        return self._replace(ends=ends)
+
+
 class TaskTransaction(NamedTuple):
     """The transaction in which a task wrote its rows; open until the driver commits it.
 
@@ -34,6 +53,7 @@ class TaskTransaction(NamedTuple):
     epoch: int
     rows: int
     topics: dict[str, list[int]]
+    state: TaskState | None = None
 
     def __str__(self) -> str:
         places = ", ".join(f"{topic}[{','.join(map(str, found))}]" for topic, found in sorted(self.topics.items()))
@@ -43,7 +63,8 @@ class TaskTransaction(NamedTuple):
 class Decision(NamedTuple):
     """The last batch of a query that was decided, by which run of the query, and in which transactions it is.
 
-    `lost` are the tasks (by `partition`) whose rows are not in the topics, in states LOST and REWRITE.
+    `lost` are the tasks (by `partition`) whose rows are not in the topics, in states LOST and REWRITE, and in COMPLETE
+    when that was accepted. `states` are what the tasks had left before this batch.
     """
 
     batch: int
@@ -51,14 +72,26 @@ class Decision(NamedTuple):
     state: str = DECIDED
     tasks: tuple[TaskTransaction, ...] = ()
     lost: tuple[int, ...] = ()
+    states: tuple[TaskState, ...] = ()
 
     def names(self, transactional_id: str) -> TaskTransaction | None:
         """Return the task's transaction under this id, if it counts."""
         return next((task for task in self.tasks if task.transactional_id == transactional_id), None)
 
+    def states_after(self) -> dict[str, TaskState]:
+        """Return what each task has left by the end of this batch, by its name."""
+        found = {state.task: state for state in self.states}
+        for task in self.tasks:
+            if task.state is not None and task.partition not in self.lost:
+                found[task.state.task] = task.state.after(found.get(task.state.task))
+        return found
+
     def encode(self) -> bytes:
-        """Return the record's value."""
-        content = {"format": _FORMAT, **self._asdict(), "tasks": [list(task) for task in self.tasks]}
+        """Return the record's value. What queries without states write, older versions read."""
+        tasks = [list(task if task.state is not None else task[:-1]) for task in self.tasks]
+        content = {"format": _FORMAT, **self._asdict(), "tasks": tasks}
+        if not self.states:
+            del content["states"]
         return json.dumps(content, separators=(",", ":")).encode()
 
     @classmethod
@@ -68,13 +101,19 @@ class Decision(NamedTuple):
             content = json.loads(value)
             if content.pop("format") != _FORMAT or content["state"] not in STATES:
                 raise ValueError("another format")
-            tasks = tuple(TaskTransaction(*task) for task in content.pop("tasks"))
-            return cls(**{**content, "tasks": tasks, "lost": tuple(content["lost"])})
+            tasks = tuple(_task_transaction(*task) for task in content.pop("tasks"))
+            states = tuple(TaskState(*state) for state in content.pop("states", ()))
+            return cls(**{**content, "tasks": tasks, "lost": tuple(content["lost"]), "states": states})
         except (ValueError, TypeError, KeyError) as error:
             raise DecisionError(
                 f"a record of the decision log cannot be read ({error}): {value[:200]!r}; was it written by a newer "
                 "barnabas?"
             ) from error
+
+
+def _task_transaction(*fields: Any) -> TaskTransaction:
+    task = TaskTransaction(*fields)
+    return task if task.state is None else task._replace(state=TaskState(*task.state))
 
 
 class TransactionsLostError(KafkaError):

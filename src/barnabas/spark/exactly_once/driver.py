@@ -76,8 +76,9 @@ class Driver:
     def _record(self, decision: Decision) -> None:
         assert self._writer is not None, "take_over() comes first"
         self._await_mark()
-        if decision.state == COMPLETE:
-            # It only spares the next start some questions, so the batch need not wait for it.
+        if decision.state == COMPLETE and decision != self._decision:
+            # It only spares the next start some questions, so the batch need not wait for it. Recorded once more, it is
+            # to show that no other driver has taken over.
             self._mark = threading.Thread(target=self._write_mark, args=(self._writer, decision), daemon=True)
             self._mark.start()
         else:

@@ -36,7 +36,10 @@ class InitProducerId(NamedTuple):
 
 
 class WriteRows(NamedTuple):
-    """Write all rows of the task in a transaction of this identity, and leave it open; gives (rows, topics)."""
+    """Write all rows of the task in a transaction of this identity, and leave it open.
+
+    Gives (rows, topics), and of a task with a state of its own a TaskState as the third.
+    """
 
     transactional_id: str
     producer_id: int
@@ -138,12 +141,16 @@ def write_task(task: Task, pool: IdPool, now: float) -> SinkSteps:
     pool.used(task.batch, *identity, now)
     has_written = False
     try:
-        rows, topics = yield WriteRows(*identity)
+        rows, topics, *state = yield WriteRows(*identity)
         has_written = True
     finally:
         if not has_written:
             pool.failed(chosen.transactional_id)
-    return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics))
+    if not rows:
+        # The cluster knows no transaction without a record, so there is none to be ended, and its id is free.
+        pool.failed(chosen.transactional_id)
+        identity = "", -1, -1
+    return report._replace(transaction=TaskTransaction(task.partition, *identity, rows, topics, *state))
 
 
 def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
@@ -161,7 +168,7 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
         # Another driver decided it after these tasks had looked.
         if written:
             yield EndAll(_identities(written), commit=False)
-        return (yield from finish(decision, reports[0].query))
+        return (yield from _finish_and_sweep(decision, reports[0].query))
     is_rewrite = decision is not None and decision.batch == batch
     if any(report.was_decided for report in reports) and not is_rewrite:
         yield EndAll(_identities(written), commit=False)
@@ -171,7 +178,8 @@ def commit_batch(batch: int, reports: Sequence[TaskReport]) -> SinkSteps:
     if not written and not is_rewrite:
         return decision
     strangers = yield from _strangers(batch, written)
-    decided = Decision(batch, reports[0].run, DECIDED, tuple(written))
+    states = () if decision is None else tuple(decision.states_after().values())
+    decided = Decision(batch, reports[0].run, DECIDED, tuple(written), states=states)
     yield Record(decided)
     done = yield from finish(decided, reports[0].query)
     if strangers:
@@ -186,7 +194,9 @@ def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
     them. That would not hold of a list made later: another driver may by then have begun the next batch.
     """
     open_now: dict[str, int] = yield ListOpen()
-    gone = [task for task in written if open_now.get(task.transactional_id) != task.producer_id]
+    gone = [
+        task for task in written if task.transactional_id and open_now.get(task.transactional_id) != task.producer_id
+    ]
     if gone:
         yield EndAll(_identities(written), commit=False)
         raise DecisionError(
@@ -195,7 +205,27 @@ def _strangers(batch: int, written: list[TaskTransaction]) -> SinkSteps:
             + "; ".join(map(str, gone))
         )
     named = {task.transactional_id for task in written}
-    others = tuple(sorted(set(open_now) - named))
+    return (yield from _identified(set(open_now) - named))
+
+
+def _finish_and_sweep(decision: Decision, query: str) -> SinkSteps:
+    """Finish what another driver decided, and abort what else is open: that driver may have died before it did.
+
+    Until it is aborted, no reader of committed records gets past it, and a task may be such a reader: one that restores
+    its state. The list holds nothing of the next batch, for the record after it shows that no other driver had taken
+    over by then, and one does before its tasks begin with that.
+    """
+    open_now: dict[str, int] = yield ListOpen()
+    strangers = yield from _identified(set(open_now) - {task.transactional_id for task in decision.tasks})
+    done = yield from finish(decision, query)
+    if strangers:
+        yield Record(done)
+        yield EndAll(strangers, commit=False)
+    return done
+
+
+def _identified(names: set[str]) -> SinkSteps:
+    others = tuple(sorted(names))
     if not others:
         return ()
     found: dict[str, tuple[int, int]] = yield Describe(others)
@@ -207,7 +237,8 @@ def finish(decision: Decision, query: str) -> SinkSteps:
     if decision.state == COMPLETE:
         return decision
     if decision.state == DECIDED:
-        failed: set[str] = (yield EndAll(_identities(decision.tasks), commit=True)) if decision.tasks else set()
+        named = _identities(decision.tasks)
+        failed: set[str] = (yield EndAll(named, commit=True)) if named else set()
         lost = tuple(task.partition for task in decision.tasks if task.transactional_id in failed)
         decision = decision._replace(state=LOST if lost else COMPLETE, lost=lost)
         yield Record(decision)
@@ -246,4 +277,4 @@ def _check_order(batch: int, decision: Decision | None) -> None:
 
 
 def _identities(tasks: Sequence[TaskTransaction]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((task.transactional_id, task.producer_id, task.epoch) for task in tasks)
+    return tuple((task.transactional_id, task.producer_id, task.epoch) for task in tasks if task.transactional_id)

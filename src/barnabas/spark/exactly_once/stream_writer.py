@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +13,6 @@ from barnabas.spark.exactly_once.decision import DecisionError
 from barnabas.spark.exactly_once.driver import SinkPlace
 from barnabas.spark.exactly_once.protocol import Task, TaskReport
 from barnabas.spark.options import SinkOptions
-from barnabas.spark.row_writer import RowWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +33,14 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         """Keep what can be pickled to the tasks; another writer is made in the process that commits."""
-        self.new_writer = functools.partial(RowWriter, topic=options.topic, include_timestamp=options.include_timestamp)
+        self.rows = task_writer.RowSettings(options.topic, options.include_timestamp, options.take_notes)
         self.place = SinkPlace(
             tuple(sorted(options.client.items())), options.decision_topic, options.transactional_id_prefix
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows in a transaction that stays open; runs in an executor."""
-        return Report(task_writer.write(self.place, _task(), iterator, self.new_writer))
+        return Report(task_writer.write(self.place, _task(), iterator, self.rows))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Decide which transactions are the batch, and commit them; runs in the driver."""

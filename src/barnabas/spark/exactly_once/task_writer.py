@@ -8,16 +8,18 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions import detached as detached_transaction
 from barnabas.errors import KafkaError
 from barnabas.spark.client_cache import ClientCache
 from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace
 from barnabas.spark.exactly_once.id_pool import IdPool
+from barnabas.spark.exactly_once.task_notes import NoteTaker
 from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.row_writer import RowWriter
 
@@ -30,7 +32,17 @@ ABORT_TIMEOUT = 5.0
 #: Of so many queries a process keeps the ids.
 _MOST_POOLS = 16
 
-NewRowWriter = Callable[[Producer[Any, Any]], RowWriter]
+
+class RowSettings(NamedTuple):
+    """The sink's options that say how rows become records; `takes_notes`: see `task_notes`."""
+
+    topic: str | None
+    include_timestamp: bool
+    takes_notes: bool
+
+    def writer(self, producer: Producer[Any, Any]) -> RowWriter:
+        """Return a writer for the rows of a task."""
+        return RowWriter(producer, self.topic, include_timestamp=self.include_timestamp, notes_ends=self.takes_notes)
 
 
 class Worker:
@@ -43,13 +55,13 @@ class Worker:
         self._producer: Producer[Any, Any] | None = None
 
     def write(
-        self, task: protocol.Task, batches: Iterator[pa.RecordBatch], new_writer: NewRowWriter
+        self, task: protocol.Task, batches: Iterator[pa.RecordBatch], settings: RowSettings
     ) -> protocol.TaskReport:
         """Write a task's rows in a transaction that stays open, if they are still to be written."""
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return protocol.TaskReport(*task)
-        performer = _TaskPerformer(self, task, itertools.chain([first], batches), new_writer)
+        performer = _TaskPerformer(self, task, itertools.chain([first], batches), settings)
         pool = self._pool(task.query)
         report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
         for _ in performer.rows:
@@ -100,12 +112,12 @@ class _TaskPerformer:
     """Performs the steps of one task."""
 
     def __init__(
-        self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], new_writer: NewRowWriter
+        self, worker: Worker, task: protocol.Task, rows: Iterator[pa.RecordBatch], settings: RowSettings
     ) -> None:
         self.rows = rows
         self._worker = worker
         self._task = task
-        self._new_writer = new_writer
+        self._settings = settings
         self._initialized = ""
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.ReadDecision: lambda step: worker.reader().read(task.query),
@@ -125,15 +137,15 @@ class _TaskPerformer:
             self._worker.give_up_producer()
             raise
 
-    def _write_rows(self, step: protocol.WriteRows) -> tuple[int, dict[str, list[int]]]:
+    def _write_rows(self, step: protocol.WriteRows) -> tuple[int, dict[str, list[int]], TaskState | None]:
         producer = self._worker.producer()
         try:
             if self._initialized != step.transactional_id:
                 detached_transaction.resume(producer, *step)
             producer.begin_transaction()
-            writer = self._new_writer(producer)
+            writer, notes = self._settings.writer(producer), NoteTaker()
             for batch in self.rows:
-                writer.write(batch)
+                writer.write(notes.without_notes(batch) if self._settings.takes_notes else batch)
             rows = writer.finish()
             detached = detached_transaction.detach(producer)
         except BaseException:
@@ -142,7 +154,7 @@ class _TaskPerformer:
         topics: dict[str, list[int]] = {}
         for topic, partition in sorted(detached.partitions):
             topics.setdefault(topic, []).append(partition)
-        return rows, topics
+        return rows, topics, notes.state(writer.ends.items())
 
 
 #: The workers of this process that are not at work, by place.
@@ -150,12 +162,12 @@ _WORKERS: ClientCache[Worker] = ClientCache(most_idle=2)
 
 
 def write(
-    place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], new_writer: NewRowWriter
+    place: SinkPlace, task: protocol.Task, batches: Iterator[pa.RecordBatch], settings: RowSettings
 ) -> protocol.TaskReport:
     """Write a task's rows: see `write_task`."""
     worker = _WORKERS.acquire(place, lambda: Worker(place))
     try:
-        report = worker.write(task, batches, new_writer)
+        report = worker.write(task, batches, settings)
     finally:
         # Also after a failure: its pools know which ids are taken, and it has given up what failed.
         _WORKERS.release(place, worker)
