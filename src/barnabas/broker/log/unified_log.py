@@ -146,10 +146,13 @@ class UnifiedLog:
 
     def update_high_watermark(self, offset: int) -> int:
         """Let consumers see what lies below the offset; the new high watermark, kept within the log."""
-        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
-        assert self.log_start_offset <= self.high_watermark <= self.log_end_offset
-        self.producer_state.on_high_watermark_updated(self.high_watermark)
-        return self.high_watermark
+        end_offset = self.local_log.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            offset = min(max(offset, self.log_start_offset), end_offset)
+            assert self.log_start_offset <= offset
+        self.high_watermark = offset
+        self.producer_state.on_high_watermark_updated(offset)
+        return offset
 
     def update_config(self, config: LogConfig) -> None:
         """Use other settings from now on."""
