@@ -83,19 +83,21 @@ class InFlightRequests:
 
     def nodes_with_timed_out_requests(self, now: float) -> list[int]:
         """Return the nodes with a request that has waited for its answer longer than its timeout."""
-        return [
-            node_id
-            for node_id, queue in self._queues.items()
-            if any(in_flight.sent_at + in_flight.request.timeout <= now for in_flight in queue)
-        ]
+        # Loops, not comprehensions: a client asks with every turn, and mostly one request is there.
+        overdue = []
+        for node_id, queue in self._queues.items():
+            for in_flight in queue:
+                if in_flight.sent_at + in_flight.request.timeout <= now:
+                    overdue.append(node_id)
+                    break
+        return overdue
 
     def time_to_next_timeout(self, now: float) -> float:
         """Seconds until the first request in flight times out; infinite when there is none."""
-        return min(
-            [
-                in_flight.sent_at + in_flight.request.timeout - now
-                for queue in self._queues.values()
-                for in_flight in queue
-            ],
-            default=inf,
-        )
+        earliest = inf
+        for queue in self._queues.values():
+            for in_flight in queue:
+                times_out_at = in_flight.sent_at + in_flight.request.timeout
+                if times_out_at < earliest:
+                    earliest = times_out_at
+        return earliest - now

@@ -166,8 +166,9 @@ class Sender:
 
     def _has_producer_id(self, idempotence: IdempotenceManager, now: float) -> bool:
         idempotence.bump_epoch_and_reset_id_if_needed()
-        if not idempotence.sequences.has_producer_id:
-            self._maybe_request_producer_id(idempotence, now)
+        if idempotence.sequences.has_producer_id:
+            return True
+        self._maybe_request_producer_id(idempotence, now)
         return idempotence.sequences.has_producer_id
 
     def _maybe_request_producer_id(self, idempotence: IdempotenceManager, now: float) -> None:
