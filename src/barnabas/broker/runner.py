@@ -103,6 +103,7 @@ class BrokerRunner:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
+            self._storage.close()
             self._loop.close()
 
     def stop(self) -> None:

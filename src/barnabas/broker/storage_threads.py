@@ -45,7 +45,7 @@ class StorageThreads:
 
     def __init__(self) -> None:
         self.on_done: Callable[[], object] = lambda: None
-        self._submitted: SimpleQueue[tuple[Work, Work]] | None = None
+        self._submitted: SimpleQueue[tuple[Work, Work] | None] | None = None
         self._done: SimpleQueue[Work] | None = None
         self._threads = 0
         self._in_flight = 0
@@ -69,7 +69,10 @@ class StorageThreads:
         assert submitted is not None
         assert finished is not None
         while True:
-            work, done = submitted.get()
+            task = submitted.get()
+            if task is None:
+                return
+            work, done = task
             work()
             finished.put(done)
             self.on_done()
@@ -83,6 +86,14 @@ class StorageThreads:
         """See `Storage`."""
         while self._in_flight:
             self._finish()
+
+    def close(self) -> None:
+        """Do what was submitted, and end the threads; what is submitted later starts others."""
+        self.drain()
+        if self._submitted is not None:
+            for _ in range(self._threads):
+                self._submitted.put(None)
+            self._threads = 0
 
     def _finish(self) -> None:
         assert self._done is not None

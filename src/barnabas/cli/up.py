@@ -103,11 +103,13 @@ def run(args: Options | argparse.Namespace) -> int:
     gc.disable()
     from barnabas.broker import operator_log
 
-    log = operator_log.start(*_log_options(args))
     try:
-        return _run(args, log)
+        log = operator_log.start(*_log_options(args))
+        try:
+            return _run(args, log)
+        finally:
+            operator_log.stop(log)
     finally:
-        operator_log.stop(log)
         gc.enable()
 
 

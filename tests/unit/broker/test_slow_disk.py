@@ -257,3 +257,10 @@ def test_threads_deliver_what_is_done_on_the_loop() -> None:
     release.set()
     storage.drain()
     assert order == ["quick", "slow"]
+
+    before = [thread for thread in threading.enumerate() if thread.name.startswith("storage-")]
+    storage.close()
+    for thread in before:
+        thread.join(10)
+    assert before
+    assert not any(thread.is_alive() for thread in before)
