@@ -44,6 +44,13 @@ def _group(item: pytest.Item) -> str:
     return "apache-kafka" if parameters.get("bootstrap_servers") == "apache-kafka" else item.nodeid.partition("::")[0]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have each test leave the process as it found it; `-p no:leftovers` leaves the check out."""
+    from tests.support.leftovers import Leftovers
+
+    config.pluginmanager.register(Leftovers(), "leftovers")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Name the group that each test runs in, for `--dist loadgroup`."""

@@ -42,7 +42,7 @@ def test_a_signal_handler_that_raises_in_poll_neither_wedges_a_consumer_nor_lose
         while not is_over.wait(0.003):
             signal.pthread_kill(main, signal.SIGUSR1)
 
-    signal.signal(signal.SIGUSR1, interrupt)
+    before = signal.signal(signal.SIGUSR1, interrupt)
     thread = threading.Thread(target=send_signals)
     seen: set[int] = set()
     interruptions = 0
@@ -62,8 +62,10 @@ def test_a_signal_handler_that_raises_in_poll_neither_wedges_a_consumer_nor_lose
     finally:
         is_over.set()
         thread.join()
-        # Not the default one: a signal may still be on its way to a handler, and Python would complain.
+        # Not the default one at once: a signal may still be on its way to a handler, and Python would complain.
         signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        time.sleep(0.05)
+        signal.signal(signal.SIGUSR1, before)
         consumer.close(5)
 
     assert interruptions > 10

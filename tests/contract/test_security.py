@@ -26,6 +26,7 @@ from barnabas.network.security.oauth_bearer_token import unsecured_jwt
 from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
+from tests.support.logs import log_of_the_clients_as_it_was
 from tests.support.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
 
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
@@ -357,9 +358,10 @@ def test_the_command_line_reads_the_same_settings(
     file.write_text("\n".join(lines), encoding="utf-8")
     servers = ["-b", secure.servers["SASLTLS"]]
 
-    assert cli.main(["cluster", *servers, "--config", str(file)]) == 0
-    assert "localhost" in capsys.readouterr().out
-    assert cli.main(["cluster", *servers, "--config", str(file), "-X", "sasl.password=wrong"]) == 1
+    with log_of_the_clients_as_it_was():
+        assert cli.main(["cluster", *servers, "--config", str(file)]) == 0
+        assert "localhost" in capsys.readouterr().out
+        assert cli.main(["cluster", *servers, "--config", str(file), "-X", "sasl.password=wrong"]) == 1
     said = capsys.readouterr().err
     assert "invalid credentials" in said
     assert "wrong" not in said.replace("went wrong", "")

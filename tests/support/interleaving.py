@@ -12,6 +12,18 @@ from types import TracebackType
 from typing import Any
 
 _GIVE_UP = 10.0
+_stages: list[Stage] = []
+
+
+class LeftAloneError(BaseException):
+    """Ends the thread of an actor that still waits when its test is over."""
+
+
+def end_all() -> None:
+    """End every actor that still waits, as no test runs it any more; they are gone on return."""
+    while _stages:
+        for actor in _stages.pop().actors:
+            actor.end()
 
 
 class Actor:
@@ -23,6 +35,7 @@ class Actor:
         self.result: Any = None
         self.error: BaseException | None = None
         self._stage = stage
+        self._is_left = False
         self._go = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._main, args=(work,), daemon=True)
 
@@ -45,7 +58,16 @@ class Actor:
         """Called by the thread itself where it must wait."""
         self.state = state
         self._stage.stopped.release()
-        assert self._go.acquire(timeout=_GIVE_UP), f"{self.name} was left waiting"
+        self._go.acquire()
+        if self._is_left:
+            raise LeftAloneError(self.name)
+
+    def end(self) -> None:
+        """Let the thread end where it waits."""
+        self._is_left = True
+        self._go.release()
+        if self._thread.ident is not None:
+            self._thread.join(_GIVE_UP)
 
     def _main(self, work: Callable[[], Any]) -> None:
         try:
@@ -67,10 +89,13 @@ class Stage:
         self.waiting: list[Actor] = []
         self.notifications = 0
         self._hold_inside: set[str] = set()
+        self.actors: list[Actor] = []
+        _stages.append(self)
 
     def actor(self, name: str, work: Callable[[], Any]) -> Actor:
         """A thread that has not begun yet."""
-        return Actor(self, name, work)
+        self.actors.append(Actor(self, name, work))
+        return self.actors[-1]
 
     def hold_inside(self, actor: Actor) -> None:
         """Stop this actor for once right after it got the lock: others then find the door closed."""

@@ -89,7 +89,7 @@ def required(leaf: Leaf) -> list[str]:
 @pytest.fixture(autouse=True)
 def _starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """`up` with good arguments would run, and `produce` would read the terminal."""
-    monkeypatch.setattr("barnabas.broker.runner.BrokerRunner.run", lambda self: None)
+    monkeypatch.setattr("barnabas.broker.runner.BrokerRunner.run", lambda self: self._loop.close())
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.chdir(tmp_path)
     # A handler of the test before writes to what that test has captured.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
 from barnabas.errors import IllegalArgumentError
 from barnabas.spark.handover import ClosedError, Handover, WokenError
-from tests.support.interleaving import Stage
+from tests.support.interleaving import Stage, end_all
+
+
+@pytest.fixture(autouse=True)
+def _actors_end() -> Iterator[None]:
+    yield
+    end_all()
+
 
 PRODUCE = "barnabas.spark.handover:Handover.produce"
 POLL_NEXT = "barnabas.spark.handover:Handover.poll_next"

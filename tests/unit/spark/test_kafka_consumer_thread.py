@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,14 @@ from barnabas.errors import AuthorizationError, KafkaTimeoutError, WakeupError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.handover import ClosedError, Handover
 from barnabas.spark.kafka_consumer_thread import POLL_TIMEOUT, KafkaConsumerThread
-from tests.support.interleaving import Stage
+from tests.support.interleaving import Stage, end_all
+
+
+@pytest.fixture(autouse=True)
+def _actors_end() -> Iterator[None]:
+    yield
+    end_all()
+
 
 RUN = "barnabas.spark.kafka_consumer_thread:KafkaConsumerThread.run"
 HAND_OVER = "barnabas.spark.kafka_consumer_thread:KafkaConsumerThread._hand_over"
