@@ -8,11 +8,13 @@ with the tests that failed; the run goes on.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,7 +32,7 @@ that was run again on the same day and commit replaces its row. A test that is s
 TABLE = "| part | result | minutes | what there is to say |\n|---|---|---:|---|\n"
 SECTION = re.compile(r"^## ", re.MULTILINE)
 ROW = re.compile(r"^\| `([^`]+)` \|.*$", re.MULTILINE)
-SECONDS_PER_PART = 3 * 3600
+MINUTES_PER_PART = 180
 
 
 class Part(NamedTuple):
@@ -73,31 +75,48 @@ def parts() -> list[Part]:
     return [*tests, *OTHERS]
 
 
-def run(part: Part, output: Path) -> Ended:
-    """Run a part to its end; what it prints is kept in a file of its name."""
+def execute(command: list[str], log: Path, outcomes: str, seconds: float) -> int | None:
+    """Run a command and write what it prints into a file; return its exit status, or None when its time was over.
+
+    What it started (brokers, Spark) is a process group with it, and ends with it.
+    """
+    with log.open("w", encoding="utf-8") as stream:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "BARNABAS_OUTCOMES": outcomes},
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def run(part: Part, output: Path, minutes: float) -> Ended:
+    """Run a part to its end, or as long as it may take; what it prints is kept in a file of its name."""
     log = output / f"{re.sub('[^a-z0-9]+', '-', part.name.lower())}.log"
     with tempfile.NamedTemporaryFile("r", suffix=".outcomes") as outcomes:
         began = time.monotonic()
-        with log.open("w", encoding="utf-8") as stream:
-            try:
-                done = subprocess.run(
-                    part.command,
-                    cwd=ROOT,
-                    env={**os.environ, "BARNABAS_OUTCOMES": outcomes.name},
-                    stdout=stream,
-                    stderr=subprocess.STDOUT,
-                    timeout=SECONDS_PER_PART,
-                    check=False,
-                )
-                status = done.returncode
-            except subprocess.TimeoutExpired:
-                status = -1
+        status = execute(part.command, log, outcomes.name, minutes * 60)
         seconds = time.monotonic() - began
         text = log.read_text(encoding="utf-8", errors="replace")
         if "pytest" in part.command:
             return judge_tests(part.name, status, outcomes.read(), seconds)
         last = [line for line in text.splitlines() if line.strip()]
-        return Ended(part.name, status == 0, "passed" if status == 0 else "FAILED", seconds, summary(last))
+        remark = summary(last) if status is not None else f"{ended_by_time(seconds)}; {summary(last)}"
+        return Ended(part.name, status == 0, "passed" if status == 0 else "FAILED", seconds, remark)
+
+
+def ended_by_time(seconds: float) -> str:
+    """Say that a part was ended because its time was over."""
+    return f"ended after {seconds / 60:.0f} minutes, unfinished"
 
 
 def summary(lines: list[str]) -> str:
@@ -109,7 +128,7 @@ def summary(lines: list[str]) -> str:
     return lines[-1].strip()[:160] if lines else ""
 
 
-def judge_tests(name: str, status: int, outcomes: str, seconds: float) -> Ended:
+def judge_tests(name: str, status: int | None, outcomes: str, seconds: float) -> Ended:
     """Count how the tests of a file ended; a file without any outcome could not be run."""
     found = [json.loads(line) for line in outcomes.splitlines()]
     counts = Counter("failed" if "failed" in ended["outcome"] else ended["outcome"] for ended in found)
@@ -119,11 +138,12 @@ def judge_tests(name: str, status: int, outcomes: str, seconds: float) -> Ended:
     remarks += sorted(
         {ended["reason"].removeprefix("Skipped: ")[:120] for ended in found if ended["outcome"] == "skipped"}
     )
-    if status == -1:
-        remarks.append(f"ended after {SECONDS_PER_PART} s")
+    if status is None:
+        remarks.append(ended_by_time(seconds))
     is_good = status == 0 and bool(counts["passed"])
     result = ", ".join(words) or "could not be run"
-    return Ended(name, is_good, result if is_good or not bad else f"FAILED: {result}", seconds, "; ".join(remarks))
+    failed = bool(bad) or status is None
+    return Ended(name, is_good, f"FAILED: {result}" if failed else result, seconds, "; ".join(remarks))
 
 
 # --- the log
@@ -158,6 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./run nightly", description=__doc__.partition("\n\n")[0])
     parser.add_argument("only", nargs="*", metavar="PART", help="run only the parts whose name contains one of these")
     parser.add_argument("--list", action="store_true", help="name the parts")
+    parser.add_argument("--minutes", type=float, default=MINUTES_PER_PART, help="how long a part may take")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "nightly", help="where the parts' output goes")
     arguments = parser.parse_args()
     chosen = [part for part in parts() if not arguments.only or any(text in part.name for text in arguments.only)]
@@ -168,7 +189,7 @@ def main() -> int:
     title, results = title_now(), []
     for number, part in enumerate(chosen, start=1):
         print(f"{number} of {len(chosen)}: {part.name}", flush=True)
-        results.append(run(part, arguments.output))
+        results.append(run(part, arguments.output, arguments.minutes))
         print(f"    {results[-1].result} in {results[-1].seconds / 60:.1f} minutes  {results[-1].remark}", flush=True)
         before = LOG.read_text(encoding="utf-8") if LOG.exists() else ""
         LOG.write_text(written(before, title, results[-1:]), encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 from tools import nightly
 from tools.nightly import Ended, judge_tests, written
@@ -67,3 +69,31 @@ def test_a_program_says_what_it_found() -> None:
     assert nightly.summary(lines) == "VIOLATION: a record twice"
     assert nightly.summary(["2000 seeds, 1 virtual second", "  5  crashes"]) == "2000 seeds, 1 virtual second"
     assert nightly.summary([]) == ""
+
+
+def test_a_part_whose_time_is_over_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    part = nightly.Part("x", ["bash", "-c", f"sleep 60 & echo $! > {pid}; wait"])
+
+    found = nightly.run(part, tmp_path, 0.01)
+
+    assert not found.is_good
+    assert found.result == "FAILED"
+    assert "unfinished" in found.remark
+    eventually_gone(int(pid.read_text()))
+
+
+def eventually_gone(pid: int) -> None:
+    for _ in range(200):
+        if not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def test_tests_that_passed_before_their_time_was_over_do_not_make_the_part_pass() -> None:
+    found = judge_tests("tests/x.py", None, outcome("test_a", "passed"), 120.0)
+
+    assert not found.is_good
+    assert found.result == "FAILED: 1 passed"
+    assert found.remark == "ended after 2 minutes, unfinished"
