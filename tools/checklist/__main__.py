@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections import defaultdict
 
 from tools.checklist import names
 from tools.checklist.marks import STATES, Show, collect_shows, read_lines
-from tools.checklist.verify import verify
+from tools.checklist.verify import Chosen, verify
 
 
 def complaints(lines: dict[str, str], shows: list[Show], states: dict[str, dict[str, str]]) -> list[str]:
@@ -66,11 +67,20 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--verbose", action="store_true", help="name the tests that show each line")
     parser.add_argument(
-        "--only", metavar="PREFIX", default="", help="verify only lines that begin with PREFIX, such as S4."
+        "--only", metavar="LINES", default="", help="verify only these lines, such as S2.20,S3.99; S4. is a section"
     )
+    parser.add_argument("--shard", metavar="K/N", default="1/1", help="verify the K-th of N parts of that")
     parser.add_argument("--workers", type=int, default=2, help="runs at once while verifying (default 2)")
     parser.add_argument("--slow", action="store_true", help="verify the tests of the long form, too")
     return parser.parse_args()
+
+
+def chosen(arguments: argparse.Namespace) -> Chosen:
+    """Return which marks to verify. Ends the program when the shard is none."""
+    found = re.fullmatch(r"(\d+)/(\d+)", arguments.shard)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        sys.exit(f"checklist: --shard {arguments.shard}: it must be K/N, with K from 1 to N")
+    return Chosen(tuple(filter(None, arguments.only.split(","))), int(found[1]) - 1, int(found[2]))
 
 
 def main() -> int:
@@ -80,7 +90,7 @@ def main() -> int:
     if arguments.verify:
         refuse_dangling()
     # The suite can be collected only once in a process.
-    verification = verify(arguments.only, arguments.workers, slow=arguments.slow) if arguments.verify else None
+    verification = verify(chosen(arguments), arguments.workers, slow=arguments.slow) if arguments.verify else None
     lines, shows = read_lines(), list(verification.cases if verification else collect_shows())
     states = json.loads(STATES.read_text(encoding="utf-8"))
     report(lines, shows, states, arguments.verbose)

@@ -55,6 +55,18 @@ class Ended(NamedTuple):
     noted: dict[str, str]
 
 
+class Chosen(NamedTuple):
+    """Which marks to verify: of some lines or sections (none: of all), and of every `shards`-th function."""
+
+    lines: tuple[str, ...] = ()
+    shard: int = 0
+    shards: int = 1
+
+    def has_line(self, line: str) -> bool:
+        """Whether a line is one of them, or in a section that is, such as `S4.`."""
+        return not self.lines or any(line == one or (one.endswith(".") and line.startswith(one)) for one in self.lines)
+
+
 class Job(NamedTuple):
     """One run to be made: a function, a way to break it (none: as it is), and the tests."""
 
@@ -85,9 +97,9 @@ def judge(ended: Ended, ids: list[str]) -> str:
 class Verification:
     """A pytest plugin that breaks functions and runs the tests that name them, in place of running the suite."""
 
-    def __init__(self, only: str, workers: int, *, slow: bool) -> None:
+    def __init__(self, chosen: Chosen, workers: int, *, slow: bool) -> None:
         self.complaints: list[str] = []
-        self._only = only
+        self._chosen = chosen
         self._workers = workers
         self._slow = slow
         self._items: dict[str, pytest.Item] = {}
@@ -108,7 +120,7 @@ class Verification:
 
     def pytest_runtestloop(self) -> bool:
         """Run everything that is to be verified, and nothing else."""
-        wanted = {show: ids for show, ids in self.cases.items() if show.line.startswith(self._only)}
+        wanted = {show: ids for show, ids in self.cases.items() if self._chosen.has_line(show.line)}
         cases = {show: [case for case in ids if case in self._items] for show, ids in wanted.items()}
         cases = {show: ids for show, ids in cases.items() if ids}
         with tempfile.TemporaryDirectory() as directory:
@@ -123,7 +135,7 @@ class Verification:
         by_target: defaultdict[str, dict[Show, list[str]]] = defaultdict(dict)
         for show, ids in cases.items():
             by_target[show.breaks][show] = ids
-        for target in sorted(by_target):
+        for target in sorted(by_target)[self._chosen.shard :: self._chosen.shards]:
             for how in ("", "raise", "wrong"):
                 yield Job(target, how, by_target[target])
 
@@ -227,9 +239,9 @@ def sentence(verdict: Verdict) -> str:
     return f"{show.line}: {show.test} {result} when {show.breaks} {WAYS[how]}"
 
 
-def verify(only: str, workers: int, *, slow: bool) -> Verification:
+def verify(chosen: Chosen, workers: int, *, slow: bool) -> Verification:
     """Break each function that is named; its `complaints` has a sentence for each mark whose test does not see it."""
-    verification = Verification(only, workers, slow=slow)
+    verification = Verification(chosen, workers, slow=slow)
     options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_PER_TEST}", str(ROOT / "tests")]
     with quiet():
         status = pytest.main(options, plugins=[verification])

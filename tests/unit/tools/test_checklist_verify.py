@@ -109,5 +109,12 @@ import sys
 from pathlib import Path
 from tools.checklist import names, verify
 verify.ROOT = Path(sys.argv[1])
-print("\\n".join(verify.verify("", 2, slow=False).complaints))
+print("\\n".join(verify.verify(verify.Chosen(), 2, slow=False).complaints))
 """
+
+
+def test_lines_are_chosen_by_name_or_by_section() -> None:
+    chosen = verify.Chosen(("S2.1", "S4."))
+
+    assert [line for line in ("S2.1", "S2.10", "S4.3", "S40.1") if chosen.has_line(line)] == ["S2.1", "S4.3"]
+    assert verify.Chosen().has_line("S0.1")
