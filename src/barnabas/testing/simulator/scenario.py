@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.new_topic import NewTopic
@@ -22,6 +22,8 @@ from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.network import Network
 from barnabas.testing.simulator.producing import ProducerActor, TransactionActor
 from barnabas.testing.simulator.transforming import TransformActor
+from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
+from barnabas.testing.simulator.workloads.workload import Workload
 from barnabas.testing.simulator.world import Process, World
 
 #: How long everything may take to be as it should once the faults are over, in seconds.
@@ -37,6 +39,9 @@ class Scenario:
     A subclass brings actors of its own (`cast`, with `add`); `groups` names the groups that have to read everything.
     """
 
+    #: What some of the seeds have besides.
+    WORKLOADS: ClassVar[tuple[type[Workload], ...]] = (ForeignMembers,)
+
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.random = self.world.stream("scenario")
@@ -46,6 +51,8 @@ class Scenario:
         self.flushes = self.random.random() < 0.6
         self.topics = {"a": self.random.randint(1, 3), "b": self.random.randint(1, 2)}
         self.output = {"out": self.random.randint(1, 2)}
+        shares = self.world.stream("workloads")
+        self.workloads = [kind(self) for kind in self.WORKLOADS if shares.random() < kind.SHARE]
         self.broker = SimulatedBroker(self.world, self.network, self._broker_settings())
         self.applications: list[Application] = []
         self.groups: dict[str, tuple[list[TopicPartition], bool]] = {}
@@ -69,6 +76,8 @@ class Scenario:
             "log.flush.offset.checkpoint.interval.ms": random.choice((500, 2000, 60_000)),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
         }
+        for workload in self.workloads:
+            settings.update(workload.SETTINGS)
         if self.flushes:
             settings["log.flush.interval.messages"] = 1
         return settings
@@ -217,9 +226,13 @@ class Scenario:
 
     def _control(self) -> None:
         world = self.world
+        topics = [NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()]
         with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
-            admin.create_topics([NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()])
+            admin.create_topics([*topics, *(topic for workload in self.workloads for topic in workload.topics())])
         self.cast()
+        for workload in self.workloads:
+            workload.cast()
+            world.counts[f"workload {type(workload).__name__}"] += 1
         for application in self.applications:
             application.start()
         self.faults.begin()
@@ -252,6 +265,8 @@ class Scenario:
         strict = not self.faults.loses_unflushed
         inputs = [TopicPartition(name, index) for name, count in self.topics.items() for index in range(count)]
         awaited = self._audit(inputs)
+        for workload in self.workloads:
+            workload.check()
         if self.world.is_over or not self._await_groups(awaited) or not self._await_owners(members):
             return
         if not self._stop(members):
