@@ -15,6 +15,10 @@ Rule 3. **The log does not decide what is committed.** The partition moves the h
 (`update_high_watermark`), and gives the leader epoch. Readers see whole batches below it, or below the last stable
 offset.
 
+A follower's log takes offsets and epochs from its leader (`append_as_follower`), its end may be cut off
+(`LogManager.truncate_to`, `truncation.py`: the checkpoint of the recovery point goes back first, then the segments, on
+the disk, then the epochs), and its high watermark comes from `replication-offset-checkpoint` when it is opened.
+
 Rule 4. **All files are touched through the port `FileSystem`** (`filesystem.py`), and every operation there may fail
 with `OSError`; the log turns it into `KafkaStorageError`. `memory_filesystem.py` is a disk that tears writes, fills up,
 fails at any operation and loses power. Flushes are prepared here (`prepare_flush`); `Storage` runs them.

@@ -32,6 +32,7 @@ INTERVALS = {
     "log.flush.offset.checkpoint.interval.ms": 60_000,
     "log.flush.start.offset.checkpoint.interval.ms": 60_000,
     "producer.id.expiration.check.interval.ms": 600_000,
+    "replica.high.watermark.checkpoint.interval.ms": 5_000,
 }
 FLUSH_CHECK_INTERVAL_MS = 1_000
 PRODUCER_BOUND_INTERVAL_MS = 5_000
@@ -60,7 +61,7 @@ class BackgroundWork:
         filesystem: FileSystem,
         storage: Storage,
         logs: Callable[[], list[UnifiedLog]],
-        write_checkpoints: Callable[[], None],
+        write_checkpoints: Callable[..., None],
         settings: dict[str, object],
     ) -> None:
         self._filesystem = filesystem
@@ -117,6 +118,11 @@ class BackgroundWork:
         tasks: tuple[tuple[str, int, Callable[[int], Task]], ...] = (
             ("flush", FLUSH_CHECK_INTERVAL_MS, self._flush_old),
             ("checkpoint", checkpoints, self._checkpoint),
+            (
+                "high watermarks",
+                self._intervals["replica.high.watermark.checkpoint.interval.ms"],
+                self._checkpoint_high_watermarks,
+            ),
             ("retention", self._intervals["log.retention.check.interval.ms"], self._apply_retention),
             ("expiration", self._intervals["producer.id.expiration.check.interval.ms"], self._expire_producers),
             ("producers", PRODUCER_BOUND_INTERVAL_MS, self._bound_producers),
@@ -131,6 +137,10 @@ class BackgroundWork:
     def _checkpoint(self, _now_ms: int) -> Task:
         yield WORKED
         self._write_checkpoints()
+
+    def _checkpoint_high_watermarks(self, _now_ms: int) -> Task:
+        yield WORKED
+        self._write_checkpoints(high_watermarks_only=True)
 
     def _expire_producers(self, now_ms: int) -> Task:
         for log in self._logs():

@@ -1,15 +1,15 @@
 """The small text files beside the log, in Apache Kafka's formats.
 
-`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `leader-epoch-checkpoint` are a version, the
-number of entries, and the entries, one a line (CheckpointFile). `partition.metadata` holds the topic id, and
-`meta.properties` whose directory it is. `.kafka_cleanshutdown` is there when the last broker closed all its logs.
-All are replaced as a whole, so a crash leaves the old content or the new.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks) and
+`leader-epoch-checkpoint` are a version, the number of entries, and the entries, one a line (CheckpointFile).
+`partition.metadata` holds the topic id, and `meta.properties` whose directory it is. `.kafka_cleanshutdown` is there
+when the last broker closed all its logs. All are replaced as a whole, so a crash leaves the old content or the new.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.errors import KafkaError, KafkaStorageError
@@ -17,6 +17,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -195,6 +196,31 @@ def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | 
         )
     except ValueError as error:
         raise CorruptCheckpointError(f"{path} is malformed: {error}") from error
+
+
+def claim_directory(
+    filesystem: FileSystem,
+    path: str,
+    identify: Callable[[str | None], tuple[str, int]],
+    random_bytes: Callable[[int], bytes],
+) -> None:
+    """Write whose data it is into `meta.properties`; `identify` as for `LogManager.start`.
+
+    Raises `KafkaStorageError` where it is another's, and `OSError`.
+    """
+    try:
+        found = read_meta_properties(filesystem, path)
+    except CorruptCheckpointError as error:
+        raise KafkaStorageError(f"{error}; whose data this is cannot be told: repair the file") from error
+    cluster_id, node_id = identify(found.cluster_id if found is not None else None)
+    if found is not None:
+        found.check_owner(path, cluster_id, node_id)
+    directory_id = found.directory_id if found is not None else None
+    wanted = MetaProperties(
+        cluster_id, node_id, directory_id or random_bytes(16), META_PROPERTIES_VERSION, DATA_FORMAT
+    ).encode()
+    if found is None or found.encode() != wanted:
+        filesystem.replace(path, wanted, sync=True)
 
 
 def write_clean_shutdown_file(filesystem: FileSystem, path: str, broker_epoch: int = -1) -> None:

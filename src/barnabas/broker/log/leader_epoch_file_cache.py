@@ -21,8 +21,9 @@ class EpochEntry(NamedTuple):
 class LeaderEpochFileCache:
     """The epochs of one log, growing in epoch and offset.
 
-    A new epoch is in the file before its first record is in the log, but on the disk only after `flush`: after a
-    power loss the epochs of records that survived are found again in their batches.
+    A new epoch is in the file before its first record is in the log. As long as there is one epoch, the disk has it
+    only after `flush`: after a power loss the epoch of records that survived is found again in their batches. What
+    there was before another epoch came is not looked for there, so a file with several is synced.
     """
 
     __slots__ = ("_dirty", "_entries", "_filesystem", "latest_epoch", "path")
@@ -56,8 +57,9 @@ class LeaderEpochFileCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that the epoch's records begin at the offset; entries that contradict that are dropped."""
+        before = len(self._entries)
         if epoch != UNDEFINED_EPOCH and self._assign(EpochEntry(epoch, start_offset)):
-            self._write()
+            self._write(sync=max(before, len(self._entries)) > 1)
 
     def epoch_for_offset(self, offset: int) -> int:
         """Return the epoch in which the offset was (or will be) written, -1 when it is not known."""
@@ -99,17 +101,17 @@ class LeaderEpochFileCache:
 
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self._entries:
+            before = len(self._entries)
             self._entries = entries
             self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
-            self._write()
+            self._write(sync=max(before, len(entries)) > 1)
 
-    def _write(self, *, sync: bool = False) -> None:
+    def _write(self, *, sync: bool) -> None:
         lines = [f"{epoch} {start_offset}" for epoch, start_offset in self._entries]
-        self._dirty = True
+        self._dirty = not sync
         self._filesystem.replace(self.path, encode_checkpoint(lines), sync=sync)
 
     def flush(self) -> None:
         """Return when the epochs are on the disk."""
         if self._dirty:
             self._write(sync=True)
-            self._dirty = False

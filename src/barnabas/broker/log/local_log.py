@@ -159,6 +159,31 @@ class LocalLog:
         self.filesystem.sync_directory(self.directory)
         return paths
 
+    def truncate_to(self, offset: int) -> list[str]:
+        """End the log at the offset, or where the batch begins in which it lies; the files that are to go.
+
+        When this returns the disk has it: what is written next must not come to lie between what was cut.
+        """
+        deleted = [segment for segment in self.segments if segment.base_offset > offset]
+        # From the last one on: whatever a crash leaves is a log without a gap.
+        paths = [path for segment in reversed(deleted) for path in self.remove_segments([segment])]
+        active = self.segments.active
+        self.segments.used_as_active(active)
+        self.log_end_offset = active.truncate_to(offset)
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        for file in active.begin_flush():
+            file.sync()
+        self.filesystem.sync_directory(self.directory)
+        return paths
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[str]:
+        """Drop all segments and begin an empty one at the offset; the files that are to go. The disk has it then."""
+        paths = [path for segment in reversed(list(self.segments)) for path in self.remove_segments([segment])]
+        self.segments.add(LogSegment.create(self.filesystem, self.directory, offset, self.config))
+        self.log_end_offset = self.recovery_point = offset
+        self.filesystem.sync_directory(self.directory)
+        return paths
+
     def close_files(self) -> None:
         """Give all handles back and write nothing more."""
         for segment in self.segments:

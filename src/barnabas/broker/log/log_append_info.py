@@ -9,7 +9,8 @@ class LogAppendInfo(NamedTuple):
     """Where the records went.
 
     `log_append_time` is epoch milliseconds for a log of LogAppendTime and -1 otherwise. For a batch that the log has
-    already, `duplicate` is true, the offsets are those it got then, and nothing was written.
+    already, `duplicate` is true, the offsets are those it got then, and nothing was written. `last_leader_epoch`
+    is that of the last batch of a follower's append, else -1.
     """
 
     first_offset: int
@@ -19,3 +20,4 @@ class LogAppendInfo(NamedTuple):
     record_count: int
     size_in_bytes: int
     duplicate: bool
+    last_leader_epoch: int = -1

@@ -88,6 +88,15 @@ class LogCleaner:
         self._delete_replaced(log, now_ms)
         return True
 
+    def abort(self, log: UnifiedLog, offset: int) -> None:
+        """Break off the cleaning of a log that is about to be truncated to the offset. Raises `KafkaStorageError`."""
+        try:
+            if self._log is log:
+                self.close()
+            self.manager.truncated(log, offset)
+        except OSError as error:
+            raise log.storage_failure("breaking its compaction off", error) from error
+
     def close(self) -> None:
         """Break the cleaning at work off and remove what is half made. Raises `OSError`."""
         cleaner, log = self._cleaner, self._log

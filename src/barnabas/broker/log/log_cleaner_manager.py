@@ -100,6 +100,12 @@ class LogCleanerManager:
         # Unsynced: after a power loss an older checkpoint only means that more is cleaned again.
         self._checkpoint.write(self._clean_offsets, sync=False)
 
+    def truncated(self, log: UnifiedLog, offset: int) -> None:
+        """Note that a log ends at the offset: what comes behind it is not clean. Raises `OSError`."""
+        if self.clean_offsets.get(log.topic_partition, 0) > offset:
+            self.clean_offsets[log.topic_partition] = offset
+            self._checkpoint.write(self.clean_offsets, sync=True)
+
     def failed(self, log: UnifiedLog, error: Exception, now_ms: int) -> None:
         """Leave a log alone, and say why."""
         if isinstance(error, (OSError, KafkaStorageError)):

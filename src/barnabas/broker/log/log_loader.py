@@ -37,6 +37,7 @@ from barnabas.broker.log.log_file_utils import (
 )
 from barnabas.broker.log.log_segment import LogSegment
 from barnabas.broker.log.log_segments import LogSegments
+from barnabas.broker.log.producer_recovery import rebuild_producer_state
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError
@@ -66,7 +67,8 @@ def _logger() -> logging.Logger:
 class LogLoader:
     """Makes a `UnifiedLog` of a directory.
 
-    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing. Raises `OSError`.
+    `recovery_point` and `log_start_offset` are what the checkpoints say, 0 for nothing; `high_watermark` as for
+    `UnifiedLog`. Raises `OSError`.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class LogLoader:
         "_epochs",
         "_files",
         "_filesystem",
+        "_high_watermark",
         "_log_start_offset",
         "_producers",
         "_recovery_point",
@@ -94,6 +97,7 @@ class LogLoader:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         producer_id_expiration_ms: int = 86_400_000,
+        high_watermark: int | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
@@ -102,6 +106,7 @@ class LogLoader:
         self._clean = clean
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
+        self._high_watermark = high_watermark
         self._segments = LogSegments()
         self._files = {
             entry.name: entry.size for entry in filesystem.list_directory(directory) if not entry.is_directory
@@ -152,6 +157,7 @@ class LogLoader:
             self._epochs,
             log_start_offset=start,
             topic_id=self._read_topic_id(),
+            high_watermark=self._high_watermark,
         )
 
     def abandon(self) -> None:
@@ -372,22 +378,4 @@ class LogLoader:
             _logger().warning("%s: no snapshot of the producers is written: %s", self._directory, error)
 
     def _restore_producers(self, start: int, end: int, now_ms: int) -> Steps[None]:
-        """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it."""
-        producers = self._producers
-        for problem in producers.truncate_and_reload(start, end, now_ms):
-            _logger().warning("%s; reading the log instead", problem)
-        for segment in self._segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
-            try:
-                yield from self._replay_segment(segment, end)
-            except CorruptRecordError as error:
-                _logger().error("%s; what it says of producers is lost", error)
-        producers.map_end_offset = end
-
-    def _replay_segment(self, segment: LogSegment, end: int) -> Steps[None]:
-        position = segment.locate(max(segment.base_offset, self._producers.map_end_offset))
-        for header, chunk in segment.records.batches(position, check=False) if position >= 0 else ():
-            if header.base_offset >= end:
-                break
-            if header.position == 0:
-                yield len(chunk)
-            self._producers.replay(chunk, header)
+        return rebuild_producer_state(self._producers, self._segments, start, end, now_ms)

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
-    DATA_FORMAT,
     LOCK_FILE,
-    LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
-    META_PROPERTIES_VERSION,
     PARTITION_METADATA,
-    RECOVERY_POINT_CHECKPOINT,
-    CorruptCheckpointError,
-    MetaProperties,
-    OffsetCheckpointFile,
-    read_meta_properties,
+    claim_directory,
     write_clean_shutdown_file,
     write_partition_metadata,
 )
@@ -36,6 +29,7 @@ from barnabas.broker.log.log_file_utils import (
     parse_directory_name,
 )
 from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
 from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
@@ -94,10 +88,12 @@ class LogManager:
         """The logs that are open."""
         self.offline: dict[str, set[int]] = {}
         """Topic → its partitions that cannot be served, for their log is offline or could not be opened."""
+        self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
         self.unopened = UnopenedLogs(
             self.filesystem,
             lambda topic: self._log_config(self._topic_settings(topic)),
             lambda: self._producer_expiration_ms,
+            self.checkpoints.high_watermark,
         )
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
@@ -111,7 +107,7 @@ class LogManager:
             self.filesystem,
             self.storage,
             lambda: list(self.logs.values()),
-            self._write_changed_checkpoints,
+            self._checkpoint,
             self.config,
         )
         self.cleaner = LogCleaner(
@@ -122,21 +118,14 @@ class LogManager:
             self._background.delete_later,
             random_bytes,
         )
-        self._checkpointed: object = None
         self._deleted_directories: list[str] = []
         self._undeleted: dict[TopicPartition, str] = {}
         self._unmade: set[TopicPartition] = set()
         self._reported: set[TopicPartition] = set()
         self._mend_at_ms = 0
-        self._checkpoints_fail = False
-        self._recovery_points = self._checkpoint(RECOVERY_POINT_CHECKPOINT)
-        self._log_start_offsets = self._checkpoint(LOG_START_OFFSET_CHECKPOINT)
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"
-
-    def _checkpoint(self, name: str) -> OffsetCheckpointFile:
-        return OffsetCheckpointFile(self.filesystem, self._path(name))
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -170,7 +159,7 @@ class LogManager:
             raise KafkaStorageError(f"the data directory {self.directory} cannot be used: {error}") from error
         try:
             if identify is not None:
-                self._check_owner(identify)
+                claim_directory(self.filesystem, self._path(META_PROPERTIES), identify, self._random_bytes)
             self._find_logs()
             while open_logs and self.unopened:
                 self._advance(self.unopened.first, OPEN_BYTES)
@@ -181,22 +170,6 @@ class LogManager:
             self._unlock()
             raise
 
-    def _check_owner(self, identify: Identify) -> None:
-        path = self._path(META_PROPERTIES)
-        try:
-            found = read_meta_properties(self.filesystem, path)
-        except CorruptCheckpointError as error:
-            raise KafkaStorageError(f"{error}; whose data this is cannot be told: repair the file") from error
-        cluster_id, node_id = identify(found.cluster_id if found is not None else None)
-        if found is not None:
-            found.check_owner(path, cluster_id, node_id)
-        directory_id = found.directory_id if found is not None else None
-        wanted = MetaProperties(
-            cluster_id, node_id, directory_id or self._random_bytes(16), META_PROPERTIES_VERSION, DATA_FORMAT
-        ).encode()
-        if found is None or found.encode() != wanted:
-            self.filesystem.replace(path, wanted, sync=True)
-
     def _find_logs(self) -> None:
         marker = self._path(CLEAN_SHUTDOWN_FILE)
         self.had_clean_shutdown = self.filesystem.exists(marker)
@@ -205,17 +178,15 @@ class LogManager:
         if self.had_clean_shutdown:
             # A power loss must not bring the mark back.
             self.filesystem.sync_directory(self.directory)
-        recovery_points = self._read_checkpoint(self._recovery_points)
-        log_start_offsets = self._read_checkpoint(self._log_start_offsets)
+        self.checkpoints.read()
+        recovery_points, starts = self.checkpoints.recovery_points, self.checkpoints.log_start_offsets
         found = {}
         for entry in self.filesystem.list_directory(self.directory):
             name = self._partition_of(entry.name) if entry.is_directory else None
             if name is not None:
                 # A log that the last broker did not know was put here by somebody: who knows in what state.
                 clean = self.had_clean_shutdown and name in recovery_points
-                found[name] = UnopenedLog(
-                    self._path(entry.name), clean, recovery_points.get(name), log_start_offsets.get(name)
-                )
+                found[name] = UnopenedLog(self._path(entry.name), clean, recovery_points.get(name), starts.get(name))
         self.unopened.add(found)
 
     def open_step(self, now_ms: int) -> bool:
@@ -259,13 +230,6 @@ class LogManager:
             if not self.unopened and not self.unopened.failures:
                 self.on_all_opened()
         return read
-
-    def _read_checkpoint(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
-        try:
-            return checkpoint.read()
-        except CorruptCheckpointError as error:
-            _logger().warning("%s; going without", error)
-            return {}
 
     def _partition_of(self, name: str) -> TopicPartition | None:
         topic_partition = parse_directory_name(name)
@@ -353,6 +317,7 @@ class LogManager:
                 log_config,
                 clean=True,
                 producer_id_expiration_ms=self._producer_expiration_ms,
+                high_watermark=self.checkpoints.high_watermark(topic_partition),
             ).load()
         except OSError as error:
             problem = KafkaStorageError(f"the log of {topic_partition} cannot be made in {directory}: {error}")
@@ -459,6 +424,59 @@ class LogManager:
         self._undeleted.pop(name, None)
         self._deleted_directories.append(path)
 
+    def truncate_to(
+        self, offsets: Mapping[TopicPartition, int], now_ms: int
+    ) -> dict[TopicPartition, KafkaStorageError]:
+        """End logs at offsets, see `truncation.truncate_to`; what has failed.
+
+        The recovery points in the checkpoint go back first: behind one that is too late nothing would be recovered.
+        """
+        from barnabas.broker.log.truncation import truncate_to
+
+        return self._truncate(offsets, lambda log, offset: truncate_to(log, offset, now_ms), now_ms)
+
+    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Drop all that a log has and begin it anew at the offset. Raises `KafkaStorageError`."""
+        from barnabas.broker.log.truncation import truncate_fully_and_start_at
+
+        for error in self._truncate({name: offset}, truncate_fully_and_start_at, now_ms).values():
+            raise error
+
+    def _truncate(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        truncate: Callable[[UnifiedLog, int], list[str]],
+        now_ms: int,
+    ) -> dict[TopicPartition, KafkaStorageError]:
+        failed: dict[TopicPartition, KafkaStorageError] = {}
+        try:
+            if self._roll_checkpoints_back(offsets):
+                self._write_checkpoints(sync=True)
+        except OSError as error:
+            problem = KafkaStorageError(f"the checkpoints of {self.directory} cannot be written: {error}")
+            return dict.fromkeys(offsets, problem)
+        for name, offset in offsets.items():
+            log = self.logs[name]
+            try:
+                self.cleaner.abort(log, offset)
+                for path in truncate(log, offset):
+                    self._background.delete_later(path, now_ms + log.config.file_delete_delay_ms)
+            except KafkaStorageError as error:
+                failed[name] = error
+        return failed
+
+    def _roll_checkpoints_back(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Lower recovery points and high watermarks to what the logs will have; whether a file says otherwise."""
+        changed = False
+        for name, offset in offsets.items():
+            log = self.logs[name]
+            log.local_log.recovery_point = min(log.recovery_point, offset)
+            changed |= self.checkpoints.recovery_points.get(name, 0) > offset
+            changed |= self.checkpoints.high_watermarks.get(name, 0) > offset
+            if log.high_watermark > offset:
+                log.update_high_watermark(offset)
+        return changed
+
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Close a log and leave its files, which `create_log` takes over. Raises `KafkaStorageError`."""
         log = self.logs.pop(topic_partition)
@@ -512,6 +530,7 @@ class LogManager:
                 if log.can_be_reopened:
                     del self.logs[name]
                     log.local_log.close_files()
+                    self.checkpoints.high_watermarks[name] = log.high_watermark
                     found = UnopenedLog(log.directory, False, log.recovery_point, log.log_start_offset)
                     self.unopened.add({name: found})
             self.unopened.retry()
@@ -553,29 +572,11 @@ class LogManager:
             self._unlock()
 
     def _write_checkpoints(self, *, sync: bool) -> None:
-        logs = self.logs.items()
-        unopened = self.unopened.checkpoints().items()
-        recovery_points = {name: log.recovery_point for name, log in unopened if log.recovery_point is not None}
-        recovery_points |= {name: log.recovery_point for name, log in logs}
-        starts = {name: log.log_start_offset for name, log in unopened if log.log_start_offset is not None}
-        starts |= {name: log.log_start_offset for name, log in logs if log.starts_within_segment}
-        if sync or self._checkpointed != (recovery_points, starts):
-            self._recovery_points.write(recovery_points, sync=sync)
-            self._log_start_offsets.write(starts, sync=sync)
-            self._checkpointed = (recovery_points, starts)
+        self.checkpoints.write(self.logs, self.unopened.checkpoints(), sync=sync)
 
-    def _write_changed_checkpoints(self) -> None:
-        # Unsynced: after a power loss an old checkpoint, or none, only means that more is read again.
-        try:
-            self._write_checkpoints(sync=False)
-        except OSError as error:
-            if not self._checkpoints_fail:
-                self._checkpoints_fail = True
-                _logger().error(
-                    "the checkpoints of %s cannot be written; that is tried again: %s", self.directory, error
-                )
-        else:
-            self._checkpoints_fail = False
+    def _checkpoint(self, *, high_watermarks_only: bool = False) -> None:
+        unopened = self.unopened.checkpoints()
+        self.checkpoints.write_in_background(self.logs, unopened, high_watermarks_only=high_watermarks_only)
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -375,6 +375,33 @@ class LogSegment:
             index.write()
             index.close_file()
 
+    def truncate_to(self, offset: int) -> int:
+        """Cut the batches that reach to the offset or beyond; the offset at which the segment ends then.
+
+        That is the offset asked for, or the start of the batch that it lay in: batches are never cut.
+        """
+        position = self.locate(offset)
+        if position >= 0:
+            offset = min(offset, self.records.header_at(position).base_offset)
+            self.offset_index.truncate_to(offset)
+            self.time_index.truncate_to(offset)
+            self.truncate_bytes(position)
+        self.txn_index.truncate_to(offset)
+        self._recount()
+        return offset
+
+    def _recount(self) -> None:
+        """Find what has come since the last entries of the indexes: the bytes, and the largest timestamp."""
+        last = self.offset_index.last_entry
+        largest = self.time_index.last_entry
+        self._bytes_since_last_index_entry = 0
+        for header, _ in self.records.batches(last.position, check=False):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+            if header.last_offset > last.offset or not self.offset_index.entries:
+                self._bytes_since_last_index_entry += header.size_in_bytes
+        self._max_timestamp = largest
+
     def truncate_bytes(self, size: int) -> None:
         """Cut the file behind `size` bytes."""
         self.records.truncate(size)

@@ -77,6 +77,10 @@ class LogSegments:
         last = bisect_left(self._base_offsets, end)
         return [self._by_base_offset[base] for base in self._base_offsets[first:last]]
 
+    def used_as_active(self, segment: LogSegment) -> None:
+        """Note that a segment is written to again: it keeps its files and memory."""
+        self._recently_used.pop(segment.base_offset, None)
+
     def used(self, segment: LogSegment) -> None:
         """Note that an inactive segment was read; the one not read for longest gives its files and memory back."""
         recently = self._recently_used

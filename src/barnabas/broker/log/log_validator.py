@@ -39,7 +39,7 @@ _MAX_BATCH_SIZE = 0x7FFFFFFF
 class ValidatedRecords(NamedTuple):
     """Records ready to be written: the bytes, their headers as sent, the first offset, and what the indexes need."""
 
-    buffer: bytearray
+    buffer: Buffer
     headers: list[BatchHeader]
     first_offset: int
     batches: list[AppendedBatch]

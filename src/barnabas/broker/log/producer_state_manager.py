@@ -142,7 +142,11 @@ class ProducerStateManager:
         else:
             current.update(updated)
         for first_offset in info.started_transactions:
+            latest = next(reversed(self.ongoing_txns), NO_OFFSET)
             self.ongoing_txns[first_offset] = updated.producer_id
+            if first_offset < latest:
+                # What a follower appends at once holds transactions of several producers, one producer after the other.
+                self.ongoing_txns = dict(sorted(self.ongoing_txns.items()))
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
         """Up to where everything is decided once this transaction is complete."""
@@ -285,10 +289,11 @@ class ProducerStateManager:
             if offset not in segment_base_offsets and not beyond:
                 self._delete_snapshot(offset)
 
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots of deleted segments."""
-        for snapshot in [taken for taken in self.snapshots if taken < offset]:
+    def delete_snapshots_after(self, offset: int) -> None:
+        """Delete the snapshots of what is truncated."""
+        for snapshot in [taken for taken in self.snapshots if taken > offset]:
             self._delete_snapshot(snapshot)
+        self._last_snapshot_offset = min(self._last_snapshot_offset, offset)
 
     def mark_snapshot_for_deletion(self, offset: int) -> str | None:
         """Rename the snapshot at an offset so that it waits for deletion with its segment; its new path, if any."""

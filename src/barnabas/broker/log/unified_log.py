@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.log.append_origin import CLIENT
+from barnabas.broker.log.append_origin import CLIENT, REPLICATION
 from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.log_append_info import LogAppendInfo
@@ -14,6 +14,7 @@ from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
 from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
 from barnabas.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from barnabas.protocol.kinds import IsolationLevel
+from barnabas.records.batch_header import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,8 @@ class UnifiedLog:
     """An append-only sequence of records with offsets; the file behind one partition.
 
     What `append` has returned is in the operating system's hands, so it survives the end of this process; what
-    `flush` has returned is on the disk. One thread at a time uses a log.
+    `flush` has returned is on the disk. One thread at a time uses a log. `high_watermark` is what the checkpoint says
+    of a log that has other replicas; without it, all that the log holds is committed.
 
     When the disk fails in a way that leaves the state of the files unknown, the log goes offline: every later call
     raises `KafkaStorageError`. `LogManager` opens it anew, and recovers it, unless a flush has failed
@@ -77,6 +79,7 @@ class UnifiedLog:
         *,
         log_start_offset: int,
         topic_id: bytes | None,
+        high_watermark: int | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.local_log = local_log
@@ -84,7 +87,8 @@ class UnifiedLog:
         self.producer_state = producer_state
         self.leader_epochs = leader_epochs
         self.log_start_offset = log_start_offset
-        self.high_watermark = local_log.log_end_offset
+        end = local_log.log_end_offset
+        self.high_watermark = end if high_watermark is None else min(max(high_watermark, log_start_offset), end)
         self.topic_id = topic_id
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
@@ -235,13 +239,45 @@ class UnifiedLog:
             False,
         )
 
+    def append_as_follower(self, data: Buffer, *, now_ms: int, leader_epoch: int) -> LogAppendInfo | None:
+        """Write what the leader of `leader_epoch` has sent, with its offsets and epochs; None where nothing is whole.
+
+        Consumers see it when the leader's high watermark says so. Raises what `validate_follower_records` raises,
+        `InvalidTxnStateError`, and `KafkaStorageError`: what lies below `log_end_offset` then is written.
+        """
+        from barnabas.broker.log.follower_records import split_for_segments, validate_follower_records
+
+        self.check_online()
+        name, end = str(self.topic_partition), self.log_end_offset
+        records = validate_follower_records(name, data, log_end_offset=end, leader_epoch=leader_epoch)
+        if records is None:
+            return None
+        for piece in split_for_segments(records, self.config.segment_bytes):
+            producers, completed, _ = self._check_producers(piece, REPLICATION)
+            if not self.local_log.segments.active.offset_index.can_append(piece.last_offset):
+                # The next segment has to begin near its records: what compaction has taken may be a wide gap.
+                self.local_log.log_end_offset = piece.first_offset
+            self._write(piece, None, now_ms)
+            self._update_producers(producers, completed)
+        if self.troubles:
+            self._succeeded(WRITING)
+        return LogAppendInfo(
+            records.first_offset,
+            records.last_offset,
+            -1,
+            self.log_start_offset,
+            records.record_count,
+            len(records.buffer),
+            False,
+            records.headers[-1].partition_leader_epoch,
+        )
+
     def _check_producers(
         self, records: ValidatedRecords, origin: int
     ) -> tuple[dict[int, ProducerAppendInfo], list[CompletedTxn], BatchMetadata | None]:
         producers: dict[int, ProducerAppendInfo] = {}
         completed = []
-        offset = records.first_offset
-        for header in records.headers:
+        for header, batch in zip(records.headers, records.batches, strict=True):
             producer_id = header.producer_id
             if producer_id >= 0:
                 entry = self.producer_state.producers.get(producer_id)
@@ -252,10 +288,9 @@ class UnifiedLog:
                 info = producers.get(producer_id)
                 if info is None:
                     info = producers[producer_id] = self.producer_state.prepare_update(producer_id, origin)
-                transaction = info.append(records.buffer, header, offset)
+                transaction = info.append(records.buffer, header, batch.last_offset - header.last_offset_delta)
                 if transaction is not None:
                     completed.append(transaction)
-            offset += header.last_offset_delta + 1
         return producers, completed, None
 
     def _find_duplicate(self, entry: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
@@ -275,11 +310,14 @@ class UnifiedLog:
             batch.first_offset, batch.last_offset, append_time, self.log_start_offset, batch.offset_delta + 1, 0, True
         )
 
-    def _write(self, records: ValidatedRecords, leader_epoch: int, now_ms: int) -> None:
+    def _write(self, records: ValidatedRecords, leader_epoch: int | None, now_ms: int) -> None:
+        """Write records of an epoch, or those of a follower, which bring their own."""
         local = self.local_log
         try:
             self._maybe_roll(records, now_ms)
-            if leader_epoch != self.leader_epochs.latest_epoch:
+            if leader_epoch is None:
+                self._assign_epochs(records.headers)
+            elif leader_epoch != self.leader_epochs.latest_epoch:
                 self.leader_epochs.assign(leader_epoch, records.first_offset)
         except OSError as error:
             raise self.storage_failure("preparing an append", error) from error
@@ -288,6 +326,15 @@ class UnifiedLog:
             local.append(records.buffer, records.first_offset, records.batches)
         except OSError as error:
             raise self.undo_append(segment, error) from error
+
+    def _assign_epochs(self, headers: list[BatchHeader]) -> None:
+        epochs = self.leader_epochs
+        for header in headers:
+            if header.magic < CURRENT_MAGIC:
+                # Of an old format, which has no epochs: they would mislead whoever truncates by them (KAFKA-7897).
+                epochs.clear()
+            elif header.partition_leader_epoch != epochs.latest_epoch:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def undo_append(self, segment: LogSegment, error: OSError) -> KafkaStorageError:
         """Cut what a failed append has left in the segment's file; the error to raise.

@@ -45,11 +45,16 @@ class UnopenedLogs:
     """What remains to be opened, those with the coordinators' records first.
 
     `config_of(topic)` gives a log's settings when it is opened, `expiration_ms()` how long its producers are
-    remembered. `on_progress` is called after every log and for every few megabytes that are read.
+    remembered, `high_watermark_of(name)` where a replicated log's high watermark was last seen. `on_progress` is called
+    after every log and for every few megabytes that are read.
     """
 
     def __init__(
-        self, filesystem: FileSystem, config_of: Callable[[str], LogConfig], expiration_ms: Callable[[], int]
+        self,
+        filesystem: FileSystem,
+        config_of: Callable[[str], LogConfig],
+        expiration_ms: Callable[[], int],
+        high_watermark_of: Callable[[TopicPartition], int | None],
     ) -> None:
         self.on_progress: Callable[[LoadProgress], None] = lambda _progress: None
         self.failures: dict[TopicPartition, tuple[UnopenedLog, Exception]] = {}
@@ -57,6 +62,7 @@ class UnopenedLogs:
         self._filesystem = filesystem
         self._config_of = config_of
         self._expiration_ms = expiration_ms
+        self._high_watermark_of = high_watermark_of
         self._waiting: dict[TopicPartition, UnopenedLog] = {}
         self._under_way: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
         self._progress = LoadProgress(0)
@@ -155,6 +161,7 @@ class UnopenedLogs:
                 recovery_point=log.recovery_point or 0,
                 log_start_offset=log.log_start_offset or 0,
                 producer_id_expiration_ms=self._expiration_ms(),
+                high_watermark=self._high_watermark_of(name),
             )
             found = self._under_way[name] = loader, loader.steps(now_ms)
         return found[1]

@@ -1,0 +1,117 @@
+"""What the checkpoints of a data directory say of its logs: recovery points, log starts and high watermarks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CorruptCheckpointError,
+    OffsetCheckpointFile,
+)
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Mapping
+
+    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.log.unopened_logs import UnopenedLog
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+def _logger() -> logging.Logger:
+    import logging
+
+    return logging.getLogger(__name__)
+
+
+class OffsetCheckpoints:
+    """The checkpoints of one directory, as they were read and as they are written.
+
+    `is_replicated(name)` tells which logs have other replicas: only theirs is the high watermark that is kept, for in
+    a log that has none everything is committed. Raises `OSError` where nothing else is said.
+    """
+
+    def __init__(self, filesystem: FileSystem, directory: str) -> None:
+        self.is_replicated: Callable[[TopicPartition], bool] = lambda _name: False
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self._directory = directory
+        self._recovery_points = OffsetCheckpointFile(filesystem, f"{directory}/{RECOVERY_POINT_CHECKPOINT}")
+        self._log_start_offsets = OffsetCheckpointFile(filesystem, f"{directory}/{LOG_START_OFFSET_CHECKPOINT}")
+        self._high_watermarks = OffsetCheckpointFile(filesystem, f"{directory}/{REPLICATION_OFFSET_CHECKPOINT}")
+        self._written: object = None
+        self._fails = False
+
+    def read(self) -> None:
+        """Read the files; one that cannot be understood counts as empty, and is told."""
+        self.recovery_points = self._read(self._recovery_points)
+        self.log_start_offsets = self._read(self._log_start_offsets)
+        self.high_watermarks = self._read(self._high_watermarks)
+
+    @staticmethod
+    def _read(checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
+        try:
+            return checkpoint.read()
+        except CorruptCheckpointError as error:
+            _logger().warning("%s; going without", error)
+            return {}
+
+    def high_watermark(self, name: TopicPartition) -> int | None:
+        """Return where the high watermark of a replicated log was last seen; None for a log without other replicas."""
+        return self.high_watermarks.get(name, 0) if self.is_replicated(name) else None
+
+    def write(
+        self,
+        logs: Mapping[TopicPartition, UnifiedLog],
+        unopened: Mapping[TopicPartition, UnopenedLog],
+        *,
+        sync: bool,
+    ) -> None:
+        """Bring the files up to date, if anything has changed or they are to be on the disk (`sync`)."""
+        self.recovery_points = {
+            name: log.recovery_point for name, log in unopened.items() if log.recovery_point is not None
+        } | {name: log.recovery_point for name, log in logs.items()}
+        self.log_start_offsets = {
+            name: log.log_start_offset for name, log in unopened.items() if log.log_start_offset is not None
+        } | {name: log.log_start_offset for name, log in logs.items() if log.starts_within_segment}
+        if sync or self._written != (self.recovery_points, self.log_start_offsets):
+            self._recovery_points.write(self.recovery_points, sync=sync)
+            self._log_start_offsets.write(self.log_start_offsets, sync=sync)
+            self._written = (self.recovery_points, self.log_start_offsets)
+        self.write_high_watermarks(logs, sync=sync)
+
+    def write_high_watermarks(self, logs: Mapping[TopicPartition, UnifiedLog], *, sync: bool) -> None:
+        """Bring the high watermarks' file up to date, if they have moved. What is not open keeps what it had."""
+        found = {name: offset for name, offset in self.high_watermarks.items() if self.is_replicated(name)}
+        found |= {name: log.high_watermark for name, log in logs.items() if self.is_replicated(name)}
+        if found != self.high_watermarks:
+            self._high_watermarks.write(found, sync=sync)
+            self.high_watermarks = found
+
+    def write_in_background(
+        self,
+        logs: Mapping[TopicPartition, UnifiedLog],
+        unopened: Mapping[TopicPartition, UnopenedLog],
+        *,
+        high_watermarks_only: bool,
+    ) -> None:
+        """Write unsynced: an old checkpoint, or none, only means that more is read again. An error is told once."""
+        try:
+            if high_watermarks_only:
+                self.write_high_watermarks(logs, sync=False)
+            else:
+                self.write(logs, unopened, sync=False)
+        except OSError as error:
+            if not self._fails:
+                self._fails = True
+                _logger().error(
+                    "the checkpoints of %s cannot be written; that is tried again: %s", self._directory, error
+                )
+        else:
+            # The high watermarks alone are mostly not written, which says nothing of the disk.
+            self._fails = self._fails and high_watermarks_only

@@ -1,0 +1,49 @@
+"""Bringing what a log knows of its producers to what its batches say (UnifiedLog.rebuildProducerState)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Generator
+
+    from barnabas.broker.log.log_segment import LogSegment
+    from barnabas.broker.log.log_segments import LogSegments
+    from barnabas.broker.log.producer_state_manager import ProducerStateManager
+
+
+def _logger() -> logging.Logger:
+    # Loaded when there is something to say: logging costs 6 ms of every start.
+    import logging
+
+    return logging.getLogger(__name__)
+
+
+def rebuild_producer_state(
+    producers: ProducerStateManager, segments: LogSegments, start: int, end: int, now_ms: int
+) -> Generator[int, None, None]:
+    """Bring the producers' state to what the log up to `end` says: the last snapshot, and the batches after it.
+
+    Every step gives how many bytes it will look at. What a damaged segment says is lost, and logged.
+    """
+    for problem in producers.truncate_and_reload(start, end, now_ms):
+        _logger().warning("%s; reading the log instead", problem)
+    for segment in segments.values(producers.map_end_offset, end) if producers.map_end_offset < end else []:
+        try:
+            yield from _replay_segment(producers, segment, end)
+        except CorruptRecordError as error:
+            _logger().error("%s; what it says of producers is lost", error)
+    producers.map_end_offset = end
+
+
+def _replay_segment(producers: ProducerStateManager, segment: LogSegment, end: int) -> Generator[int, None, None]:
+    position = segment.locate(max(segment.base_offset, producers.map_end_offset))
+    for header, chunk in segment.records.batches(position, check=False) if position >= 0 else ():
+        if header.base_offset >= end:
+            break
+        if header.position == 0:
+            yield len(chunk)
+        producers.replay(chunk, header)
