@@ -208,16 +208,15 @@ def _check_client_metrics(configs: Mapping[str, str]) -> None:
 
 
 def _check_patterns(text: str) -> None:
-    import re
-
     from barnabas.broker.client_metrics.client_metrics_manager import TelemetryClient
+    from barnabas.broker.regex.matching import check
+    from barnabas.broker.regex.parser import RegexSyntaxError
 
     for pattern in filter(None, (part.strip() for part in text.split(","))):
         name, equals, expression = pattern.partition("=")
-        try:
-            re.compile(expression.strip())
-            legal = bool(equals) and name.strip() in TelemetryClient._fields
-        except re.error:
-            legal = False
-        if not legal:
+        if not equals or name.strip() not in TelemetryClient._fields:
             raise errors.InvalidConfigurationError(f"Illegal client matching pattern: {pattern}")
+        try:
+            check(expression.strip())
+        except RegexSyntaxError as problem:
+            raise errors.InvalidConfigurationError(f"Illegal client matching pattern: {pattern}: {problem}") from None

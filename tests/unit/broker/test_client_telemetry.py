@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,7 +52,8 @@ class World:
         ]
         resource = AlterConfigsResource(resource_type=16, resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        assert self.client.request(request, 1).responses[0].error_code == 0
+        response = self.client.request(request, 1).responses[0]
+        assert response.error_code == 0, response.error_message
 
     def ask(self, instance_id: bytes = ZERO_UUID, client_id: str = "shop", client: CoreClient | None = None) -> Any:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=instance_id)
@@ -124,6 +126,39 @@ def test_all_subscriptions_that_match_count_and_the_shortest_interval_holds(worl
     answer = world.ask()
 
     assert (answer.requested_metrics, answer.push_interval_ms) == (["x.", "y.", "z."], 1000)
+
+
+def test_a_pattern_takes_time_in_proportion_to_what_the_client_says_of_itself(world: World) -> None:
+    # Python's re would try 2 to the power of 10,000 ways.
+    world.subscribe("a", metrics="x.", match="client_id=(a|aa|a*)*b")
+    began = time.perf_counter()
+
+    answer = world.ask(client_id="a" * 10_000)
+
+    assert answer.requested_metrics == []
+    assert time.perf_counter() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("client_id", "Illegal client matching pattern: client_id"),
+        ("colour=red", "Illegal client matching pattern: colour=red"),
+        ("client_id=(", "missing \\)"),
+        (r"client_id=(a)\1", "not supported"),
+        ("client_id=(?=a)", "not supported"),
+    ],
+)
+def test_patterns_that_cannot_be_matched_are_refused_in_words(world: World, pattern: str, reason: str) -> None:
+    with pytest.raises(AssertionError, match=reason):
+        world.subscribe("a", metrics="x.", match=pattern)
+
+
+def test_a_pattern_that_was_stored_and_cannot_be_matched_any_more_matches_no_client(world: World) -> None:
+    world.broker.state.metadata.put_configs("client-metrics", "old", {"metrics": "x.", "match": r"client_id=(s)\1"})
+    world.subscribe("new", metrics="y.")
+
+    assert world.ask().requested_metrics == ["y."]
 
 
 def test_one_that_asks_for_all_metrics_covers_the_others(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from barnabas import errors
 from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
 from barnabas.broker.metadata.cluster_metadata import CLIENT_METRICS
+from barnabas.broker.regex.matching import matching_names
 from barnabas.protocol.kafka_uuid import ZERO_UUID, random_uuid, to_text
 from barnabas.records.checksum import crc32c
 from barnabas.records.compression import CODECS, decompress
@@ -216,7 +216,12 @@ def matches(patterns: str, client: TelemetryClient) -> bool:
     facts: Mapping[str, str] = client._asdict()
     for pattern in _listed(patterns):
         name, _, expression = pattern.partition("=")
-        if re.fullmatch(expression.strip(), facts[name.strip()]) is None:
+        fact = facts[name.strip()]
+        try:
+            if fact not in matching_names(expression.strip(), [fact]):
+                return False
+        except errors.InvalidRegularExpressionError:
+            # Stored by a version that matched with back references: it matches no client, and DescribeConfigs shows it.
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""Regular expressions of clients (KIP-848, KIP-1152): RE2's syntax, matched against whole names in linear time.
+"""Regular expressions of clients (KIP-714, 848, 1152): RE2's syntax, matched against whole texts in linear time.
 
 Python's `re` would let one client stop the broker with an expression that backtracks without end. This is the textbook
 way instead: a parser, an automaton without backtracking (Thompson), and its deterministic form made as names need it.
@@ -14,37 +14,25 @@ from collections.abc import Collection
 from functools import lru_cache
 
 from barnabas import errors
-from barnabas.broker.groups.topic_image import TopicImage
 from barnabas.broker.regex.automaton import Automaton, compile_automaton
 from barnabas.broker.regex.parser import ALPHABET, RegexSyntaxError, parse
 
 
-def check(expression: str) -> None:
-    """Raise InvalidRegularExpressionError if the expression cannot be used."""
-    _compiled(expression)
-
-
-def matching_topics(expression: str, image: TopicImage) -> frozenset[str]:
-    """Return the topics whose whole names match. Raises InvalidRegularExpressionError."""
-    automaton = _compiled(expression)
-    return frozenset(topic.name for topic in image.topics() if automaton.matches(topic.name))
+@lru_cache(maxsize=256)
+def compiled(expression: str, alphabet: frozenset[str] = ALPHABET) -> Automaton:
+    """Return what matches an expression against texts that are made of `alphabet`. Raises RegexSyntaxError."""
+    return compile_automaton(parse(expression, alphabet))
 
 
 def matching_names(expression: str, names: Collection[str]) -> frozenset[str]:
-    """Those of any names, not only topics', that match as a whole. Raises InvalidRegularExpressionError."""
-    alphabet = ALPHABET.union(*names)
+    """Return those of any names, not only topics', that match as a whole. Raises InvalidRegularExpressionError."""
     try:
-        automaton = compile_automaton(parse(expression, alphabet))
+        automaton = compiled(expression, ALPHABET.union(*names))
     except RegexSyntaxError as problem:
         raise errors.InvalidRegularExpressionError(f"{expression!r} is not a regular expression: {problem}.") from None
     return frozenset(filter(automaton.matches, names))
 
 
-@lru_cache(maxsize=256)
-def _compiled(expression: str) -> Automaton:
-    try:
-        return compile_automaton(parse(expression))
-    except RegexSyntaxError as problem:
-        raise errors.InvalidRegularExpressionError(
-            f"SubscribedTopicRegex {expression!r} is not a valid regular expression: {problem}."
-        ) from None
+def check(expression: str) -> None:
+    """Raise RegexSyntaxError, which says why, if the expression cannot be used."""
+    compiled(expression)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from barnabas import errors
 from barnabas.broker.groups.consumer_group import ResolvedRegex
-from barnabas.broker.regex.matching import check, matching_topics
+from barnabas.broker.regex.automaton import Automaton
+from barnabas.broker.regex.matching import compiled
+from barnabas.broker.regex.parser import RegexSyntaxError
 
 if TYPE_CHECKING:
     from barnabas.broker.groups.consumer.draft import GroupDraft
@@ -24,7 +27,7 @@ def update_regexes(
     """Match expressions against topics where that is due; gives whether an expression stands for something else."""
     changed = before.subscribed_topic_regex != member.subscribed_topic_regex
     if changed and member.subscribed_topic_regex:
-        check(member.subscribed_topic_regex)
+        _automaton(member.subscribed_topic_regex)
     wanted = draft.group.subscribed_regexes()
     for regex in sorted(set(draft.group.regexes) - wanted):
         draft.remove_regex(regex)
@@ -36,6 +39,21 @@ def update_regexes(
         draft.put_regex(regex, ResolvedRegex(topics, image.version, at.now_ms))
         changed = changed or resolved is None or resolved.topics != topics
     return changed
+
+
+def matching_topics(expression: str, image: TopicImage) -> frozenset[str]:
+    """Return the topics whose whole names match. Raises InvalidRegularExpressionError."""
+    automaton = _automaton(expression)
+    return frozenset(topic.name for topic in image.topics() if automaton.matches(topic.name))
+
+
+def _automaton(expression: str) -> Automaton:
+    try:
+        return compiled(expression)
+    except RegexSyntaxError as problem:
+        raise errors.InvalidRegularExpressionError(
+            f"SubscribedTopicRegex {expression!r} is not a valid regular expression: {problem}."
+        ) from None
 
 
 def _is_due(resolved: ResolvedRegex, image: TopicImage, at: Instant) -> bool:
