@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
@@ -134,6 +134,15 @@ class CoreClient:
         answered_in = version if response_version < 0 else response_version
         self._expected.append((message.API_KEY, answered_in, self._correlation_id))
         self.send_bytes(encode_request(message, version, self._correlation_id, client_id))
+
+    def send_together(self, messages: Sequence[Message], version: int, client_id: str | None = "test") -> None:
+        """Send requests whose bytes reach the broker at once."""
+        data = b""
+        for message in messages:
+            self._correlation_id += 1
+            self._expected.append((message.API_KEY, version, self._correlation_id))
+            data += encode_request(message, version, self._correlation_id, client_id)
+        self.send_bytes(data)
 
     def send_bytes(self, data: bytes) -> None:
         self.connection.receive(data, self.broker.instant)

@@ -71,6 +71,8 @@ class BrokerNode:
         )
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
+        #: The id of the cluster, where neither the metadata nor the data directory has one yet.
+        self.wanted_cluster_id: str | None = None
         self._store = store
         self._warn = warn
         self._groups: LazyCoordinator[GroupCoordinator] | None = None
@@ -173,7 +175,11 @@ class BrokerNode:
         self.logs.update_defaults(self.config.log_settings, self._topic_settings)
 
     def _identify(self, cluster_id: str | None) -> tuple[str, int]:
-        return self.metadata.ensure_cluster_id(self.state.random, cluster_id), self.config.node_id
+        wanted = self.wanted_cluster_id
+        found = self.metadata.ensure_cluster_id(self.state.random, cluster_id or wanted)
+        if wanted not in (None, found):
+            self._warn(f"the cluster id {wanted} is not taken: the data directory belongs to cluster {found}")
+        return found, self.config.node_id
 
     def _topic_settings(self, topic: str) -> dict[str, object]:
         found = self.metadata.topic(topic)

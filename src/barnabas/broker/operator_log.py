@@ -81,6 +81,11 @@ def warn(line: str) -> None:
     logging.getLogger(BROKER).warning("%s", line)
 
 
+def report(line: str) -> None:
+    """Log a fault of the broker itself, which its makers should know."""
+    logging.getLogger(BROKER).error("%s", line)
+
+
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         broker = getattr(record, "broker_id", -1)

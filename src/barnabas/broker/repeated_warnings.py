@@ -19,8 +19,8 @@ class RepeatedWarnings:
         self._warn = warn
         self._said: dict[str, tuple[float, int]] = {}
 
-    def say(self, kind: str, text: str, now: float) -> None:
-        """Warn of something; `kind` is what it has in common with others like it."""
+    def say(self, kind: str, text: str, now: float, warn: Callable[[str], None] | None = None) -> None:
+        """Warn of something; `kind` is what it has in common with others like it, `warn` where it goes if elsewhere."""
         said_at, unsaid = self._said.pop(kind, (-SAY_AGAIN, 0))
         if now - said_at < SAY_AGAIN:
             self._said[kind] = said_at, unsaid + 1
@@ -28,4 +28,4 @@ class RepeatedWarnings:
         if len(self._said) >= _KINDS:
             del self._said[next(iter(self._said))]
         self._said[kind] = now, 0
-        self._warn(text + (f" ({unsaid} more since the last time)" if unsaid else ""))
+        (warn or self._warn)(text + (f" ({unsaid} more since the last time)" if unsaid else ""))

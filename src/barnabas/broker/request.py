@@ -65,3 +65,13 @@ class RequestObserver(Protocol):
 
     def completed(self, request: Request, response: Message | None, now: float) -> None:
         """Take note that a request was answered at `now`; `response` is None where the client expects none."""
+
+    def sent(self, request: Request, seconds: float, now: float) -> None:
+        """Take note that the response was given to the socket, so long after it was made."""
+
+
+class ShortcutObserver(Protocol):
+    """Who is notified of what shortcuts answered, without a Request: the metrics."""
+
+    def answered_at_once(self, api: ServedApi, answer: bytes, seconds: float, now: float) -> None:
+        """Take note that a shortcut gave this answer at `now`, and took so long."""

@@ -47,7 +47,8 @@ class RequestContext:
     """One request's header, its connection and the time it was taken up.
 
     Handlers read no clock but `instant`. `size` is the bytes of the request. A handler that finds a quota exceeded sets
-    `throttle`, the seconds that the client has to wait; `handler_seconds` is what handling took, where it is measured.
+    `throttle`, the seconds that the client has to wait; `queue_seconds` is how long it waited before, `handler_seconds`
+    what handling took, where that is measured.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class RequestContext:
         "correlation_id",
         "handler_seconds",
         "instant",
+        "queue_seconds",
         "size",
         "throttle",
     )
@@ -72,6 +74,7 @@ class RequestContext:
         self.size = size
         self.throttle = 0.0
         self.handler_seconds = 0.0
+        self.queue_seconds = 0.0
 
     @property
     def now(self) -> float:

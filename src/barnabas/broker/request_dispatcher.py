@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.client_quotas import REQUEST
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from barnabas.broker.handlers.registry import Shortcut
     from barnabas.broker.instant import Instant
     from barnabas.broker.network.client_connection import ClientConnection
-    from barnabas.broker.request import RequestObserver
+    from barnabas.broker.request import RequestObserver, ShortcutObserver
     from barnabas.protocol.message import Message
 
 _API_VERSIONS = 18
@@ -48,7 +48,8 @@ class RequestDispatcher:
 
     `warn` gets one line for each thing that an operator should know. `timer` tells how long handlers take, in seconds;
     it is asked only while somebody wants to know: `observers`, or a quota for the time of requests. Each request that
-    may have moved `next_deadline` sets `has_new_deadlines`: all but those that took a shortcut.
+    may have moved `next_deadline` sets `has_new_deadlines`: all but those that took a shortcut. Shortcuts answer where
+    no one wants to know of requests, or only an observer that is the `shortcut_observer`, too.
     """
 
     def __init__(self, state: BrokerState, warn: Callable[[str], None]):
@@ -57,9 +58,12 @@ class RequestDispatcher:
         self.channel = RequestChannel(state, warn, self.handle_frame)
         self.services: list[Service] = []
         self.observers: list[RequestObserver] = []
+        self.shortcut_observer: ShortcutObserver | None = None
         self.timer: Callable[[], float] = _no_time
         self.has_new_deadlines = False
         self.apis: dict[tuple[int, int], ServedApi] = {}
+        self._turn: Instant | None = None
+        self._turn_began = 0.0
         self._resting: dict[Service, float] = {}
         self._shortcuts: dict[bytes, tuple[ServedApi, Shortcut]] = {}
 
@@ -111,7 +115,7 @@ class RequestDispatcher:
             service.tick(instant)
         except Exception as problem:  # noqa: BLE001 - a fault in one service must not end the broker
             self._resting[service] = instant.now + _REST_AFTER_FAULT
-            self.warn(f"the broker failed at {type(service).__name__}; please report this\n{_trace(problem)}")
+            self.channel.report(f"the broker failed at {type(service).__name__}; please report this\n{_trace(problem)}")
         else:
             self._resting.pop(service, None)
 
@@ -120,14 +124,17 @@ class RequestDispatcher:
     def handle_frame(self, connection: ClientConnection, frame: memoryview) -> None:
         """Work on one request: answer it, park it, or end the connection if it makes no sense."""
         measuring = bool(self.observers) or self.state.client_quotas.enabled
-        if not measuring and self._answered_at_once(connection, frame):
+        if not measuring:
+            if self._answered_at_once(connection, frame):
+                return
+        elif self._may_take_shortcuts() and self._answered_and_counted(connection, frame):
             return
         self.has_new_deadlines = True
         request = self._read(connection, frame)
         if request is None:
             return
         request.api.requests += 1
-        started = self.timer() if measuring else 0.0
+        started = self._note_queue_time(request) if measuring else 0.0
         try:
             response = request.api.handle(self.state, request.context, request.message)
         except CloseConnection as reason:
@@ -148,22 +155,50 @@ class RequestDispatcher:
         else:
             request.answer(response)
 
-    def _answered_at_once(self, connection: ClientConnection, frame: memoryview) -> bool:
-        """Whether a shortcut has answered; one is looked for only while nobody wants to know more of the request."""
+    def _may_take_shortcuts(self) -> bool:
+        observer = self.shortcut_observer
+        if observer is None or self.state.client_quotas.enabled:
+            return False
+        return len(self.observers) == 1 and cast("object", self.observers[0]) is observer
+
+    def _note_queue_time(self, request: Request) -> float:
+        """Note how long a request waited: since its bytes came, and for the others of this turn; the time it is."""
+        now = self.timer()
+        instant = self.channel.instant
+        if self._turn is not instant:
+            self._turn, self._turn_began = instant, now
+        request.context.queue_seconds = max(0.0, instant.now - request.connection.last_used) + now - self._turn_began
+        return now
+
+    def _answered_and_counted(self, connection: ClientConnection, frame: memoryview) -> bool:
+        """Whether a shortcut has answered; its observer is notified."""
         found = self._shortcuts.get(bytes(frame[:_KEY_AND_VERSION]))
         if found is None:
             return False
-        api, shortcut = found
+        started = self.timer()
+        answer = self._ask_shortcut(connection, frame, *found)
+        if answer and self.shortcut_observer is not None:
+            self.shortcut_observer.answered_at_once(found[0], answer, self.timer() - started, self.instant.now)
+        return answer is not None
+
+    def _answered_at_once(self, connection: ClientConnection, frame: memoryview) -> bool:
+        """Whether a shortcut has answered."""
+        found = self._shortcuts.get(bytes(frame[:_KEY_AND_VERSION]))
+        return found is not None and self._ask_shortcut(connection, frame, *found) is not None
+
+    def _ask_shortcut(
+        self, connection: ClientConnection, frame: memoryview, api: ServedApi, shortcut: Shortcut
+    ) -> bytes | None:
+        """Return what a shortcut has answered, b"" if that ended the connection; None where it cannot answer."""
         try:
             answer = shortcut(self.state, frame, self.channel.instant.now_ms)
         except Exception as problem:  # noqa: BLE001 - as for handlers
             self._report_fault(connection, request_class(api.key).NAME, problem)
-            return True
-        if answer is None:
-            return False
-        api.requests += 1
-        connection.put((answer,))
-        return True
+            return b""
+        if answer is not None:
+            api.requests += 1
+            connection.put((answer,))
+        return answer
 
     def _read(self, connection: ClientConnection, frame: memoryview) -> Request | None:
         """Return the request in a frame; None if it cannot be understood, upon which its connection has been ended."""
@@ -196,8 +231,16 @@ class RequestDispatcher:
                 self._report_fault(request.connection, type(message).NAME, problem)
                 return
             request.connection.put(buffers)
+        if self.observers:
+            for observer in self.observers:
+                observer.completed(request, message, self.instant.now)
+            made_at = self.timer()
+            request.connection.when_sent(lambda: self._sent(request, made_at))
+
+    def _sent(self, request: Request, made_at: float) -> None:
+        seconds = self.timer() - made_at
         for observer in self.observers:
-            observer.completed(request, message, self.instant.now)
+            observer.sent(request, seconds, self.instant.now)
 
     def _throttle(self, request: Request, message: Message | None) -> None:
         """KIP-219: the answer goes at once and says how long to wait; a client that does not is not listened to."""
@@ -231,7 +274,8 @@ class RequestDispatcher:
         return api
 
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
-        self.channel.refuse(connection, f"the broker failed at {api}; please report this\n{_trace(problem)}")
+        reason = f"the broker failed at {api}; please report this\n{_trace(problem)}"
+        self.channel.refuse(connection, reason, is_fault=True)
 
 
 def _no_time() -> float:

@@ -71,6 +71,9 @@ class RequestLog:
             line["request"], line["response"] = repr(request.message)[:_SHOWN], repr(response)[:_SHOWN]
         self._write(f"Completed request:{json.dumps(line, separators=(',', ':'))}")
 
+    def sent(self, request: Request, seconds: float, now: float) -> None:
+        """Do nothing: the line was written when the request was answered."""
+
 
 def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)

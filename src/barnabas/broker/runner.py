@@ -15,7 +15,7 @@ from barnabas.broker.config import BrokerConfig, Listener, is_loopback
 from barnabas.broker.loggers import REQUEST_LOGGER
 from barnabas.broker.network.socket_server import SocketServer, bind, raise_descriptor_limit, read_clocks
 from barnabas.broker.node import BrokerNode
-from barnabas.broker.operator_log import warn as warn_operator
+from barnabas.broker.operator_log import report, warn
 from barnabas.broker.request_log import RequestLog, log_request
 from barnabas.broker.storage_threads import StorageThreads
 from barnabas.clock import wall_clock_ms
@@ -68,7 +68,8 @@ class RequestLogOptions(NamedTuple):
 class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
-    `on_ready` is called with what the broker listens on once requests are answered.
+    `on_ready` is called with what the broker listens on once requests are answered. `cluster_id` is for a data
+    directory that belongs to no cluster yet.
     """
 
     def __init__(
@@ -77,20 +78,20 @@ class BrokerRunner:
         data_directory: str,
         on_ready: Callable[[list[Listener]], None],
         *,
-        warn: Callable[[str], None] = warn_operator,
         signals: bool = True,
         stop_on_eof: int | None = None,
         metrics: Listener | None = None,
         request_log: RequestLogOptions | None = None,
+        cluster_id: str | None = None,
     ):
         self._config = config
         self._data_directory = data_directory
         self._on_ready = on_ready
-        self._warn = warn
         self._signals = signals
         self._stop_on_eof = stop_on_eof
         self._metrics = metrics
         self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
+        self._cluster_id = cluster_id
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
@@ -159,6 +160,7 @@ class BrokerRunner:
 
         metrics = BrokerMetrics(node, read_clocks, time.thread_time)
         node.core.observers.append(metrics)
+        node.core.shortcut_observer = metrics
         _receive_client_metrics(node, metrics)
         return await self._loop.create_server(
             lambda: MetricsProtocol(metrics.text, metrics.content_type), sock=listening_socket(self._metrics)
@@ -177,11 +179,11 @@ class BrokerRunner:
                 f"the data directory {self._data_directory} cannot be used: {problem}; "
                 "choose another with --data, or see to it that this user may write there"
             ) from problem
-        node = BrokerNode(
-            self._config, self._data_directory, store, random.SystemRandom(), self._warn, storage=self._storage
-        )
+        node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), warn, storage=self._storage)
+        node.core.channel.report = report
+        node.wanted_cluster_id = self._cluster_id
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
-        node.logs.unopened.on_progress = ProgressReport(self._warn, time.monotonic).opened
+        node.logs.unopened.on_progress = ProgressReport(warn, time.monotonic).opened
         try:
             node.start(read_clocks())
         except KafkaError as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from barnabas.cli.named_values import named_values
+from barnabas.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _LISTENERS, _ADVERTISED = "listeners", "advertised.listeners"
 _LOG_DIRECTORIES = {"log.dirs", "log.dir"}
 #: Hosts that mean every address of this machine.
 _EVERY_ADDRESS = ("", "0.0.0.0", "[::]", "::")  # noqa: S104 - narrowed here, not bound
+_LONGEST_CLUSTER_ID = 249
 _LOOPBACK = "127.0.0.1"
 
 #: What Kafka's container image does not take for a setting of the broker (its KafkaDockerWrapper).
@@ -83,6 +85,19 @@ def settings_of_environment(environment: Mapping[str, str]) -> dict[str, str]:
             f"{name}://0.0.0.0:{port}" for name, _, port in map(_parts, found[_ADVERTISED].split(","))
         )
     return found
+
+
+def cluster_id_of_environment(environment: Mapping[str, str]) -> str | None:
+    """Return what `CLUSTER_ID` says, with which Kafka's container formats its storage. Raises `ConfigError`."""
+    cluster_id = environment.get("CLUSTER_ID", "").strip()
+    if not cluster_id:
+        return None
+    if not cluster_id.isprintable() or " " in cluster_id or len(cluster_id) > _LONGEST_CLUSTER_ID:
+        raise ConfigError(
+            f"CLUSTER_ID={cluster_id!r} cannot be a cluster's id: it must have no spaces and at most "
+            f"{_LONGEST_CLUSTER_ID} characters; `kafka-storage random-uuid` makes one of 22"
+        )
+    return cluster_id
 
 
 def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, str], chosen: dict[str, str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
-from barnabas.cli.broker_settings import Options, settings
+from barnabas.cli.broker_settings import Options, cluster_id_of_environment, settings
 from barnabas.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -74,7 +75,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--data", metavar="DIR", help="where logs and metadata lie; made if it is not there")
     parser.add_argument("--config", metavar="FILE", help="a Kafka server.properties to start from")
     parser.add_argument(
-        "--environment", action="store_true", help="take KAFKA_* variables for settings, as Kafka's container does"
+        "--environment",
+        action="store_true",
+        help="take KAFKA_* variables for settings, and CLUSTER_ID, as Kafka's container does",
     )
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
@@ -147,6 +150,7 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         stop_on_eof=sys.stdin.fileno() if args.until_stdin_ends else None,
         metrics=_metrics_listener(args),
         request_log=_request_log(args),
+        cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
     ).run()
     return 0
 

@@ -105,6 +105,8 @@ def test_the_containers_environment_starts_a_broker_on_the_loopback(tmp_path: Pa
 
     assert up.addresses == [f"127.0.0.1:{ports.of('9092')}", f"127.0.0.1:{ports.of('19092')}"], up.end()
     assert round_trip(up.addresses[0]) == [b"v"]
+    with AdminClient(bootstrap_servers=up.addresses[0]) as admin:
+        assert admin.describe_cluster().cluster_id == environment["CLUSTER_ID"]
     # Clients of the other listener are told an address that they can reach, not the `broker` that is advertised.
     with Consumer("t", bootstrap_servers=up.addresses[1], group_id="h", auto_offset_reset="earliest") as consumer:
         found: list[bytes | None] = []

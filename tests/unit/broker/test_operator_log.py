@@ -14,6 +14,8 @@ import pytest
 
 from barnabas.broker import operator_log
 from barnabas.broker.loggers import Loggers
+from barnabas.protocol.messages.metadata_request import MetadataRequest
+from tests.support.core_broker import CoreBroker
 
 
 @pytest.fixture(autouse=True)
@@ -138,4 +140,23 @@ def test_a_level_that_is_set_while_the_broker_runs_acts_at_once() -> None:
 
     assert [line.partition("id=1] ")[2].split()[0] for line in said()] == ["two"]
     assert loggers.levels()["barnabas.broker.groups"] == "ERROR"
+    operator_log.stop(log)
+
+
+def test_a_fault_of_the_broker_is_an_error_and_what_a_client_sent_a_warning() -> None:
+    log, said = start("text", "INFO")
+    broker = CoreBroker()
+    broker.node.core.channel.report = operator_log.report
+    broker.node.core.warn = broker.node.core.channel._refusals._warn = operator_log.warn
+    log.name_broker(1)
+
+    broker.connect().send_bytes(b"\x7f\xff\xff\xff")
+    assert [line.split()[2] for line in said()] == ["WARN"]
+
+    del broker.state.metadata
+    broker.connect().send(MetadataRequest(topics=[]), 12)
+    (first, *_) = said()
+    assert first.split()[2] == "ERROR"
+    assert "the broker failed at Metadata" in first
+    assert "please report this" in first
     operator_log.stop(log)

@@ -82,6 +82,11 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
     return head + topic + _RESULT.pack(_ONE_ELEMENT, index, 0, offset, -1, log_start, 1, 0, 0, 0, 0, 0)
 
 
+def topic_of(answer: bytes) -> bytes:
+    """Return the topic in a response of this module, as it lies there: an id, or a name after its size and one."""
+    return answer[_RESPONSE.size : -_RESULT.size]
+
+
 def _partition(broker: BrokerState, topic: bytes, version: int, index: int) -> Partition | None:
     """Return the partition, if it was used before and clients may write to it. `topic` is as it lies in the request."""
     if version >= PRODUCE_TOPIC_IDS_FROM:

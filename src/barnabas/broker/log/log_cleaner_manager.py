@@ -40,12 +40,14 @@ class LogCleanerManager:
     was in the way.
     """
 
-    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_resting")
+    __slots__ = ("_checkpoint", "_clean_offsets", "_logs", "_resting", "dirtiest_ratio")
 
     def __init__(self, filesystem: FileSystem, directory: str, logs: Callable[[], list[UnifiedLog]]) -> None:
         self._checkpoint = OffsetCheckpointFile(filesystem, f"{directory}/{CLEANER_OFFSET_CHECKPOINT}")
         self._clean_offsets: dict[TopicPartition, int] | None = None
         self._logs = logs
+        #: The dirty part of the log that had the largest when `grab_filthiest_compacted_log` was called last.
+        self.dirtiest_ratio = 0.0
         self._resting: dict[tuple[TopicPartition, bytes | None], int] = {}
 
     @property
@@ -65,6 +67,7 @@ class LogCleanerManager:
         `OSError`.
         """
         found = None
+        dirtiest = 0.0
         for log in self._logs():
             if not log.config.compact or log.is_offline or now_ms < self._resting.get(_key(log), 0):
                 continue
@@ -74,8 +77,10 @@ class LogCleanerManager:
             except Exception as error:  # noqa: BLE001 - one log must not keep the others from being cleaned
                 self.failed(log, error, now_ms)
                 continue
+            dirtiest = max(dirtiest, target.cleanable_ratio)
             if target.is_due and (found is None or target.cleanable_ratio > found.cleanable_ratio):
                 found = target
+        self.dirtiest_ratio = dirtiest
         return found
 
     def first_dirty_offset(self, log: UnifiedLog) -> int:

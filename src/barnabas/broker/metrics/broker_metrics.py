@@ -30,7 +30,7 @@ from barnabas.broker.metrics.request_metrics import RequestMetrics
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.node import BrokerNode
-    from barnabas.broker.request import Request
+    from barnabas.broker.request import Request, ServedApi
     from barnabas.protocol.message import Message
 
 
@@ -56,6 +56,14 @@ class BrokerMetrics(Collector):
     def completed(self, request: Request, response: Message | None, now: float) -> None:
         """Count a request that was answered at `now`."""
         self._requests.completed(request, response, now)
+
+    def sent(self, request: Request, seconds: float, now: float) -> None:
+        """Count how long a response waited for the socket."""
+        self._requests.sent(request, seconds, now)
+
+    def answered_at_once(self, api: ServedApi, answer: bytes, seconds: float, now: float) -> None:
+        """Count what a shortcut answered."""
+        self._requests.answered_at_once(api, answer, seconds, now)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""

@@ -78,6 +78,11 @@ class LogMetrics:
             "Compacted partitions that are not cleaned any more, and grow",
             len(cleaner.manager.uncleanable),
         )
+        yield GaugeMetricFamily(
+            "kafka_log_logcleanermanager_max_dirty_percent",
+            "The largest dirty part of a compacted log when the cleaner looked last",
+            100.0 * cleaner.manager.dirtiest_ratio,
+        )
         yield GaugeMetricFamily("barnabas_log_cleanings", "Cleanings of logs since the start", cleaner.cleanings)
         stats = cleaner.last_stats
         kept = 100.0 * stats.bytes_after / stats.bytes_before if stats is not None and stats.bytes_before else 0.0

@@ -36,6 +36,13 @@ class Percentiles:
         bucket = int(math.log(seconds / _LOWEST) / _GROWTH) if seconds > _LOWEST else 0
         self._now[min(bucket, _BUCKETS - 1)] += 1
 
+    def record_zeros(self, count: int, now: float) -> None:
+        """Count so many times that were nothing, taken until `now`."""
+        if now >= self._window_ends:
+            self._turn(now)
+        self.count += count
+        self._now[0] += count
+
     def quantiles(self, now: float) -> Iterator[tuple[float, float]]:
         """Each of `QUANTILES` with its value in seconds, 0 where nothing was counted."""
         if now >= self._window_ends:

@@ -67,6 +67,7 @@ class ClientConnection:
         "_output_size",
         "_parked",
         "_transport",
+        "_when_sent",
         "buffer",
         "closed",
         "info",
@@ -85,6 +86,7 @@ class ClientConnection:
         self._output_size = 0
         self._parked: DelayedOperation | None = None
         self._transport = transport
+        self._when_sent: list[Callable[[], None]] = []
         self.info = info
         self.reading_paused = False
         self.closed = False
@@ -133,10 +135,21 @@ class ClientConnection:
         if self._output_size >= OUTPUT_SIZE:
             self._flush()
 
+    def when_sent(self, notify: Callable[[], None]) -> None:
+        """Call `notify` when all responses that were put so far are given to the socket."""
+        if self._output:
+            self._when_sent.append(notify)
+        else:
+            notify()
+
     def _flush(self) -> None:
         output, self._output = self._output, []
         self._output_size = 0
         self._transport.write(output)
+        if self._when_sent:
+            notify, self._when_sent = self._when_sent, []
+            for one in notify:
+                one()
 
     def end(self) -> None:
         """Close the socket, after the responses that were given so far, unless the client does not take them."""

@@ -24,7 +24,7 @@ class RequestChannel:
     A connection waits while its request is parked, and while it is muted because its client has used too much
     (KIP-219). `resumed` are those that need not wait any more: `go_on` works on their requests. `instant` is the time
     of the present turn: whoever drives the broker sets it. `warn` gets one line for each connection that is refused, of
-    one kind at most one a second.
+    one kind at most one a second; `report` gets those that end by a fault of ours.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class RequestChannel:
         self.spare_buffers: list[memoryview] = []
         self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
         self.max_request_size = state.config.get_int("socket.request.max.bytes")
+        self.report = warn
         self._refusals = RepeatedWarnings(warn)
         self._muted: list[tuple[float, int, ClientConnection]] = []
         self._mutings = 0
@@ -80,10 +81,13 @@ class RequestChannel:
         self._mutings += 1
         heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, connection))
 
-    def refuse(self, connection: ClientConnection, reason: str, kind: str = "") -> None:
-        """End a connection, for a reason that the operator should know; of one kind, at most once a second."""
+    def refuse(self, connection: ClientConnection, reason: str, kind: str = "", *, is_fault: bool = False) -> None:
+        """End a connection, for a reason that the operator should know; of one kind, at most once a second.
+
+        `is_fault`: the reason is a fault of the broker, not what the client sent.
+        """
         text = f"closing the connection from {connection.info.client_host}: {reason}"
-        self._refusals.say(kind or reason, text, self.instant.now)
+        self._refusals.say(kind or reason, text, self.instant.now, self.report if is_fault else None)
         connection.end()
 
     def tick(self) -> None:

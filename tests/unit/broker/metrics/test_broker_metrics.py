@@ -8,7 +8,9 @@ from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.metrics.error_codes import error_codes
 from barnabas.broker.metrics.idle_share import IdleShare
+from barnabas.broker.request import Request
 from barnabas.errors import KafkaStorageError
+from barnabas.protocol.message import Message
 from barnabas.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
@@ -27,7 +29,17 @@ class Observed:
         self.broker = CoreBroker()
         self.metrics = BrokerMetrics(self.broker.node, lambda: self.broker.instant, lambda: 0.0)
         self.broker.node.core.observers.append(self.metrics)
+        self.broker.node.core.shortcut_observer = self.metrics
         self.client: CoreClient = self.broker.connect()
+        #: What went the general way.
+        self.general: list[Request] = []
+        completed = self.metrics.completed
+
+        def note(request: Request, response: Message | None, now: float) -> None:
+            self.general.append(request)
+            completed(request, response, now)
+
+        self.metrics.completed = note  # type: ignore[method-assign]
 
     def samples(self) -> dict[str, float]:
         lines = [line for line in self.metrics.text().decode().splitlines() if not line.startswith("#")]
@@ -85,6 +97,59 @@ def test_times_are_shown_by_percentile_and_phase(observed: Observed) -> None:
     for phase, milliseconds in (("localtimems", 250), ("totaltimems", 250), ("remotetimems", 0)):
         name = f'kafka_network_requestmetrics_{phase}{{quantile="0.99",request="Metadata"}}'
         assert found[name] == pytest.approx(milliseconds, rel=0.05, abs=0.01)
+
+
+def test_requests_that_come_together_wait_for_each_other(observed: Observed) -> None:
+    clock = [0.0]
+
+    def timer() -> float:
+        clock[0] += 0.25
+        return clock[0]
+
+    observed.broker.node.core.timer = timer
+    before = len(observed.client.responses)
+    observed.client.send_together([MetadataRequest(topics=[])] * 3, 12)
+    assert len(observed.client.responses) == before + 3
+
+    found = observed.samples()
+    name = "kafka_network_requestmetrics_requestqueuetimems"
+    assert found[f'{name}_count{{request="Metadata"}}'] == 3
+    # The timer is asked when a handler begins and ends, and when its response is made: the second waits for three.
+    assert found[f'{name}_sum{{request="Metadata"}}'] == 750 + 1500
+    # The three responses leave together, when the last is made.
+    sending = "kafka_network_requestmetrics_responsesendtimems"
+    assert found[f'{sending}_count{{request="Metadata"}}'] == 3
+    assert found[f'{sending}_sum{{request="Metadata"}}'] > 750
+
+
+def test_the_short_way_of_produce_stays_open_and_counts_all_that_the_general_way_does() -> None:
+    def counted(*, short: bool) -> dict[str, float]:
+        observed = Observed()
+        if not short:
+            observed.broker.node.core.shortcut_observer = None
+        observed.client.request(create("t"), 7)
+        topic_id = observed.broker.state.metadata.topic("t").id
+        for _ in range(3):
+            observed.client.request(produce("t", batch(b"a")), 12)
+            observed.client.request(produce("t", batch(b"a"), topic_id=topic_id), 13)
+        assert len(observed.general) == (1 + 2 if short else 1 + 6), "the first of a version loads its handler"
+        return {
+            name: value for name, value in observed.samples().items()
+            if "Produce" in name or "brokertopicmetrics" in name
+        }  # fmt: skip
+
+    short = counted(short=True)
+    assert short == counted(short=False)
+    assert short['kafka_server_brokertopicmetrics_totalproducerequests_total{topic="t"}'] == 6
+
+
+def test_refused_bytes_are_counted_by_topic(observed: Observed) -> None:
+    observed.client.request(create("t", max_message_bytes="100"), 7)
+    large = batch(bytes(1000))
+    observed.client.request(produce("t", large), 12)
+
+    found = observed.samples()
+    assert found['kafka_server_brokertopicmetrics_bytesrejected_total{topic="t"}'] == len(large)
 
 
 def test_partitions_out_of_service_are_offline_everywhere(observed: Observed) -> None:
