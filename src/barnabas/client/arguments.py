@@ -61,6 +61,24 @@ def as_text(value: Any, name: str) -> str:
     return str.__str__(value)
 
 
+def as_texts(value: Any, name: str) -> list[str]:
+    """Return a collection of texts that can be sent, each once."""
+    return list(dict.fromkeys(as_text(one, f"an item of {name}") for one in as_items(value, name)))
+
+
+def as_keys(value: Iterable[T], name: str) -> list[T]:
+    """Return the items of a collection, each once."""
+    if isinstance(value, str | bytes):
+        raise IllegalArgumentError(f"{name} is {value!r}; it must be a collection: write [{value!r}]")
+    items = as_items(value, name)
+    try:
+        return list(dict.fromkeys(items))
+    except TypeError as error:
+        raise IllegalTypeError(
+            f"{name} is {repr(items)[:300]}, of which not every item can be a key: {error}"
+        ) from None
+
+
 def as_topic(value: Any, name: str = "topic") -> str:
     """Return the name of a topic; whether it is a legal one is for the broker to say."""
     topic = as_text(value, name)
@@ -98,6 +116,11 @@ def as_items(value: Iterable[T], name: str) -> list[T]:
         return list(value)
     except TypeError:
         raise IllegalTypeError(f"{name} is {value!r}, a {type(value).__name__}; it must be a collection") from None
+
+
+def as_by_partition(value: Any, name: str) -> dict[TopicPartition, Any]:
+    """Return a mapping by partition."""
+    return {as_partition(one, f"a key of {name}"): about for one, about in as_mapping(value, name).items()}
 
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:

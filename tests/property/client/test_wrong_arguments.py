@@ -5,6 +5,7 @@ Methods and parameters come from their signatures, so that a new one is included
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from barnabas import Consumer, TopicPartition
+from barnabas import Consumer, TopicPartition, aio
 from barnabas.errors import KafkaError
 from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.virtual_loop import VirtualBroker, VirtualEnvironment, run
 
 WRONG: tuple[Any, ...] = (
     1.5, -1, 2**70, float("nan"), "x\ud800", b"bytes", object(), [object()], {"x": object()}, {("t", 0): 1.5},
@@ -105,3 +107,46 @@ def next_offset(consumer: Consumer) -> int | None:
         for record in consumer.poll(0.5):
             return record.offset
     return None
+
+
+ASYNCHRONOUS = dict(methods(aio.Consumer))
+
+
+def test_a_wrong_value_does_a_consumer_for_asyncio_no_harm() -> None:
+    wrong_outcomes: list[str] = []
+
+    async def scenario(broker: VirtualBroker) -> None:
+        broker.create("t")
+        broker.append("t", 0, *[b"x"] * 10)
+        async with aio.Consumer(
+            bootstrap_servers="broker:9092", environment=VirtualEnvironment(broker), group_id="g",
+            enable_auto_commit=False, auto_offset_reset="earliest", default_api_timeout_ms=2000,
+        ) as consumer:  # fmt: skip
+            for name, parameters in ASYNCHRONOUS.items():
+                for wrong, positional, keywords in calls(parameters):
+                    said = f"{name}(*{positional}, **{keywords})"
+                    consumer.assign([T0])
+                    try:
+                        result = getattr(consumer, name)(*positional, **keywords)
+                        if inspect.isawaitable(result):
+                            await asyncio.wait_for(result, 60)
+                    except KafkaError as error:
+                        if isinstance(error, TypeError) and wrong.rstrip("s") not in str(error):
+                            wrong_outcomes.append(f"{said} is refused without its name: {error!r}")
+                    except Exception as error:  # noqa: BLE001  whatever else it is, it is none of ours
+                        wrong_outcomes.append(f"{said} raises {error!r}")
+                    if consumer.subscription() or not consumer.assignment():
+                        await consumer.unsubscribe()
+                    consumer.assign([T0])
+                    consumer.resume(T0)
+                    consumer.seek(T0, 4)
+                    found = [record.offset for record in await consumer.poll(5.0, 1)]
+                    if found != [4]:
+                        wrong_outcomes.append(f"after {said} the next record is {found}")
+            await consumer.commit({T0: 7}, timeout=5)
+            committed = (await consumer.committed([T0]))[T0]
+            assert committed is not None
+            assert committed.offset == 7
+
+    run(scenario)
+    assert wrong_outcomes == []

@@ -23,7 +23,6 @@ from barnabas.client.steps import Steps, run
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry, last_push
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import (
-    IllegalArgumentError,
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
@@ -216,6 +215,10 @@ class AdminOperations(ReportsTelemetry, Measured):
     def _run_one(self, handler: AdminApiHandler[K, V], key: K, timeout: float | None) -> V:
         return self._complete(self._ask_one(handler, key, self._deadline(timeout)))
 
+    def _done(self, handler: AdminApiHandler[K, Any], key: K, timeout: float | None) -> None:
+        """Carry out an operation for its own sake; what is returned may have to be awaited, so it must be returned."""
+        return self._run_one(handler, key, timeout)  # type: ignore[no-any-return]
+
     def _run_in_parts(
         self,
         handler: AdminApiHandler[str, Mapping[K, KafkaError | None]],
@@ -273,13 +276,6 @@ class AdminOperations(ReportsTelemetry, Measured):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def unique(keys: Iterable[K]) -> list[K]:
-    """Return the keys without duplicates; a single string is more likely a mistake than a list of letters."""
-    if isinstance(keys, (str, bytes)):
-        raise IllegalArgumentError(f"a list is needed, not {keys!r}: write [{keys!r}]")
-    return list(dict.fromkeys(keys))
 
 
 def checked(results: Results[K, V], raise_errors: bool) -> Results[K, V]:

@@ -23,6 +23,7 @@ from barnabas.client.admin.quorum import (
     remove_voter,
 )
 from barnabas.client.admin.results import Results
+from barnabas.client.arguments import INT32, as_integer
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.reports_telemetry import client_instance_id
 from barnabas.errors import UnsupportedVersionError
@@ -63,7 +64,8 @@ class ClusterOperations(AdminOperations):
 
     def describe_features(self, *, node_id: int | None = None, timeout: float | None = None) -> FeatureMetadata:
         """Return the features that are switched on, and those that could be, as any broker sees it or this one."""
-        return self._run_one(describe_features(node_id), "features", timeout)
+        node = None if node_id is None else as_integer(node_id, "node_id", 0, INT32)
+        return self._run_one(describe_features(node), "features", timeout)
 
     def update_features(
         self,
@@ -100,7 +102,7 @@ class ClusterOperations(AdminOperations):
         fixed voters), ...
 
         """
-        self._run_one(add_voter(voter_id, voter_directory_id, endpoints, cluster_id), "voter", timeout)
+        return self._done(add_voter(voter_id, voter_directory_id, endpoints, cluster_id), "voter", timeout)
 
     def remove_raft_voter(
         self,
@@ -116,7 +118,7 @@ class ClusterOperations(AdminOperations):
         fixed voters), ...
 
         """
-        self._run_one(remove_voter(voter_id, voter_directory_id, cluster_id), "voter", timeout)
+        return self._done(remove_voter(voter_id, voter_directory_id, cluster_id), "voter", timeout)
 
     def unregister_broker(self, broker_id: int, *, timeout: float | None = None) -> None:
         """Forget a broker that is gone for good.
@@ -124,7 +126,7 @@ class ClusterOperations(AdminOperations):
         Raises `BrokerIdNotRegisteredError`, ...
 
         """
-        self._run_one(unregister_broker(broker_id), "broker", timeout)
+        return self._done(unregister_broker(broker_id), "broker", timeout)
 
     def client_instance_id(self, *, timeout: float | None = None) -> bytes:
         """Return the id (16 bytes) that the cluster gave this client for its telemetry (KIP-714).

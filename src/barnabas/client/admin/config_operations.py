@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from barnabas.client.admin.admin_operations import AdminOperations, unique
+from barnabas.client.admin.admin_operations import AdminOperations
 from barnabas.client.admin.client_quotas import (
     ClientQuotaEntity,
     ClientQuotaFilterComponent,
@@ -22,6 +22,8 @@ from barnabas.client.admin.configs import (
     list_config_resources,
 )
 from barnabas.client.admin.results import Results
+from barnabas.client.arguments import as_keys, as_mapping
+from barnabas.errors import IllegalTypeError
 from barnabas.protocol.kinds import ConfigResourceType
 
 
@@ -39,7 +41,7 @@ class ConfigOperations(AdminOperations):
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
         """Return the settings of topics and brokers: for each resource by name."""
         handler = DescribeConfigsHandler(include_synonyms=include_synonyms, include_documentation=include_documentation)
-        return self._run(handler, unique(resources), timeout, raise_errors)
+        return self._run(handler, _resources(resources, "resources"), timeout, raise_errors)
 
     def incremental_alter_configs(
         self,
@@ -56,7 +58,8 @@ class ConfigOperations(AdminOperations):
         Raises `InvalidConfigurationError`, ...
 
         """
-        operations = {resource: as_operations(wanted) for resource, wanted in changes.items()}
+        operations = {resource: as_operations(wanted) for resource, wanted in as_mapping(changes, "changes").items()}
+        _resources(operations, "changes")
         handler = IncrementalAlterConfigsHandler(
             operations, validate_only=validate_only, at_controllers=self._metadata.uses_controllers
         )
@@ -100,4 +103,13 @@ class ConfigOperations(AdminOperations):
         Raises `InvalidRequestError`, `ClusterAuthorizationError`, ...
 
         """
-        return self._run(alter_quotas(changes, validate_only=validate_only), changes, timeout, raise_errors)
+        wanted = as_mapping(changes, "changes")
+        return self._run(alter_quotas(wanted, validate_only=validate_only), wanted, timeout, raise_errors)
+
+
+def _resources(resources: Iterable[ConfigResource], name: str) -> list[ConfigResource]:
+    keys = as_keys(resources, name)
+    for resource in keys:
+        if not isinstance(resource, ConfigResource):
+            raise IllegalTypeError(f"{name} has {resource!r}, which is no ConfigResource(type, name)")
+    return keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.admin_operations import AdminOperations, checked
 from barnabas.client.admin.consumer_groups import ConsumerGroupDescribeHandler
 from barnabas.client.admin.group_offsets import GroupOffsets, OffsetFetchHandler, commit_offsets, delete_offsets
 from barnabas.client.admin.groups import (
@@ -27,6 +27,7 @@ from barnabas.client.admin.other_groups import (
     delete_share_offsets,
 )
 from barnabas.client.admin.results import FromBrokers, Results
+from barnabas.client.arguments import as_by_partition, as_keys, as_mapping, as_partitions, as_text, as_texts
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.client.steps import Steps
 from barnabas.errors import GroupIdNotFoundError, UnsupportedVersionError
@@ -50,7 +51,11 @@ class GroupOperations(AdminOperations):
         Only those in one of `states`, of one of `types` or `protocol_types` ("consumer"; "" for groups that
         never had members), if given.
         """
-        handler = ListGroupsHandler(states=states, types=types, protocol_types=protocol_types)
+        handler = ListGroupsHandler(
+            states=as_texts(states, "states"),
+            types=as_texts(types, "types"),
+            protocol_types=as_texts(protocol_types, "protocol_types"),
+        )
         return self._complete(self._gather_groups(handler, timeout, raise_errors))
 
     def _gather_groups(
@@ -72,9 +77,8 @@ class GroupOperations(AdminOperations):
         Groups of KIP-848's protocol, and of the classic one with members of any kind. One that nobody knows is a
         GroupIdNotFoundError; a broker before 4.0 gives it as state DEAD, as in Kafka.
         """
-        steps = self._describe_groups(
-            "describe_groups", unique(groups), include_authorized_operations, timeout, raise_errors
-        )
+        asked = as_texts(groups, "groups")
+        steps = self._describe_groups("describe_groups", asked, include_authorized_operations, timeout, raise_errors)
         return self._complete(steps)
 
     def describe_consumer_groups(
@@ -90,8 +94,9 @@ class GroupOperations(AdminOperations):
         Raises `GroupIdNotFoundError`, `GroupAuthorizationError`, ...
 
         """
+        asked = as_texts(groups, "groups")
         steps = self._describe_groups(
-            "describe_consumer_groups", unique(groups), include_authorized_operations, timeout, raise_errors, True
+            "describe_consumer_groups", asked, include_authorized_operations, timeout, raise_errors, True
         )
         return self._complete(steps)
 
@@ -131,7 +136,7 @@ class GroupOperations(AdminOperations):
         handler = DescribeGroupsHandler(
             "describe_classic_groups", include_authorized_operations=include_authorized_operations
         )
-        return self._run(handler, unique(groups), timeout, raise_errors)
+        return self._run(handler, as_texts(groups, "groups"), timeout, raise_errors)
 
     def describe_share_groups(
         self,
@@ -147,7 +152,7 @@ class GroupOperations(AdminOperations):
 
         """
         handler = DescribeShareGroupsHandler(include_authorized_operations=include_authorized_operations)
-        return self._run(handler, unique(groups), timeout, raise_errors)
+        return self._run(handler, as_texts(groups, "groups"), timeout, raise_errors)
 
     def describe_streams_groups(
         self,
@@ -163,7 +168,7 @@ class GroupOperations(AdminOperations):
 
         """
         handler = DescribeStreamsGroupsHandler(include_authorized_operations=include_authorized_operations)
-        return self._run(handler, unique(groups), timeout, raise_errors)
+        return self._run(handler, as_texts(groups, "groups"), timeout, raise_errors)
 
     def delete_groups(
         self, groups: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
@@ -173,7 +178,7 @@ class GroupOperations(AdminOperations):
         Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, ...
 
         """
-        return self._run(DeleteGroupsHandler(), unique(groups), timeout, raise_errors)
+        return self._run(DeleteGroupsHandler(), as_texts(groups, "groups"), timeout, raise_errors)
 
     # Java has a method for each kind of group; what they ask and what they give is the same.
     delete_consumer_groups = delete_share_groups = delete_streams_groups = delete_groups
@@ -192,7 +197,8 @@ class GroupOperations(AdminOperations):
         Raises `UnknownMemberIdError`, ...
 
         """
-        wanted = None if members is None else unique(members)
+        group_id = as_text(group_id, "group_id")
+        wanted = None if members is None else as_keys(members, "members")
         return self._complete(self._remove_members(group_id, wanted, reason, timeout, raise_errors))
 
     def _remove_members(
@@ -226,7 +232,9 @@ class GroupOperations(AdminOperations):
 
         `require_stable` waits for transactions that have offsets in them to end.
         """
-        handler = OffsetFetchHandler({group_id: partitions}, require_stable=require_stable)
+        group_id = as_text(group_id, "group_id")
+        wanted = None if partitions is None else as_partitions(partitions)
+        handler = OffsetFetchHandler({group_id: wanted}, require_stable=require_stable)
         return self._run_one(handler, group_id, timeout)
 
     def list_offsets_of_groups(
@@ -238,8 +246,9 @@ class GroupOperations(AdminOperations):
         raise_errors: bool = True,
     ) -> Results[str, GroupOffsets]:
         """Return the same of several groups at once; by group the partitions, None for all."""
-        handler = OffsetFetchHandler(groups, require_stable=require_stable)
-        return self._run(handler, groups, timeout, raise_errors)
+        wanted = _by_group(groups)
+        handler = OffsetFetchHandler(wanted, require_stable=require_stable)
+        return self._run(handler, wanted, timeout, raise_errors)
 
     list_streams_group_offsets = list_offsets_of_groups
 
@@ -257,10 +266,10 @@ class GroupOperations(AdminOperations):
 
         """
         wanted = {
-            TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
+            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in as_by_partition(offsets, "offsets").items()
         }
-        return self._run_in_parts(commit_offsets(wanted), group_id, timeout, raise_errors)
+        return self._run_in_parts(commit_offsets(wanted), as_text(group_id, "group_id"), timeout, raise_errors)
 
     alter_streams_group_offsets = alter_consumer_group_offsets
 
@@ -277,8 +286,8 @@ class GroupOperations(AdminOperations):
         Raises `GroupSubscribedToTopicError`, `GroupIdNotFoundError`, ...
 
         """
-        wanted = [TopicPartition(*partition) for partition in partitions]
-        return self._run_in_parts(delete_offsets(wanted), group_id, timeout, raise_errors)
+        wanted = as_partitions(partitions)
+        return self._run_in_parts(delete_offsets(wanted), as_text(group_id, "group_id"), timeout, raise_errors)
 
     delete_streams_group_offsets = delete_consumer_group_offsets
 
@@ -290,7 +299,8 @@ class GroupOperations(AdminOperations):
         raise_errors: bool = True,
     ) -> Results[str, ShareOffsets]:
         """Where share groups start to read; by group the partitions, None for all; those without are left out."""
-        return self._run(DescribeShareOffsetsHandler(groups), groups, timeout, raise_errors)
+        wanted = _by_group(groups)
+        return self._run(DescribeShareOffsetsHandler(wanted), wanted, timeout, raise_errors)
 
     def alter_share_group_offsets(
         self,
@@ -305,8 +315,8 @@ class GroupOperations(AdminOperations):
         Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, `UnknownTopicOrPartitionError`, ...
 
         """
-        wanted = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-        return self._run_in_parts(alter_share_offsets(wanted), group_id, timeout, raise_errors)
+        wanted = as_by_partition(offsets, "offsets")
+        return self._run_in_parts(alter_share_offsets(wanted), as_text(group_id, "group_id"), timeout, raise_errors)
 
     def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
@@ -316,4 +326,12 @@ class GroupOperations(AdminOperations):
         Raises `GroupNotEmptyError`, `GroupIdNotFoundError`, `UnknownTopicOrPartitionError`, ...
 
         """
-        return self._run_in_parts(delete_share_offsets(unique(topics)), group_id, timeout, raise_errors)
+        handler = delete_share_offsets(as_texts(topics, "topics"))
+        return self._run_in_parts(handler, as_text(group_id, "group_id"), timeout, raise_errors)
+
+
+def _by_group(groups: Mapping[str, Collection[TopicPartition] | None]) -> dict[str, list[TopicPartition] | None]:
+    return {
+        as_text(group, "a key of groups"): None if partitions is None else as_partitions(partitions, "groups")
+        for group, partitions in as_mapping(groups, "groups").items()
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.admin_operations import AdminOperations, checked
 from barnabas.client.admin.log_dirs import (
     LogDirDescription,
     ReplicaLogDirInfo,
@@ -21,8 +21,9 @@ from barnabas.client.admin.reassignments import (
     list_reassignments,
 )
 from barnabas.client.admin.results import Results
+from barnabas.client.arguments import INT32, as_by_partition, as_integer, as_keys, as_mapping, as_partitions
 from barnabas.client.steps import Steps
-from barnabas.errors import IllegalArgumentError
+from barnabas.errors import IllegalArgumentError, IllegalTypeError
 from barnabas.protocol.kinds import ElectionType
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -47,7 +48,7 @@ class PartitionOperations(AdminOperations):
             raise IllegalArgumentError(
                 f"isolation_level is {isolation_level!r}; it must be read_uncommitted or read_committed"
             )
-        wanted = {TopicPartition(*partition): spec for partition, spec in specs.items()}
+        wanted = as_by_partition(specs, "specs")
         handler = ListOffsetsHandler(wanted, read_committed=isolation_level == "read_committed")
         return self._run(handler, wanted, timeout, raise_errors)
 
@@ -59,7 +60,7 @@ class PartitionOperations(AdminOperations):
         Raises `OffsetOutOfRangeError`, `PolicyViolationError` (a compacted topic), ...
 
         """
-        wanted = {TopicPartition(*partition): offset for partition, offset in before.items()}
+        wanted = as_by_partition(before, "before")
         return self._run(DeleteRecordsHandler(wanted), wanted, timeout, raise_errors)
 
     def elect_leaders(
@@ -75,7 +76,7 @@ class PartitionOperations(AdminOperations):
         Raises `ElectionNotNeededError` (it leads already), `PreferredLeaderNotAvailableError`, ...
 
         """
-        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        wanted = None if partitions is None else as_partitions(partitions)
         return self._run_in_parts(elect_leaders(election_type, wanted), "partitions", timeout, raise_errors)
 
     def alter_partition_reassignments(
@@ -92,7 +93,7 @@ class PartitionOperations(AdminOperations):
         ...
 
         """
-        wanted = {TopicPartition(*partition): brokers for partition, brokers in reassignments.items()}
+        wanted = as_by_partition(reassignments, "reassignments")
         handler = alter_reassignments(wanted, allow_replication_factor_change=allow_replication_factor_change)
         return self._run(handler, wanted, timeout, raise_errors)
 
@@ -100,7 +101,7 @@ class PartitionOperations(AdminOperations):
         self, partitions: Collection[TopicPartition] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Return the moves under way, of these partitions or of all."""
-        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
+        wanted = None if partitions is None else as_partitions(partitions)
         return self._run_one(list_reassignments(wanted), "reassignments", timeout)
 
     def describe_log_dirs(
@@ -112,14 +113,14 @@ class PartitionOperations(AdminOperations):
         raise_errors: bool = True,
     ) -> Results[int, dict[str, LogDirDescription]]:
         """Return the directories of brokers by path, with the logs in them: of these partitions, or all."""
-        wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
-        return self._run(describe_log_dirs(wanted), unique(brokers), timeout, raise_errors)
+        wanted = None if partitions is None else as_partitions(partitions)
+        return self._run(describe_log_dirs(wanted), _brokers(brokers), timeout, raise_errors)
 
     def describe_replica_log_dirs(
         self, replicas: Iterable[TopicPartitionReplica], *, timeout: float | None = None, raise_errors: bool = True
     ) -> Results[TopicPartitionReplica, ReplicaLogDirInfo]:
         """In which directories replicas are, and to which they are moving."""
-        return self._complete(self._find_replicas(unique(replicas), timeout, raise_errors))
+        return self._complete(self._find_replicas(_replicas(replicas, "replicas"), timeout, raise_errors))
 
     def _find_replicas(
         self, replicas: list[TopicPartitionReplica], timeout: float | None, raise_errors: bool
@@ -143,4 +144,18 @@ class PartitionOperations(AdminOperations):
         Raises `LogDirNotFoundError`, `ReplicaNotAvailableError`, `KafkaStorageError`, ...
 
         """
-        return self._run(alter_replica_log_dirs(replica_assignment), replica_assignment, timeout, raise_errors)
+        wanted = as_mapping(replica_assignment, "replica_assignment")
+        replicas = _replicas(wanted, "replica_assignment")
+        return self._run(alter_replica_log_dirs(wanted), replicas, timeout, raise_errors)
+
+
+def _brokers(brokers: Iterable[int]) -> list[int]:
+    return [as_integer(broker, "an item of brokers", 0, INT32) for broker in as_keys(brokers, "brokers")]
+
+
+def _replicas(replicas: Iterable[TopicPartitionReplica], name: str) -> list[TopicPartitionReplica]:
+    keys = as_keys(replicas, name)
+    for replica in keys:
+        if not isinstance(replica, TopicPartitionReplica):
+            raise IllegalTypeError(f"{name} has {replica!r}, which is no TopicPartitionReplica")
+    return keys

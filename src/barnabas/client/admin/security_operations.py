@@ -12,7 +12,7 @@ from barnabas.client.admin.acls import (
     create_acls,
     describe_acls,
 )
-from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.admin_operations import AdminOperations, checked
 from barnabas.client.admin.delegation_tokens import DelegationToken
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.scram import (
@@ -22,6 +22,7 @@ from barnabas.client.admin.scram import (
     alter_scram,
     credentials,
 )
+from barnabas.client.arguments import as_keys, as_texts
 from barnabas.client.steps import Steps
 from barnabas.errors import KafkaError, for_code
 
@@ -49,7 +50,7 @@ class SecurityOperations(AdminOperations):
         Raises `SecurityDisabledError`, `InvalidRequestError`, `ClusterAuthorizationError`, ...
 
         """
-        return self._run(create_acls(), unique(acls), timeout, raise_errors)
+        return self._run(create_acls(), as_keys(acls, "acls"), timeout, raise_errors)
 
     def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout: float | None = None, raise_errors: bool = True
@@ -59,7 +60,7 @@ class SecurityOperations(AdminOperations):
         A rule that cannot be deleted makes its filter fail: that error's `errors` has such rules, and its `results`
         those that were deleted.
         """
-        return self._run(DeleteAclsHandler(), unique(filters), timeout, raise_errors)
+        return self._run(DeleteAclsHandler(), as_keys(filters, "filters"), timeout, raise_errors)
 
     def describe_user_scram_credentials(
         self, users: Sequence[str] | None = None, *, timeout: float | None = None, raise_errors: bool = True
@@ -75,7 +76,7 @@ class SecurityOperations(AdminOperations):
     def _describe_scram(
         self, users: Sequence[str] | None, timeout: float | None, raise_errors: bool
     ) -> Steps[Results[str, list[ScramCredentialInfo]]]:
-        asked = None if users is None else unique(users)
+        asked = None if users is None else as_texts(users, "users")
         found = yield from self._ask_one(DescribeScramHandler(asked), "users", self._deadline(timeout))
         values: dict[str, list[ScramCredentialInfo]] = {}
         errors: dict[str, KafkaError] = {}

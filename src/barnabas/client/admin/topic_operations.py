@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from barnabas.client.admin.admin_operations import AdminOperations, checked, unique
+from barnabas.client.admin.admin_operations import AdminOperations, checked
 from barnabas.client.admin.cluster import DescribeClusterHandler
 from barnabas.client.admin.new_topic import NewPartitions, NewTopic
 from barnabas.client.admin.results import Results
@@ -24,6 +24,7 @@ from barnabas.client.admin.topics import (
     TopicKey,
     TopicListing,
 )
+from barnabas.client.arguments import as_keys
 from barnabas.client.steps import Steps
 from barnabas.errors import IllegalArgumentError, KafkaError, UnsupportedVersionError
 
@@ -69,7 +70,7 @@ class TopicOperations(AdminOperations):
 
         """
         handler = DeleteTopicsHandler(ControllerMutationQuota(retry_on_quota_violation))
-        return self._run(handler, unique(topics), timeout, raise_errors)
+        return self._run(handler, as_keys(topics, "topics"), timeout, raise_errors)
 
     def list_topics(self, *, include_internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
         """Return the topics of the cluster by name, in alphabetical order."""
@@ -96,8 +97,9 @@ class TopicOperations(AdminOperations):
             raise IllegalArgumentError(
                 f"partition_size_limit_per_response is {partition_size_limit_per_response}; it must be at least 1"
             )
+        asked = as_keys(topics, "topics")
         steps = self._describe_topics(
-            unique(topics), include_authorized_operations, partition_size_limit_per_response, timeout, raise_errors
+            asked, include_authorized_operations, partition_size_limit_per_response, timeout, raise_errors
         )
         return self._complete(steps)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from barnabas.client.admin.admin_operations import AdminOperations, unique
+from barnabas.client.admin.admin_operations import AdminOperations
 from barnabas.client.admin.requests import KeyedRequest
 from barnabas.client.admin.results import FromBrokers, Results
 from barnabas.client.admin.transactions import (
@@ -18,6 +18,7 @@ from barnabas.client.admin.transactions import (
     fence_producers,
     list_transactions,
 )
+from barnabas.client.arguments import INT32, as_integer, as_keys, as_partitions, as_text, as_texts
 from barnabas.client.steps import Steps
 from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
@@ -39,8 +40,9 @@ class TransactionOperations(AdminOperations):
         Raises `UnknownTopicOrPartitionError`, `TopicAuthorizationError`, ...
 
         """
-        wanted = unique(TopicPartition(*partition) for partition in partitions)
-        return self._run(describe_producers(broker_id), wanted, timeout, raise_errors)
+        node = None if broker_id is None else as_integer(broker_id, "broker_id", 0, INT32)
+        wanted = as_keys(as_partitions(partitions), "partitions")
+        return self._run(describe_producers(node), wanted, timeout, raise_errors)
 
     def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
@@ -50,7 +52,8 @@ class TransactionOperations(AdminOperations):
         Raises `TransactionalIdNotFoundError`, `TransactionalIdAuthorizationError`, ...
 
         """
-        return self._run(DescribeTransactionsHandler(), unique(transactional_ids), timeout, raise_errors)
+        asked = as_texts(transactional_ids, "transactional_ids")
+        return self._run(DescribeTransactionsHandler(), asked, timeout, raise_errors)
 
     def list_transactions(
         self,
@@ -84,7 +87,7 @@ class TransactionOperations(AdminOperations):
         ...
 
         """
-        self._run_one(abort_transaction(spec), spec.topic_partition, timeout)
+        return self._done(abort_transaction(spec), spec.topic_partition, timeout)
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: float | None = None, raise_errors: bool = True
@@ -94,8 +97,10 @@ class TransactionOperations(AdminOperations):
         Raises `TransactionalIdAuthorizationError`, ...
 
         """
-        return self._run(fence_producers("fence_producers"), unique(transactional_ids), timeout, raise_errors)
+        asked = as_texts(transactional_ids, "transactional_ids")
+        return self._run(fence_producers("fence_producers"), asked, timeout, raise_errors)
 
     def force_terminate_transaction(self, transactional_id: str, *, timeout: float | None = None) -> None:
         """End the transaction that is open under an id, even a prepared one (KIP-939), and shut its producer out."""
-        self._run_one(fence_producers("force_terminate_transaction"), transactional_id, timeout)
+        fenced = fence_producers("force_terminate_transaction")
+        return self._done(fenced, as_text(transactional_id, "transactional_id"), timeout)

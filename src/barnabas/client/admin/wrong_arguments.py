@@ -1,13 +1,14 @@
-"""Says which argument of an operation is wrong, after the operation could not be built."""
+"""Says which argument of an operation is wrong, after the operation could not be built or written."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
-from barnabas.errors import IllegalTypeError, KafkaError
+from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,27 +18,57 @@ _SYMPTOMS = (TypeError, AttributeError, ValueError, LookupError, OverflowError)
 
 
 def explained(operation: Callable[P, R]) -> Callable[P, R]:
-    """Return the operation, whose raw errors become an `IllegalTypeError` that names its arguments."""
+    """Return the operation, whose errors of arguments name them, and are Kafka's.
+
+    What the operation returns may have to be awaited; then its errors are those of the awaiting.
+    """
 
     @functools.wraps(operation)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
         try:
-            return operation(*arguments, **keywords)
-        except _SYMPTOMS as error:
-            if isinstance(error, KafkaError) or _was_carried_out(error):
-                raise
-            # Raises Python's own error for a missing or an unknown argument.
-            bound = inspect.signature(operation).bind(*arguments, **keywords)
-            raise _explanation(operation.__name__, dict(bound.arguments), error) from error
+            result = operation(*arguments, **keywords)
+        except Exception as error:  # noqa: BLE001  raised again, as it is or explained
+            _raise(operation, arguments, keywords, error)
+        return cast("R", awaited(result, arguments, keywords)) if inspect.iscoroutine(result) else result
+
+    async def awaited(result: Coroutine[Any, Any, Any], arguments: Any, keywords: Any) -> Any:
+        try:
+            return await result
+        except Exception as error:  # noqa: BLE001  raised again, as it is or explained
+            _raise(operation, arguments, keywords, error)
 
     return call
+
+
+def _raise(operation: Callable[..., Any], arguments: Any, keywords: Any, error: Exception) -> NoReturn:
+    # Raises Python's own error for a missing or an unknown argument.
+    given = inspect.signature(operation).bind(*arguments, **keywords).arguments
+    given.pop("self", None)
+    call = f"{operation.__name__}({', '.join(f'{name}={repr(value)[:100]}' for name, value in given.items())})"
+    if isinstance(error, IllegalArgumentError | IllegalTypeError) and not _names_one_of(error, given):
+        told = type(error)(f"{call} cannot be carried out: {error}")
+        # What became of the operation's parts.
+        vars(told).update(vars(error))
+        raise told from error
+    if isinstance(error, KafkaError) or not isinstance(error, _SYMPTOMS) or _was_carried_out(error):
+        raise error
+    raise IllegalTypeError(
+        f"{call} cannot be carried out: {type(error).__name__}: {error}. An argument has a type or form "
+        "that it may not have; help() tells what each takes"
+    ) from error
+
+
+def _names_one_of(error: KafkaError, given: dict[str, Any]) -> bool:
+    text = str(error)
+    # The codec speaks of the request's fields.
+    return not text.startswith("Cannot write") and any(re.search(rf"\b{name}\b", text) for name in given)
 
 
 def _was_carried_out(error: Exception) -> bool:
     """Whether the operation was built: the error is not one of its arguments then."""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_name == "_complete":
+        if trace.tb_frame.f_code.co_name in ("_complete", "_run_steps"):
             return True
         trace = trace.tb_next
     return False
@@ -50,12 +81,3 @@ def wrong_keys(operation: str, keys: list[Any], error: Exception) -> KafkaError:
     found = IllegalTypeError(f"{operation} cannot be asked for of {repr(keys)[:300]}: {type(error).__name__}: {error}")
     found.__cause__ = error
     return found
-
-
-def _explanation(operation: str, arguments: dict[str, Any], error: Exception) -> IllegalTypeError:
-    arguments.pop("self", None)
-    given = ", ".join(f"{name}={repr(value)[:100]}" for name, value in arguments.items())
-    return IllegalTypeError(
-        f"{operation}({given}) cannot be carried out: {type(error).__name__}: {error}. An argument has a type or form "
-        "that it may not have; help() tells what each takes"
-    )
