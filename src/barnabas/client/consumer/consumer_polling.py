@@ -478,7 +478,10 @@ class ConsumerPolling:
         if coordinator is not None:
             if coordinator.has_heartbeat_thread:
                 yield from _attempt(errors, self._finish_commits(deadline))
+                before = len(errors)
                 yield from _attempt(errors, self._leave_group(operation))
+                if len(errors) > before:
+                    coordinator.leave_at_once(operation)
             yield from coordinator.stop_heartbeat_thread(self._clock(), deadline)
             yield from _attempt(errors, self._abandon_commits())
         yield from _attempt(errors, self._close_sessions())

@@ -116,9 +116,13 @@ class Coordinator:
         if self._join_heartbeat_thread is None:
             self._membership.close()
             return
+        self.leave_at_once(operation)
+        self._membership.send(Stop(deadline))
+
+    def leave_at_once(self, operation: GroupMembershipOperation) -> None:
+        """Have the membership core leave, without a word to the listener; a second time does nothing."""
         if self._subscriptions.has_auto_assigned_partitions:
             self._membership.send(Leave("the consumer was closed", operation))
-        self._membership.send(Stop(deadline))
 
     # --- poll
 

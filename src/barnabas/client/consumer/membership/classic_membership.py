@@ -138,10 +138,10 @@ class ClassicMembership:
         """Do what is due."""
         if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._left)
+            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
         if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
             (node, request), self._late_leave = self._late_leave, None
-            self._client.send(node, request, now).add_listener(self._left, self._left)
+            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
         if self.state == PREPARING_REBALANCE:
             self._step_join(now)
         elif self.state in (COMPLETING_REBALANCE, STABLE):
@@ -339,7 +339,7 @@ class ClassicMembership:
                 self._client.disconnect(node)
                 self._late_leave = node, request
             else:
-                self._client.send(node, request, now).add_listener(self._left, self._left)
+                self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
         self._reset(NO_GENERATION)
 
     def take_leave(self) -> None:
@@ -352,11 +352,14 @@ class ClassicMembership:
         self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset(NO_GENERATION)
 
-    def _left(self, _outcome: object) -> None:
+    def _left(self, _response: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
-        if not self._leaves_in_flight:
-            self._leaving = None
+        self._leaving = None
+
+    def _leave_lost(self, _error: KafkaError) -> None:
+        # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
+        self._leaves_in_flight -= 1
 
     @property
     def is_idle(self) -> bool:

@@ -152,7 +152,7 @@ class ConsumerMembershipManager:
         """See `GroupMembership`."""
         if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._left)
+            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
         if self.state == UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
@@ -287,7 +287,7 @@ class ConsumerMembershipManager:
             return
         self._leaves_in_flight += 1
         self._leaving = self._request.leave(for_good=for_good)
-        self._client.send(node, self._leaving, now).add_listener(self._left, self._left)
+        self._client.send(node, self._leaving, now).add_listener(self._left, self._leave_lost)
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
@@ -298,11 +298,14 @@ class ConsumerMembershipManager:
         self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset()
 
-    def _left(self, _outcome: object) -> None:
+    def _left(self, _response: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
-        if not self._leaves_in_flight:
-            self._leaving = None
+        self._leaving = None
+
+    def _leave_lost(self, _error: KafkaError) -> None:
+        # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
+        self._leaves_in_flight -= 1
 
     def _lose(self, reason: str) -> None:
         self._reset()
