@@ -73,6 +73,9 @@ class StoreBuilder:
     window_size_ms: int | None = None
     segment_interval_ms: int | None = None
     retain_duplicates: bool = False
+    #: Windows are sorted by time first, for what emits on window close; `indexed`: by key as well (sliding windows).
+    time_ordered: bool = False
+    indexed: bool = False
     history_retention_ms: int | None = None
     max_entries: int | None = None
     grace_ms: int | None = None

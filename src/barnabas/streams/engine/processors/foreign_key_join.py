@@ -1,0 +1,335 @@
+"""Joins of two tables by a foreign key (KIP-213): the left table subscribes to keys of the right one.
+
+Subscriptions go through a repartition topic to where the right table lies, are kept there, and are answered through
+another, whenever one of both sides changes. A hash of the left value tells answers that come too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.errors import UnsupportedVersionError
+from barnabas.streams.engine.processors.ktable_ktable_join import ValueJoiner
+from barnabas.streams.engine.processors.operator import Operator, ValueGetterSupplier
+from barnabas.streams.engine.processors.stateless import Mapper
+from barnabas.streams.serdes.change import Change
+from barnabas.streams.serdes.foreign_key import (
+    CombinedKey,
+    CombinedKeySchema,
+    Instruction,
+    SubscriptionResponseWrapper,
+    SubscriptionWrapper,
+    TopicName,
+)
+from barnabas.streams.serdes.murmur3 import hash128
+from barnabas.streams.state.memory import increment
+from barnabas.streams.state.store import ValueAndTimestamp
+from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+
+
+class _EngineProcessor(ContextualProcessor[Any, Any]):
+    context: Any
+
+    def _forward(self, record: Record[Any, Any], key: Any, value: Any, timestamp: int | None = None) -> None:
+        at = record.timestamp if timestamp is None else timestamp
+        self.context.forward(Record(key, value, at, record.headers))
+
+
+def _topic(name: TopicName) -> str:
+    return name() if callable(name) else name
+
+
+class SubscriptionSendProcessorSupplier(Operator):
+    """Sends subscriptions for the changes of the left table."""
+
+    def __init__(
+        self,
+        foreign_key_extractor: Mapper,
+        foreign_key_serde_topic: TopicName,
+        value_serde_topic: TopicName,
+        foreign_key_serde: Any,
+        value_serde: Any,
+        left_join: bool,
+    ) -> None:
+        super().__init__()
+        self.foreign_key_extractor = foreign_key_extractor
+        self.foreign_key_serde_topic = foreign_key_serde_topic
+        self.value_serde_topic = value_serde_topic
+        self.foreign_key_serde = foreign_key_serde
+        self.value_serde = value_serde
+        self.left_join = left_join
+        self.use_versioned_semantics = False
+
+    def set_use_versioned_semantics(self, use: bool) -> None:
+        """Say whether the left table is versioned: then changes of old versions are dropped."""
+        self.use_versioned_semantics = use
+
+    def __call__(self) -> SubscriptionSendProcessor:
+        """Return a new processor."""
+        return SubscriptionSendProcessor(self)
+
+
+class SubscriptionSendProcessor(_EngineProcessor):
+    """See `SubscriptionSendProcessorSupplier`."""
+
+    def __init__(self, operator: SubscriptionSendProcessorSupplier) -> None:
+        self._operator = operator
+        self._extract = operator.foreign_key_extractor
+        self._key_serde = operator.foreign_key_serde
+        self._value_serde = operator.value_serde
+        self._key_topic = self._value_topic = ""
+
+    def init(self, context: Any) -> None:
+        """Take the default serdes where none were given."""
+        super().init(context)
+        self._key_topic = _topic(self._operator.foreign_key_serde_topic)
+        self._value_topic = _topic(self._operator.value_serde_topic)
+        self._key_serde = context.key_serde if self._key_serde is None else self._key_serde
+        self._value_serde = context.value_serde if self._value_serde is None else self._value_serde
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        """Send what the change of the foreign key asks for."""
+        change = record.value
+        if self._operator.use_versioned_semantics and not change.is_latest:
+            self.context.drop("out-of-order update of a versioned table")
+            return
+        old = None if change.old_value is None else self._extract(record.key, change.old_value)
+        if self._operator.left_join:
+            self._process_left(record, old)
+        else:
+            self._process_inner(record, old)
+
+    def _process_left(self, record: Record[Any, Change[Any]], old: Any) -> None:
+        change = record.value
+        if change.old_value is None and change.new_value is None:
+            return
+        new = None if change.new_value is None else self._extract(record.key, change.new_value)
+        if old is not None and self._changed(new, old, record):
+            self._send(record, old, Instruction.DELETE_KEY_NO_PROPAGATE)
+        self._send(record, new, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+
+    def _process_inner(self, record: Record[Any, Change[Any]], old: Any) -> None:
+        if record.value.new_value is None:
+            if old is not None:
+                self._send(record, old, Instruction.DELETE_KEY_AND_PROPAGATE)
+            return
+        new = self._extract(record.key, record.value.new_value)
+        if new is None:
+            self.context.drop("null foreign key")
+            if old is not None:
+                self._send(record, old, Instruction.DELETE_KEY_AND_PROPAGATE)
+        elif old is not None and self._changed(new, old, record):
+            self._send(record, old, Instruction.DELETE_KEY_NO_PROPAGATE)
+            self._send(record, new, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
+        else:
+            self._send(record, new, Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE)
+
+    def _changed(self, new: Any, old: Any, record: Record[Any, Any]) -> bool:
+        serialize = self._key_serde.serialize
+        return bool(
+            serialize(self._key_topic, new, record.headers) != serialize(self._key_topic, old, record.headers)
+        )
+
+    def _send(self, record: Record[Any, Change[Any]], foreign_key: Any, instruction: Instruction) -> None:
+        value = record.value.new_value
+        hashed = None
+        if value is not None:
+            hashed = hash128(self._value_serde.serialize(self._value_topic, value, record.headers))
+        partition = self.context.record_context.partition
+        self._forward(record, foreign_key, SubscriptionWrapper(hashed, instruction, record.key, partition))
+
+
+class SubscriptionReceiveProcessorSupplier(Operator):
+    """Keeps subscriptions where the right table lies."""
+
+    def __init__(self, store: Any, key_schema: CombinedKeySchema) -> None:
+        super().__init__(store)
+        self.key_schema = key_schema
+
+    def __call__(self) -> SubscriptionReceiveProcessor:
+        """Return a new processor."""
+        return SubscriptionReceiveProcessor(self.store_name, self.key_schema)
+
+
+class SubscriptionReceiveProcessor(_EngineProcessor):
+    """See `SubscriptionReceiveProcessorSupplier`."""
+
+    def __init__(self, store_name: str, key_schema: CombinedKeySchema) -> None:
+        self._store_name = store_name
+        self._schema = key_schema
+        self._store: Any = None
+
+    def init(self, context: Any) -> None:
+        """Find the store."""
+        super().init(context)
+        self._store = context.get_state_store(self._store_name)
+        self._schema.init(context)
+
+    def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
+        """Keep or delete the subscription, and send it on. Raises `UnsupportedVersionError` for a newer one."""
+        key, wrapper = record.key, record.value
+        if key is None and wrapper.instruction is not Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE:
+            self.context.drop("null foreign key")
+            return
+        if wrapper.version > 1:
+            raise UnsupportedVersionError("SubscriptionWrapper is of an incompatible version.")
+        new = ValueAndTimestamp(wrapper, record.timestamp)
+        old = None
+        if key is not None:
+            data = self._schema.to_bytes(key, wrapper.primary_key, record.headers)
+            old = self._store.get(data)
+            if wrapper.instruction in (
+                Instruction.DELETE_KEY_AND_PROPAGATE,
+                Instruction.DELETE_KEY_NO_PROPAGATE,
+            ):
+                self._store.delete(data)
+            else:
+                self._store.put(data, new)
+        self._forward(record, CombinedKey(key, wrapper.primary_key), Change(new, old))
+
+
+class SubscriptionJoinProcessorSupplier(Operator):
+    """Answers a subscription with the right table's value."""
+
+    def __init__(self, foreign_value_getter_supplier: ValueGetterSupplier) -> None:
+        super().__init__()
+        self.foreign_value_getter_supplier = foreign_value_getter_supplier
+
+    def __call__(self) -> SubscriptionJoinProcessor:
+        """Return a new processor."""
+        return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
+
+
+class SubscriptionJoinProcessor(_EngineProcessor):
+    """See `SubscriptionJoinProcessorSupplier`."""
+
+    def __init__(self, getters: ValueGetterSupplier) -> None:
+        self._getter = getters()
+
+    def init(self, context: Any) -> None:
+        """Find the right table."""
+        super().init(context)
+        self._getter.init(context)
+
+    def process(self, record: Record[CombinedKey, Change[Any]]) -> None:
+        """Send the answer that the instruction asks for, if any."""
+        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value
+        wrapper = subscription.value
+        if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
+            return
+        foreign_key = record.key.foreign_key
+        found = None if foreign_key is None else self._getter.get(foreign_key)
+        if found is None and wrapper.instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
+            return
+        timestamp = subscription.timestamp if found is None else max(subscription.timestamp, found.timestamp)
+        value = None
+        if found is not None and wrapper.instruction is not Instruction.DELETE_KEY_AND_PROPAGATE:
+            value = found.value
+        answer = SubscriptionResponseWrapper(wrapper.hash, value, wrapper.primary_partition)
+        self._forward(record, record.key.primary_key, answer, timestamp)
+
+
+class ForeignTableJoinProcessorSupplier(Operator):
+    """Answers all subscriptions to a key of the right table when its value changes."""
+
+    def __init__(self, store: Any, key_schema: CombinedKeySchema) -> None:
+        super().__init__(store)
+        self.key_schema = key_schema
+        self.use_versioned_semantics = False
+
+    def set_use_versioned_semantics(self, use: bool) -> None:
+        """Say whether the right table is versioned: then changes of old versions are dropped."""
+        self.use_versioned_semantics = use
+
+    def __call__(self) -> ForeignTableJoinProcessor:
+        """Return a new processor."""
+        return ForeignTableJoinProcessor(self)
+
+
+class ForeignTableJoinProcessor(_EngineProcessor):
+    """See `ForeignTableJoinProcessorSupplier`."""
+
+    def __init__(self, operator: ForeignTableJoinProcessorSupplier) -> None:
+        self._operator = operator
+        self._schema = operator.key_schema
+        self._store: Any = None
+
+    def init(self, context: Any) -> None:
+        """Find the store of subscriptions."""
+        super().init(context)
+        self._store = context.get_state_store(self._operator.store_name)
+        self._schema.init(context)
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        """Send an answer for each subscription; records without key are dropped."""
+        if record.key is None:
+            self.context.drop("null key")
+            return
+        if self._operator.use_versioned_semantics and not record.value.is_latest:
+            self.context.drop("out-of-order update of a versioned table")
+            return
+        prefix = self._schema.prefix_bytes(record.key, record.headers)
+        for data, subscription in self._store.range(prefix, increment(prefix)):
+            if data.startswith(prefix):
+                wrapper = subscription.value
+                answer = SubscriptionResponseWrapper(
+                    wrapper.hash, record.value.new_value, wrapper.primary_partition
+                )
+                self._forward(record, self._schema.from_bytes(data, record.headers).primary_key, answer)
+
+
+class ResponseJoinProcessorSupplier(Operator):
+    """Joins an answer with the left table's value, if that is still the one that asked."""
+
+    def __init__(
+        self,
+        value_getter_supplier: ValueGetterSupplier,
+        value_serde: Any,
+        value_hash_serde_topic: TopicName,
+        joiner: ValueJoiner,
+        left_join: bool,
+    ) -> None:
+        super().__init__()
+        self.value_getter_supplier = value_getter_supplier
+        self.value_serde = value_serde
+        self.value_hash_serde_topic = value_hash_serde_topic
+        self.joiner = joiner
+        self.left_join = left_join
+
+    def __call__(self) -> ResponseJoinProcessor:
+        """Return a new processor."""
+        return ResponseJoinProcessor(self)
+
+
+class ResponseJoinProcessor(_EngineProcessor):
+    """See `ResponseJoinProcessorSupplier`."""
+
+    def __init__(self, operator: ResponseJoinProcessorSupplier) -> None:
+        self._operator = operator
+        self._getter = operator.value_getter_supplier()
+        self._serialize: Callable[..., Any] = lambda *_: None
+        self._topic = ""
+
+    def init(self, context: Any) -> None:
+        """Find the left table."""
+        super().init(context)
+        self._getter.init(context)
+        serde = context.value_serde if self._operator.value_serde is None else self._operator.value_serde
+        self._serialize = serde.serialize
+        self._topic = _topic(self._operator.value_hash_serde_topic)
+
+    def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
+        """Send the joined value on, or a tombstone; answers to values that are gone are dropped."""
+        answer = record.value
+        found = self._getter.get(record.key)
+        current = None
+        if found is not None:
+            current = hash128(self._serialize(self._topic, found.value, record.headers))
+        if current != answer.original_value_hash:
+            self.context.drop("answer to a value that has changed since")
+            return
+        result = None
+        if answer.foreign_value is not None or (self._operator.left_join and found is not None):
+            result = self._operator.joiner(None if found is None else found.value, answer.foreign_value)
+        self._forward(record, record.key, result)

@@ -1,0 +1,134 @@
+"""Joins of a stream with a table, or with a global one: each record looks the table's value up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.streams.engine.processors.kstream_kstream_join import JoinerWithKey
+from barnabas.streams.engine.processors.operator import Operator, ValueGetter, ValueGetterSupplier
+from barnabas.streams.state.time_ordered_buffer import Eviction
+from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+
+#: (key, value) -> the table's key.
+KeyMapper = Callable[[Any, Any], Any]
+
+
+class KStreamKTableJoin(Operator):
+    """Joins with a table; with a grace, records wait in `buffer_store` and see the table as of their time."""
+
+    def __init__(
+        self,
+        value_getter_supplier: ValueGetterSupplier,
+        joiner: JoinerWithKey,
+        left_join: bool,
+        grace_period: Any | None = None,
+        buffer_store: Any | None = None,
+    ) -> None:
+        super().__init__(buffer_store)
+        self.value_getter_supplier = value_getter_supplier
+        self.joiner = joiner
+        self.left_join = left_join
+        self.grace_period = grace_period
+
+    def __call__(self) -> KStreamKTableJoinProcessor:
+        """Return a new processor."""
+        buffer = None if self.grace_period is None else self.store_name
+        return KStreamKTableJoinProcessor(
+            self.value_getter_supplier(), _same_key, self.joiner, self.left_join, buffer
+        )
+
+
+class KStreamGlobalKTableJoin(Operator):
+    """Joins with a global table, by a key that is made of the record."""
+
+    def __init__(
+        self,
+        value_getter_supplier: ValueGetterSupplier,
+        joiner: JoinerWithKey,
+        mapper: KeyMapper,
+        left_join: bool,
+    ) -> None:
+        super().__init__()
+        self.value_getter_supplier = value_getter_supplier
+        self.joiner = joiner
+        self.mapper = mapper
+        self.left_join = left_join
+
+    def __call__(self) -> KStreamKTableJoinProcessor:
+        """Return a new processor."""
+        return KStreamKTableJoinProcessor(
+            self.value_getter_supplier(), self.mapper, self.joiner, self.left_join, None
+        )
+
+
+def _same_key(key: Any, value: Any) -> Any:
+    return key
+
+
+class KStreamKTableJoinProcessor(ContextualProcessor[Any, Any]):
+    """See `KStreamKTableJoin`."""
+
+    def __init__(
+        self,
+        value_getter: ValueGetter,
+        key_mapper: KeyMapper,
+        joiner: JoinerWithKey,
+        left_join: bool,
+        buffer_name: str | None,
+    ) -> None:
+        self._getter = value_getter
+        self._mapper = key_mapper
+        self._joiner = joiner
+        self._left_join = left_join
+        self._buffer_name = buffer_name
+        self._buffer: Any = None
+        self._context: Any = None
+
+    def init(self, context: Any) -> None:
+        """Find table and buffer. Raises ValueError when records shall wait and the table has no history."""
+        super().init(context)
+        self._context = context
+        self._getter.init(context)
+        if self._buffer_name is not None:
+            if not self._getter.is_versioned:
+                raise ValueError("KTable must be versioned to use a grace period in a stream table join.")
+            self._buffer = context.get_state_store(self._buffer_name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Join the record, now or when its time has come; without key or value it is dropped."""
+        mapped = self._mapper(record.key, record.value)
+        if record.value is None or (mapped is None and not self._left_join):
+            self._context.drop("null join key or value")
+            return
+        if self._buffer is None:
+            self._join(record)
+        elif self._buffer.put(record, self._context.record_context):
+            self._buffer.evict(self._emit)
+        else:
+            self._join(record)
+
+    def _emit(self, due: Eviction) -> None:
+        context = self._context
+        record = Record(due.key, due.value, due.context.timestamp, due.context.headers)
+        previous = context.record_context
+        context.record_context = due.context
+        try:
+            self._join(record)
+        finally:
+            context.record_context = previous
+
+    def _join(self, record: Record[Any, Any]) -> None:
+        key = self._mapper(record.key, record.value)
+        found = None
+        if key is not None:
+            getter = self._getter
+            found = getter.get(key, record.timestamp) if getter.is_versioned else getter.get(key)
+        value = None if found is None else found.value
+        if self._left_join or value is not None:
+            joined = self._joiner(record.key, record.value, value)
+            self._context.forward(Record(record.key, joined, record.timestamp, record.headers))
+
+    def close(self) -> None:
+        """Close the getter."""
+        self._getter.close()

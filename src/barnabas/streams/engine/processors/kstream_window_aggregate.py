@@ -1,0 +1,200 @@
+"""Aggregations of a stream by key and window: tumbling, hopping, unlimited, and sliding windows' common part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.streams.emit_strategy import EmitStrategy
+from barnabas.streams.engine.processors.emit_on_close import (
+    EMIT_INTERVAL_AGGREGATION,
+    TimeTracker,
+    emit_interval_ms,
+)
+from barnabas.streams.engine.processors.kstream_aggregate import Aggregator, Initializer, StreamAggregation
+from barnabas.streams.engine.processors.operator import ValueGetter, ValueGetterSupplier
+from barnabas.streams.serdes.change import Change
+from barnabas.streams.state.store import ValueAndTimestamp
+from barnabas.streams.topology.processor_api import Processor, Record
+from barnabas.streams.windowed import Window, Windowed
+
+
+class WindowValueGetter:
+    """Reads the store of a windowed table."""
+
+    is_versioned = False
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+        self._store: Any = None
+
+    def init(self, context: Any) -> None:
+        """Find the store."""
+        self._store = context.get_state_store(self._store_name)
+
+    def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
+        """Return value and timestamp of a windowed key."""
+        found: ValueAndTimestamp[Any] | None = self._store.fetch(key.key, key.window.start)
+        return found
+
+    def close(self) -> None:
+        """Do nothing: the store is the task's."""
+
+
+class WindowValueGetterSupplier:
+    """Makes getters for a windowed table."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+
+    def __call__(self) -> ValueGetter:
+        """Return a new getter."""
+        return WindowValueGetter(self._store_name)
+
+    def store_names(self) -> list[str]:
+        """Return the name of the store."""
+        return [self._store_name]
+
+
+class WindowedAggregation(StreamAggregation):
+    """A supplier for an aggregation by windows."""
+
+    def __init__(
+        self, windows: Any, store: Any, emit_strategy: EmitStrategy, initializer: Initializer, aggregator: Aggregator
+    ) -> None:
+        super().__init__(store)
+        self.windows = windows
+        self.emit_strategy = emit_strategy
+        self.initializer = initializer
+        self.aggregator = aggregator
+
+    def view(self) -> ValueGetterSupplier:
+        """Return what looks the table's values up."""
+        return WindowValueGetterSupplier(self.store_name)
+
+
+class KStreamWindowAggregate(WindowedAggregation):
+    """Adds each value to the aggregates of its key in the windows that its time falls in."""
+
+    def __init__(
+        self, windows: Any, store: Any, emit_strategy: EmitStrategy, initializer: Initializer, aggregator: Aggregator
+    ) -> None:
+        super().__init__(windows, store, emit_strategy, initializer, aggregator)
+        if emit_strategy is EmitStrategy.ON_WINDOW_CLOSE and not hasattr(windows, "advance_ms"):
+            raise ValueError(
+                "ON_WINDOW_CLOSE strategy is only supported for TimeWindows and SlidingWindows for TimeWindowedKStream"
+            )
+
+    def __call__(self) -> KStreamWindowAggregateProcessor:
+        """Return a new processor."""
+        return KStreamWindowAggregateProcessor(self)
+
+
+class TimeWindowAggregateProcessor(Processor[Any, Any]):
+    """What processors of time windows have in common: Kafka's AbstractKStreamTimeWindowAggregateProcessor."""
+
+    def __init__(self, operator: WindowedAggregation) -> None:
+        self._store_name = operator.store_name
+        self._windows = operator.windows
+        self._initializer = operator.initializer
+        self._aggregator = operator.aggregator
+        self._send_old_values = operator.send_old_values
+        self._on_close = operator.emit_strategy is EmitStrategy.ON_WINDOW_CLOSE
+        self._grace_ms: int = operator.windows.grace_period_ms
+        self._tracker = TimeTracker()
+        self._cached = False
+        self._context: Any = None
+        self._store: Any = None
+        #: The greatest timestamp that was seen, and the close time up to which windows were emitted; -1 before.
+        self._stream_time = -1
+        self._last_emit = -1
+
+    def init(self, context: Any) -> None:
+        """Find the store; take up the times where they were."""
+        self._context = context
+        self._store = context.get_state_store(self._store_name)
+        if self._on_close:
+            self._tracker.emit_interval_ms = emit_interval_ms(context, EMIT_INTERVAL_AGGREGATION)
+        else:
+            self._cached = context.set_flush_listener(self._store, self._send_old_values)
+        context.keep(self)
+
+    def state(self) -> dict[str, int]:
+        """Return what the task keeps of the processor."""
+        return {"observed": self._stream_time, "last_emit": self._last_emit, **self._tracker.state()}
+
+    def restore(self, state: dict[str, int]) -> None:
+        """Take what `state` returned."""
+        self._stream_time = state["observed"]
+        self._last_emit = state["last_emit"]
+        self._tracker.restore(state)
+
+    def _advance(self, timestamp: int) -> int:
+        if timestamp > self._stream_time:
+            self._stream_time = timestamp
+        return self._stream_time - self._grace_ms
+
+    def _forward_update(
+        self, record: Record[Any, Any], window: Window, old: Any, new: Any, timestamp: int
+    ) -> None:
+        if self._on_close or self._cached:
+            return
+        change = Change(new, old if self._send_old_values else None)
+        self._context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+
+    def _forward_final(self, record: Record[Any, Any], close_time: int) -> None:
+        if not self._on_close or not self._tracker.may_emit(self._context.current_system_time_ms()):
+            return
+        if self._last_emit != -1 and self._last_emit >= close_time:
+            return
+        first, last = self._emit_range(close_time)
+        if last >= 0 and self._has_closed(first, last):
+            for key, found in self._store.fetch_all(first, last):
+                self._context.forward(Record(key, Change(found.value, None), found.timestamp, record.headers))
+            self._last_emit = close_time
+
+    def _emit_range(self, close_time: int) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def _has_closed(self, first: int, last: int) -> bool:
+        return True
+
+    def _drop_expired(self, timestamp: int, close_time: int, window: str) -> None:
+        self._context.drop(f"expired window. timestamp=[{timestamp}] window={window} expiration=[{close_time}]")
+
+
+class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
+    """See `KStreamWindowAggregate`."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Update the windows that are still open; records without key are dropped."""
+        key = record.key
+        if key is None:
+            self._context.drop("null key")
+            return
+        close_time = self._advance(record.timestamp)
+        store = self._store
+        for start, window in self._windows.windows_for(record.timestamp).items():
+            if window.end <= close_time:
+                self._drop_expired(record.timestamp, close_time, f"[{start},{window.end})")
+                continue
+            found = store.fetch(key, start)
+            timestamp = record.timestamp
+            if found is None or found.value is None:
+                old = self._initializer()
+            else:
+                old = found.value
+                timestamp = max(timestamp, found.timestamp)
+            new = self._aggregator(key, record.value, old)
+            store.put_with_timestamp(key, new, timestamp, start)
+            self._forward_update(record, window, old, new, timestamp)
+        self._forward_final(record, close_time)
+
+    def _emit_range(self, close_time: int) -> tuple[int, int]:
+        size: int = self._windows.size_ms
+        first = 0 if self._last_emit == -1 else max(0, self._last_emit - size) + 1
+        return first, close_time - size
+
+    def _has_closed(self, first: int, last: int) -> bool:
+        if self._last_emit == -1:
+            return True
+        return bool(self._windows.windows_for(last) != self._windows.windows_for(first - 1))

@@ -1,0 +1,237 @@
+"""Joins of two tables by their keys: inner, left, right and outer.
+
+Each side is a processor that looks the other table up; a merger takes what both send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.streams.engine.processors.operator import (
+    Operator,
+    StoreValueGetterSupplier,
+    TableProcessor,
+    ValueGetter,
+    ValueGetterSupplier,
+)
+from barnabas.streams.serdes.change import Change
+from barnabas.streams.state.store import ValueAndTimestamp
+from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+
+#: (value of this table, value of the other) -> value.
+ValueJoiner = Callable[[Any, Any], Any]
+
+
+class KTableKTableJoin(Operator):
+    """One side of a join: `table1` is this side, `table2` the one that is looked up.
+
+    `needs_this` and `needs_other` say which values must be there for a result.
+    """
+
+    NEEDS_THIS = True
+    NEEDS_OTHER = True
+
+    def __init__(self, table1: Any, table2: Any, joiner: ValueJoiner) -> None:
+        super().__init__()
+        self.table1 = table1
+        self.table2 = table2
+        self.joiner = joiner
+        self.use_versioned_semantics = False
+        self.send_old_values = False
+        self._getters1: ValueGetterSupplier = table1.value_getter_supplier()
+        self._getters2: ValueGetterSupplier = table2.value_getter_supplier()
+
+    def set_use_versioned_semantics(self, use: bool) -> None:
+        """Say whether this side's table is versioned: then changes of old versions are dropped."""
+        self.use_versioned_semantics = use
+
+    def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
+        """Send old values from now on; both tables must send them and so keep stores."""
+        self.table1.enable_sending_old_values(True)
+        self.table2.enable_sending_old_values(True)
+        self.send_old_values = True
+        return True
+
+    def join(self, this: Any, other: Any) -> Any:
+        """Return the joined value; None when one is missing that must be there."""
+        if (this is None and self.NEEDS_THIS) or (other is None and self.NEEDS_OTHER):
+            return None
+        if this is None and other is None:
+            return None
+        return self.joiner(this, other)
+
+    def view(self) -> ValueGetterSupplier:
+        """Return what joins the values of both tables."""
+        return _JoinGetterSupplier(self, self._getters1, self._getters2)
+
+    def __call__(self) -> KTableKTableJoinProcessor:
+        """Return a new processor."""
+        return KTableKTableJoinProcessor(self, self._getters2())
+
+
+class KTableKTableInnerJoin(KTableKTableJoin):
+    """Both values must be there."""
+
+
+class KTableKTableLeftJoin(KTableKTableJoin):
+    """This side's value must be there."""
+
+    NEEDS_OTHER = False
+
+
+class KTableKTableRightJoin(KTableKTableJoin):
+    """The other side's value must be there: the right side of a left join."""
+
+    NEEDS_THIS = False
+
+
+class KTableKTableOuterJoin(KTableKTableJoin):
+    """One of the values must be there."""
+
+    NEEDS_THIS = False
+    NEEDS_OTHER = False
+
+
+class KTableKTableJoinProcessor(ContextualProcessor[Any, Any]):
+    """See `KTableKTableJoin`."""
+
+    def __init__(self, operator: KTableKTableJoin, getter: ValueGetter) -> None:
+        self._operator = operator
+        self._getter = getter
+        self._context: Any = None
+
+    def init(self, context: Any) -> None:
+        """Find the other table."""
+        super().init(context)
+        self._context = context
+        self._getter.init(context)
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        """Send the joined change on, when there can be one; records without key are dropped."""
+        key, change, operator = record.key, record.value, self._operator
+        if key is None:
+            self._context.drop("null key")
+            return
+        if operator.use_versioned_semantics and not change.is_latest:
+            self._context.drop("out-of-order update of a versioned table")
+            return
+        found = self._getter.get(key)
+        other = None if found is None else found.value
+        if other is None and (operator.NEEDS_OTHER or (change.new_value is None and change.old_value is None)):
+            return
+        timestamp = record.timestamp
+        if found is not None and other is not None and found.timestamp > timestamp:
+            timestamp = found.timestamp
+        new = operator.join(change.new_value, other)
+        old = operator.join(change.old_value, other) if operator.send_old_values else None
+        self._context.forward(Record(key, Change(new, old, change.is_latest), timestamp, record.headers))
+
+    def close(self) -> None:
+        """Close the getter."""
+        self._getter.close()
+
+
+class _JoinGetterSupplier:
+    def __init__(
+        self, operator: KTableKTableJoin, getters1: ValueGetterSupplier, getters2: ValueGetterSupplier
+    ) -> None:
+        self._operator = operator
+        self._getters1 = getters1
+        self._getters2 = getters2
+
+    def __call__(self) -> ValueGetter:
+        """Return a new getter."""
+        return _JoinGetter(self._operator, self._getters1(), self._getters2())
+
+    def store_names(self) -> list[str]:
+        """Return the names of both tables' stores."""
+        return list(dict.fromkeys([*self._getters1.store_names(), *self._getters2.store_names()]))
+
+
+class _JoinGetter:
+    is_versioned = False
+
+    def __init__(self, operator: KTableKTableJoin, getter1: ValueGetter, getter2: ValueGetter) -> None:
+        self._operator = operator
+        self._getter1 = getter1
+        self._getter2 = getter2
+
+    def init(self, context: Any) -> None:
+        """Find both tables."""
+        self._getter1.init(context)
+        self._getter2.init(context)
+
+    def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
+        """Return the joined value and the later one of both timestamps."""
+        first, second = self._getter1.get(key), self._getter2.get(key)
+        value = self._operator.join(
+            None if first is None else first.value, None if second is None else second.value
+        )
+        if value is None:
+            return None
+        return ValueAndTimestamp(
+            value, max(-1 if first is None else first.timestamp, -1 if second is None else second.timestamp)
+        )
+
+    def close(self) -> None:
+        """Close both getters."""
+        self._getter1.close()
+        self._getter2.close()
+
+
+class KTableKTableJoinMerger(Operator):
+    """Takes what both sides of a join send, and keeps it in a store if it was given one."""
+
+    def __init__(self, parent1: Any, parent2: Any, queryable_name: str | None = None, store: Any = None) -> None:
+        super().__init__(store)
+        self.parent1 = parent1
+        self.parent2 = parent2
+        self.queryable_name = queryable_name
+        self.send_old_values = False
+
+    def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
+        """Let both sides send old values."""
+        self.parent1.enable_sending_old_values(True)
+        self.parent2.enable_sending_old_values(True)
+        self.send_old_values = True
+        return True
+
+    def view(self) -> ValueGetterSupplier:
+        """Return what looks the table's values up."""
+        if self.queryable_name is not None:
+            return StoreValueGetterSupplier(self.queryable_name)
+        return _MergerGetterSupplier(self.parent1.view(), self.parent2.view())
+
+    def __call__(self) -> KTableKTableJoinMergeProcessor:
+        """Return a new processor."""
+        return KTableKTableJoinMergeProcessor(self.queryable_name, self.send_old_values)
+
+
+class _MergerGetterSupplier:
+    def __init__(self, view1: ValueGetterSupplier, view2: ValueGetterSupplier) -> None:
+        self._view1 = view1
+        self._view2 = view2
+
+    def __call__(self) -> ValueGetter:
+        """Return a new getter of the first side, which knows both tables."""
+        return self._view1()
+
+    def store_names(self) -> list[str]:
+        """Return the names of both sides' stores."""
+        return list(dict.fromkeys([*self._view1.store_names(), *self._view2.store_names()]))
+
+
+class KTableKTableJoinMergeProcessor(TableProcessor):
+    """See `KTableKTableJoinMerger`."""
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        """Keep the value, and send the change on."""
+        change = record.value
+        if self.store is not None:
+            self.put_and_forward(record, change.new_value, change.old_value)
+        elif self.send_old_values:
+            self.context.forward(record)
+        else:
+            change = Change(change.new_value, None, change.is_latest)
+            self.context.forward(Record(record.key, change, record.timestamp, record.headers))

@@ -1,0 +1,122 @@
+"""Collects what a task sends: serialized, with a partition where a partitioner chose one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.streams.engine.exception_handlers import ErrorHandlerContext, Response, Result
+from barnabas.streams.engine.record import OutputRecord
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.serdes.record_context import RecordContext
+from barnabas.streams.serdes.serde import Headers
+
+
+class FailedProcessingError(StreamsError):
+    """A processor failed, and its handler was asked already: the task must fail. The cause is the user's error."""
+
+    def __init__(self, message: str, node: str | None) -> None:
+        super().__init__(message)
+        self.node = node
+        self.has_message = bool(message)
+
+
+def failed(message: str, node: str | None, cause: BaseException) -> FailedProcessingError:
+    """Return the error that ends a task after its handler was asked."""
+    error = FailedProcessingError(message, node)
+    error.__cause__ = cause
+    return error
+
+
+class RecordCollector:
+    """Holds what was sent until the task takes it."""
+
+    def __init__(self, task: Any, production_handler: Any, partitions_of: Callable[[str], int]) -> None:
+        self._task = task
+        self._handler = production_handler
+        self._partitions_of = partitions_of
+        self._records: list[OutputRecord] = []
+
+    def take(self) -> list[OutputRecord]:
+        """Return what was sent since the last call."""
+        records = self._records
+        self._records = []
+        return records
+
+    def append(self, record: OutputRecord) -> None:
+        """Send a record that is serialized already."""
+        self._records.append(record)
+
+    def send(self, node: Any, topic: str, record: Any, context: RecordContext) -> None:
+        """Serialize a record and send it.
+
+        Raises `StreamsError` when it cannot be serialized and the handler does not let it pass.
+        """
+        headers: Headers = list(record.headers)
+        try:
+            what, thing, serde = "key", record.key, node.key_serializer
+            key = serde(topic, thing, headers)
+            what, thing, serde = "value", record.value, node.value_serializer
+            value = serde(topic, thing, headers)
+        except TypeError as problem:
+            raise self._incompatible(topic, what, thing, serde) from problem
+        except Exception as problem:
+            self._handle(node.name, topic, record, what, context, problem)
+            return
+        context.raw_key = context.raw_value = None
+        for partition in self._partitions(node.partitioner, topic, record):
+            self._records.append(OutputRecord(topic, partition, key, value, record.timestamp, headers))
+
+    def _partitions(self, partitioner: Any, topic: str, record: Any) -> tuple[int | None, ...]:
+        if partitioner is None:
+            return (None,)
+        chosen = partitioner(topic, record.key, record.value, self._partitions_of(topic))
+        if chosen is None or isinstance(chosen, int):
+            return (chosen,)
+        partitions = tuple(chosen)
+        if not partitions:
+            self._task.record_dropped()
+        return partitions
+
+    def _incompatible(self, topic: str, what: str, thing: Any, serde: Any) -> StreamsError:
+        owner = getattr(serde, "__self__", serde)
+        kind = f"unknown because {what} is null" if thing is None else type(thing).__name__
+        return StreamsError(
+            f"ClassCastException while producing data to topic {topic}. The {what} serializer {owner!r} is not "
+            f"compatible to the actual {what} type: {kind}. Change the default {what} serde in StreamConfig or provide "
+            f"the correct {what} serde via method parameters (for example if using the DSL, `to(topic, "
+            f"Produced.with_(...))`)."
+        )
+
+    def _handle(
+        self, node: str, topic: str, record: Any, what: str, context: RecordContext, problem: Exception
+    ) -> None:
+        where = error_context(context, node, self._task.id)
+        try:
+            response: Response = self._handler.handle_serialization_error(where, record, problem, what)
+        except Exception as fatal:
+            raise failed("Fatal user code error in production error callback", node, fatal) from fatal
+        self._records.extend(response.dead_letter_queue_records)
+        if response.result is not Result.RESUME:
+            raise StreamsError(
+                f"Unable to serialize record. ProducerRecord(topic=[{topic}], partition=[null], "
+                f"timestamp=[{record.timestamp}]"
+            ) from problem
+        self._task.record_dropped()
+
+
+def error_context(context: RecordContext | None, node: str, task_id: Any) -> ErrorHandlerContext:
+    """Return what handlers are told of where it happened."""
+    if context is None:
+        return ErrorHandlerContext(None, -1, -1, [], node, task_id, -1, None, None)
+    return ErrorHandlerContext(
+        context.topic,
+        context.partition,
+        context.offset,
+        context.headers,
+        node,
+        task_id,
+        context.timestamp,
+        context.raw_key,
+        context.raw_value,
+    )

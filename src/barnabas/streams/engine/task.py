@@ -1,0 +1,373 @@
+"""A task: the nodes and stores of a sub-topology for one partition. Source: Kafka's StreamTask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.engine.context import TaskContext
+from barnabas.streams.engine.exception_handlers import Response, Result
+from barnabas.streams.engine.nodes import SourceTaskNode, TaskNode, make_nodes
+from barnabas.streams.engine.partition_group import PartitionGroup, Stamp
+from barnabas.streams.engine.punctuation import PunctuationQueue, Schedule
+from barnabas.streams.engine.record import InputRecord, OutputRecord, StampedRecord
+from barnabas.streams.engine.record_collector import FailedProcessingError, RecordCollector, error_context, failed
+from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
+from barnabas.streams.serdes.record_context import RecordContext
+from barnabas.streams.state.memory import Backend, MemoryBackend
+from barnabas.streams.state.store import StateStore
+from barnabas.streams.state.store_factory import make_store
+from barnabas.streams.topology.nodes import ProcessorTopology
+from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, Record, TaskId
+
+
+class TaskSettings(NamedTuple):
+    """What a task is told beside its topology.
+
+    `partitions_of` returns how many partitions a topic has, for partitioners; `global_store` finds a global store.
+    """
+
+    config: StreamsConfig
+    backend: Backend | None = None
+    global_store: Callable[[str], StateStore | None] = lambda name: None
+    partitions_of: Callable[[str], int] = lambda topic: 1
+
+
+class Task:
+    """Runs the nodes of a sub-topology for one partition.
+
+    `process` takes the records that wait and returns what is sent. Between two calls all of its state lies in its
+    stores and in `metadata()`. Raises `StreamsError` when a processor cannot be initialized.
+    """
+
+    def __init__(self, topology: ProcessorTopology, id: TaskId, settings: TaskSettings, now_ms: int = 0) -> None:
+        config = settings.config
+        self.id = id
+        self.dropped_records = 0
+        self.commit_requested = False
+        self._topology = topology
+        self._settings = settings
+        self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
+        self._context = TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
+        self._group = PartitionGroup(self._stamp)
+        self._queues = {PunctuationType.STREAM_TIME: PunctuationQueue(), PunctuationType.WALL_CLOCK_TIME: PunctuationQueue()}
+        self._kept: dict[str, Any] = {}
+        self._nodes = make_nodes(topology)
+        self._now_ms = now_ms
+        self.stores = self._open_stores(settings.backend or MemoryBackend())
+        self._init_nodes()
+
+    def _open_stores(self, backend: Backend) -> dict[str, StateStore]:
+        stores = {}
+        for name, builder in self._topology.state_stores.items():
+            store = make_store(builder, backend)
+            store.init(self._context)
+            stores[name] = store
+        return stores
+
+    def _init_nodes(self) -> None:
+        context = self._context
+        context.set_system_time_ms(self._now_ms)
+        for node in self._nodes.values():
+            context.record_context = RecordContext(self._now_ms, -1, -1, None, [])
+            context.current_node = node
+            try:
+                node.init(context)
+            finally:
+                context.current_node = None
+                context.record_context = None
+
+    # -- processing
+
+    def process(self, records: Iterable[InputRecord], now_ms: int) -> list[OutputRecord]:
+        """Process records and call punctuators that are due; return what was sent, changelog records at the end.
+
+        Raises `StreamsError` as Kafka's StreamTask does; then the task must be restored before it goes on.
+        """
+        self.add_records(records)
+        while self.process_next(now_ms):
+            self.punctuate_stream_time()
+        self.punctuate_system_time(now_ms)
+        return self.commit()
+
+    def add_records(self, records: Iterable[InputRecord]) -> None:
+        """Add records to the queues of their partitions, each partition's in the order of offsets."""
+        add = self._group.add
+        for record in records:
+            add(record)
+
+    def process_next(self, now_ms: int) -> bool:
+        """Process the record whose turn it is; False when none waits."""
+        record = self._group.next_record()
+        if record is None:
+            return False
+        self._now_ms = now_ms
+        raw = record.raw
+        context = self._context
+        node = self._source(record.topic)
+        context.record_context = RecordContext(
+            record.timestamp, record.offset, record.partition, record.topic, record.headers, raw.key, raw.value
+        )
+        context.current_node = node
+        context.set_system_time_ms(now_ms)
+        try:
+            node.process(Record(record.key, record.value, record.timestamp, record.headers))
+        except FailedProcessingError as problem:
+            raise self._failure(problem, record) from problem.__cause__
+        except StreamsError:
+            raise
+        except Exception as problem:
+            raise self._caught(_name(context.current_node), record) from problem
+        finally:
+            context.current_node = None
+        return True
+
+    def _failure(self, problem: FailedProcessingError, record: StampedRecord) -> StreamsError:
+        if problem.has_message:
+            return StreamsError(str(problem))
+        return self._caught(problem.node, record)
+
+    def _caught(self, node: str | None, record: StampedRecord) -> StreamsError:
+        return StreamsError(
+            f"Exception caught in process. taskId={self.id}, processor={node}, topic={record.topic}, "
+            f"partition={record.partition}, offset={record.offset}"
+        )
+
+    def commit(self) -> list[OutputRecord]:
+        """Flush caches and buffers; return what was sent since the last commit, changelog records at the end."""
+        for store in self.stores.values():
+            store.flush()
+        sent = self.collector.take()
+        partition = self.id.partition
+        for name, store in self.stores.items():
+            changes = store.changes()
+            if changes:
+                topic = self._topology.store_to_changelog_topic[name]
+                sent += [
+                    OutputRecord(topic, partition, key, value, timestamp, headers)
+                    for key, value, timestamp, headers in changes
+                ]
+        self.commit_requested = False
+        return sent
+
+    @property
+    def waits(self) -> bool:
+        """Whether a record waits to be processed."""
+        return self._group.waits
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest timestamp that was processed, in milliseconds; -1 before the first."""
+        return self._group.stream_time
+
+    def _source(self, topic: str) -> SourceTaskNode:
+        name = self._topology.source_of(topic)
+        node = None if name is None else self._nodes[name]
+        if not isinstance(node, SourceTaskNode):
+            raise TopologyError(
+                f"Topic {topic} is unknown to the topology. This may happen if different instances of the same "
+                "application execute different Topologies. Note that Topologies are only identical if all operators are "
+                "added in the same order."
+            )
+        return node
+
+    def _stamp(self, topic: str) -> Stamp:
+        source = self._source(topic)
+        extract = source.timestamp_extractor or self._settings.config.default_timestamp_extractor
+
+        def stamp(raw: InputRecord, partition_time: int) -> StampedRecord | None:
+            try:
+                record = source.deserialize(raw)
+            except Exception as problem:
+                self._handle_deserialization_error(source, raw, problem)
+                return None
+            try:
+                timestamp = extract(record, partition_time)
+            except StreamsError:
+                raise
+            except Exception as problem:
+                raise StreamsError(
+                    f"Fatal user code error in TimestampExtractor callback for record {raw}."
+                ) from problem
+            if timestamp < 0:
+                self.record_dropped()
+                return None
+            return record if timestamp == record.timestamp else record._replace(timestamp=timestamp)
+
+        return stamp
+
+    # -- punctuation
+
+    def schedule(
+        self, node: TaskNode, interval_ms: int, kind: PunctuationType, punctuator: Punctuator, start: int | None
+    ) -> Schedule:
+        """Add a punctuator of a node."""
+        wall = kind is PunctuationType.WALL_CLOCK_TIME
+        time = (self._now_ms + interval_ms if wall else 0) if start is None else start
+        schedule = Schedule(node, time, interval_ms, punctuator)
+        now = self._now_ms if wall else self.stream_time
+        if start is not None and start < now:
+            schedule.advance(now)
+        return self._queues[kind].add(schedule)
+
+    def punctuate_stream_time(self) -> bool:
+        """Call punctuators that are due by stream time; tell whether there were any."""
+        if self.stream_time < 0:
+            return False
+        return self._queues[PunctuationType.STREAM_TIME].punctuate(self.stream_time, self._punctuate)
+
+    def punctuate_system_time(self, now_ms: int) -> bool:
+        """Call punctuators that are due by the wall clock; tell whether there were any."""
+        self._now_ms = now_ms
+        return self._queues[PunctuationType.WALL_CLOCK_TIME].punctuate(now_ms, self._punctuate)
+
+    @property
+    def next_wall_clock_punctuation(self) -> int | None:
+        """When the next punctuator is due by the wall clock, in milliseconds; None when there is none."""
+        return self._queues[PunctuationType.WALL_CLOCK_TIME].next_time()
+
+    def _punctuate(self, schedule: Schedule, timestamp: int) -> None:
+        context = self._context
+        node = schedule.node
+        context.record_context = where = RecordContext(timestamp, -1, -1, None, [])
+        context.current_node = node
+        context.set_system_time_ms(self._now_ms)
+        try:
+            schedule.punctuator(timestamp)
+        except FailedProcessingError as problem:
+            raise self._punctuation_error(node) from problem.__cause__
+        except (TaskCorruptedError, TaskMigratedError):
+            raise
+        except Exception as problem:
+            if not self._may_resume(node.name, where, None, problem):
+                raise self._punctuation_error(node) from problem
+        finally:
+            context.current_node = None
+
+    def _punctuation_error(self, node: TaskNode) -> StreamsError:
+        return StreamsError(f"task [{self.id}] Exception caught while punctuating processor '{node.name}'")
+
+    # -- errors
+
+    def record_dropped(self) -> None:
+        """Count a record as dropped."""
+        self.dropped_records += 1
+
+    def handle_processing_error(self, node: TaskNode, record: Record[Any, Any], problem: Exception) -> None:
+        """Ask the processing exception handler. Raises `FailedProcessingError` when the task must fail."""
+        name = _name(self._context.current_node)
+        if not self._may_resume(name or node.name, self._context.record_context, record, problem):
+            raise failed("", name, problem) from problem
+
+    def _may_resume(self, node: str, where: RecordContext | None, record: Any, problem: Exception) -> bool:
+        handler = self._settings.config.processing_exception_handler
+        try:
+            response: Response = handler.handle_error(error_context(where, node, self.id), record, problem)
+            result = response.result
+        except Exception as fatal:
+            raise failed("Fatal user code error in processing error callback", node, fatal) from fatal
+        for sent in response.dead_letter_queue_records:
+            self.collector.append(sent)
+        if result is Result.FAIL:
+            return False
+        self.record_dropped()
+        return True
+
+    def _handle_deserialization_error(self, source: TaskNode, raw: InputRecord, problem: Exception) -> None:
+        where = RecordContext(raw.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
+        handler = self._settings.config.deserialization_exception_handler
+        try:
+            response: Response = handler.handle_error(error_context(where, source.name, self.id), raw, problem)
+            result = response.result
+        except Exception as fatal:
+            raise StreamsError("Fatal user code error in deserialization error callback") from fatal
+        for sent in response.dead_letter_queue_records:
+            self.collector.append(sent)
+        if result is Result.FAIL:
+            raise StreamsError(
+                "Deserialization exception handler is set to fail upon a deserialization error. If you would rather have "
+                "the streaming pipeline continue after a deserialization error, please set the "
+                "deserialization.exception.handler appropriately."
+            ) from problem
+        self.record_dropped()
+
+    # -- state
+
+    def global_store(self, name: str) -> StateStore | None:
+        """Return a global store; None when there is none of that name."""
+        return self._settings.global_store(name)
+
+    def changelog_topic(self, store: str) -> str:
+        """Return the changelog topic of a store; the name that it would have, for one that is not logged."""
+        topic = self._topology.store_to_changelog_topic.get(store)
+        return topic or f"{self._settings.config.application_id}-{store}-changelog"
+
+    def keep(self, node: TaskNode | None, processor: Any) -> None:
+        """Keep the times of a processor, `state()`, with the task's."""
+        self._kept[_name(node) or ""] = processor
+
+    def metadata(self) -> bytes:
+        """Return all times of the task, its operators and stores, and when punctuators are due: JSON in UTF-8."""
+        times = [[*name, time] for name, time in self._group.partition_times().items()]
+        return json.dumps(
+            {
+                "stream_time": self.stream_time,
+                "partition_times": times,
+                "operators": {name: processor.state() for name, processor in self._kept.items()},
+                "stores": {
+                    name: store.observed_stream_time
+                    for name, store in self.stores.items()
+                    if hasattr(store, "observed_stream_time")
+                },
+                "punctuations": {
+                    kind.value: [schedule.time for schedule in queue.schedules()] for kind, queue in self._queues.items()
+                },
+            },
+            separators=(",", ":"),
+        ).encode()
+
+    def restore_metadata(self, data: bytes) -> None:
+        """Take what `metadata` returned, after the stores were restored."""
+        state = json.loads(data)
+        times = {(topic, partition): time for topic, partition, time in state["partition_times"]}
+        self._group.restore(state["stream_time"], times)
+        for name, kept in state["operators"].items():
+            if name in self._kept:
+                self._kept[name].restore(kept)
+        for name, time in state["stores"].items():
+            if name in self.stores:
+                self.stores[name].observed_stream_time = time  # type: ignore[attr-defined]
+        for kind, queue in self._queues.items():
+            queue.restore_times(state["punctuations"].get(kind.value, []))
+
+    def close(self) -> None:
+        """Close processors and stores. Raises the last `StreamsError` of a processor, after all were closed."""
+        problem: StreamsError | None = None
+        for node in self._nodes.values():
+            self._context.current_node = node
+            try:
+                node.close()
+            except StreamsError as found:
+                problem = found
+            finally:
+                self._context.current_node = None
+        for store in self.stores.values():
+            store.close()
+        if problem is not None:
+            raise problem
+
+    def store_context(self) -> TaskContext:
+        """Return the context of the stores, as queries from outside need it between records."""
+        self._context.record_context = RecordContext(0, -1, -1, None, [])
+        return self._context
+
+
+def _name(node: TaskNode | None) -> str | None:
+    return None if node is None else node.name
+
+
+def settings_of(config: Mapping[str, Any]) -> TaskSettings:
+    """Return a task's settings for an application's settings. Raises `ConfigError` for wrong ones."""
+    return TaskSettings(StreamsConfig(config))

@@ -1,0 +1,178 @@
+"""The messages of foreign-key joins (KIP-213, KIP-1104), and the key under which subscriptions are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from struct import Struct
+from typing import Any, NamedTuple
+
+from barnabas.errors import UnsupportedVersionError
+from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
+
+#: Names the topic that a serde is told, or gives it when it is asked: generated names are known late.
+TopicName = str | Callable[[], str]
+
+Hash = tuple[int, int]
+
+_HASH = Struct(">qq")
+_INT = Struct(">i")
+_NO_HASH = 0x80
+
+
+class Instruction(IntEnum):
+    """What the foreign table's side does with a subscription."""
+
+    DELETE_KEY_NO_PROPAGATE = 0
+    DELETE_KEY_AND_PROPAGATE = 1
+    PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 2
+    PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 3
+
+
+class SubscriptionWrapper(NamedTuple):
+    """The primary table's side asks for the values of a foreign key; `hash` is that of its own value."""
+
+    hash: Hash | None
+    instruction: Instruction
+    primary_key: Any
+    primary_partition: int | None
+    version: int = 1
+
+
+class SubscriptionResponseWrapper(NamedTuple):
+    """The foreign table's side answers with its value."""
+
+    original_value_hash: Hash | None
+    foreign_value: Any
+    primary_partition: int | None
+    version: int = 0
+
+
+class CombinedKey(NamedTuple):
+    """A foreign key and the primary key that subscribed to it."""
+
+    foreign_key: Any
+    primary_key: Any
+
+
+def _name(topic: TopicName) -> str:
+    return topic() if callable(topic) else topic
+
+
+def _checked(version: int, highest: int, what: str) -> int:
+    if not 0 <= version <= highest:
+        raise UnsupportedVersionError(f"{what} is of an incompatible version: {version}")
+    return version
+
+
+class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):
+    """Version (highest bit: no hash), instruction, hash, primary key, and from version 1 on its partition."""
+
+    def __init__(self, primary_key_topic: TopicName, primary_key_serde: Serde[Any] | None = None) -> None:
+        self._topic = primary_key_topic
+        self.inner: Any = primary_key_serde
+
+    def set_if_unset(self, key_serde: Any, value_serde: Any) -> None:
+        """Take the default serde of keys where none was given."""
+        self.inner = set_if_unset(key_serde if self.inner is None else self.inner, key_serde, value_serde)
+
+    def serialize(self, topic: str, value: SubscriptionWrapper | None, headers: Headers) -> bytes | None:
+        """Write a subscription."""
+        if value is None:
+            return None
+        key: bytes = self.inner.serialize(_name(self._topic), value.primary_key, headers)
+        flag = value.version | (_NO_HASH if value.hash is None else 0)
+        parts = [bytes((flag, value.instruction))]
+        if value.hash is not None:
+            parts.append(_HASH.pack(*value.hash))
+        parts.append(key)
+        if value.version > 0:
+            parts.append(_INT.pack(value.primary_partition))
+        return b"".join(parts)
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionWrapper | None:
+        """Read a subscription. Raises `UnsupportedVersionError` for a newer one."""
+        if data is None:
+            return None
+        version = _checked(data[0] & 0x7F, 1, "SubscriptionWrapper")
+        at = 2
+        hash_ = None
+        if not data[0] & _NO_HASH:
+            hash_ = _HASH.unpack_from(data, at)
+            at += _HASH.size
+        end = len(data) - (4 if version else 0)
+        key = self.inner.deserialize(_name(self._topic), data[at:end], headers)
+        partition = _INT.unpack_from(data, end)[0] if version else None
+        return SubscriptionWrapper(hash_, Instruction(data[1]), key, partition, version)
+
+
+class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
+    """Version (highest bit: no hash), hash, foreign value. The partition is not written."""
+
+    def __init__(self, foreign_value_serde: Serde[Any] | None = None) -> None:
+        self.inner: Any = foreign_value_serde
+
+    def set_if_unset(self, key_serde: Any, value_serde: Any) -> None:
+        """Take the default serde of values where none was given."""
+        self.inner = set_if_unset(value_serde if self.inner is None else self.inner, key_serde, value_serde)
+
+    def serialize(self, topic: str, value: SubscriptionResponseWrapper | None, headers: Headers) -> bytes | None:
+        """Write a response."""
+        if value is None:
+            return None
+        data: bytes | None = (
+            None if value.foreign_value is None else self.inner.serialize(topic, value.foreign_value, headers)
+        )
+        hash_ = value.original_value_hash
+        head = bytes((value.version | (_NO_HASH if hash_ is None else 0),))
+        return head + (b"" if hash_ is None else _HASH.pack(*hash_)) + (data or b"")
+
+    def deserialize(self, topic: str, data: bytes | None, headers: Headers) -> SubscriptionResponseWrapper | None:
+        """Read a response. Raises `UnsupportedVersionError` for a newer one."""
+        if data is None:
+            return None
+        version = _checked(data[0] & 0x7F, 0, "SubscriptionResponseWrapper")
+        hash_, at = None, 1
+        if not data[0] & _NO_HASH:
+            hash_, at = _HASH.unpack_from(data, 1), 17
+        rest = data[at:]
+        value = self.inner.deserialize(topic, rest, headers) if rest else None
+        return SubscriptionResponseWrapper(hash_, value, None, version)
+
+
+class CombinedKeySchema:
+    """The key of a subscription in its store: length of the foreign key, foreign key, primary key."""
+
+    def __init__(
+        self,
+        foreign_key_topic: TopicName,
+        foreign_key_serde: Serde[Any] | None,
+        primary_key_topic: TopicName,
+        primary_key_serde: Serde[Any] | None,
+    ) -> None:
+        self._foreign_topic = foreign_key_topic
+        self._primary_topic = primary_key_topic
+        self._foreign: Any = foreign_key_serde
+        self._primary: Any = primary_key_serde
+
+    def init(self, context: Any) -> None:
+        """Take the default serde of keys where none was given."""
+        default = context.key_serde
+        self._foreign = default if self._foreign is None else self._foreign
+        self._primary = default if self._primary is None else self._primary
+
+    def prefix_bytes(self, foreign_key: Any, headers: Headers) -> bytes:
+        """Return what the keys of all subscriptions to a foreign key begin with."""
+        foreign: bytes = self._foreign.serialize(_name(self._foreign_topic), foreign_key, headers)
+        return _INT.pack(len(foreign)) + foreign
+
+    def to_bytes(self, foreign_key: Any, primary_key: Any, headers: Headers) -> bytes:
+        """Return the key of a subscription."""
+        primary: bytes = self._primary.serialize(_name(self._primary_topic), primary_key, headers)
+        return self.prefix_bytes(foreign_key, headers) + primary
+
+    def from_bytes(self, data: bytes, headers: Headers) -> CombinedKey:
+        """Return the keys that bytes stand for."""
+        end = 4 + _INT.unpack_from(data)[0]
+        foreign = self._foreign.deserialize(_name(self._foreign_topic), data[4:end], headers)
+        return CombinedKey(foreign, self._primary.deserialize(_name(self._primary_topic), data[end:], headers))

@@ -1,0 +1,213 @@
+"""Stores from key to value, with the values' timestamps or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any
+
+from barnabas.streams.serdes.serde import Headers
+from barnabas.streams.state.memory import Backend, BytesMap, increment
+from barnabas.streams.state.store import (
+    VALID_TO_UNDEFINED,
+    ChangelogRecord,
+    SerdeStore,
+    StoreContext,
+    StoreIterator,
+    ValueAndTimestamp,
+)
+
+_LONG = Struct(">q")
+
+
+class KeyValueStore(SerdeStore):
+    """Keeps the last value of each key. Putting None deletes."""
+
+    def __init__(
+        self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, logged=logged)
+        self._backend = backend
+        self.persistent = backend.persistent
+        self._map: BytesMap = backend.open(name)
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key, None for none. Raises TypeError for a key of None."""
+        return self._read(self._map.get(self._key(key)))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Keep a value; None deletes. Raises TypeError for a key of None."""
+        self._put(self._key(key), self._write(value))
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Keep a value unless there is one; return the one that there was."""
+        data = self._key(key)
+        found = self._map.get(data)
+        if found is None:
+            self._put(data, self._write(value))
+        return self._read(found)
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Keep several values."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        """Forget a key; return the value that it had."""
+        data = self._key(key)
+        found = self._map.delete(data)
+        if self.logged:
+            self._log(data, None)
+        return self._read(found)
+
+    def range(self, first: Any, last: Any) -> StoreIterator[Any, Any]:
+        """Return entries from one key to another, both included, in the order of their bytes; None for no bound."""
+        return self._iterate(self._map.range(self._bound(first), self._bound(last)))
+
+    def reverse_range(self, first: Any, last: Any) -> StoreIterator[Any, Any]:
+        """Return the entries of `range` from the last to the first."""
+        return self._iterate(self._map.range(self._bound(first), self._bound(last), reverse=True))
+
+    def all(self) -> StoreIterator[Any, Any]:
+        """Return all entries in the order of their keys' bytes."""
+        return self._iterate(self._map.range(None, None))
+
+    def reverse_all(self) -> StoreIterator[Any, Any]:
+        """Return all entries, the last first."""
+        return self._iterate(self._map.range(None, None, reverse=True))
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Any) -> StoreIterator[Any, Any]:
+        """Return the entries whose keys' bytes begin with those of `prefix`, written by `prefix_serde`."""
+        serialize = getattr(prefix_serde, "serialize", None)
+        first: bytes = prefix_serde(prefix) if serialize is None else serialize(self.topic, prefix, [])
+        return self._iterate(self._map.range(first, increment(first), open_end=True))
+
+    def approximate_num_entries(self) -> int:
+        """Return how many entries there are."""
+        return len(self._map)
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog."""
+        put, delete = self._map.put, self._map.delete
+        for record in records:
+            data = self._restored(record)
+            if data is None:
+                delete(record.key)
+            else:
+                put(record.key, data)
+
+    def _restored(self, record: ChangelogRecord) -> bytes | None:
+        return record.value
+
+    def _iterate(self, entries: Iterator[tuple[bytes, bytes]]) -> StoreIterator[Any, Any]:
+        return StoreIterator((self._read_key(key), self._read(value)) for key, value in entries)
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._map.delete(key)
+        else:
+            self._map.put(key, value)
+        if self.logged:
+            self._log(key, value)
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))
+
+    def _write(self, value: Any) -> bytes | None:
+        return self._value(value)
+
+    def _read(self, data: bytes | None) -> Any:
+        return self._read_value(data)
+
+
+class TimestampedKeyValueStore(KeyValueStore):
+    """Keeps the last value of each key with its timestamp, as `ValueAndTimestamp`.
+
+    With `with_headers`, changelog records have the headers of the record (subscriptions of foreign-key joins do).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Any,
+        value_serde: Any,
+        backend: Backend,
+        *,
+        logged: bool = True,
+        with_headers: bool = False,
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, backend, logged=logged)
+        self._with_headers = with_headers
+
+    def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
+        """Return value and timestamp: what tables ask, whatever kind their store is of."""
+        found: ValueAndTimestamp[Any] | None = self.get(key)
+        return found
+
+    def put_with_timestamp(self, key: Any, value: Any, timestamp: int) -> int:
+        """Keep a value with its timestamp; None deletes. Return `VALID_TO_UNDEFINED`: it is the latest."""
+        data = self._value(value)
+        self._put(self._key(key), None if data is None else _LONG.pack(timestamp) + data)
+        return VALID_TO_UNDEFINED
+
+    def _restored(self, record: ChangelogRecord) -> bytes | None:
+        return None if record.value is None else _LONG.pack(record.timestamp) + record.value
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        headers: Headers = self._headers() if self._with_headers else []
+        if value is None:
+            self._changes.append(ChangelogRecord(key, None, self._timestamp(), headers))
+        else:
+            self._changes.append(ChangelogRecord(key, value[8:], _LONG.unpack_from(value)[0], headers))
+
+    def _write(self, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        data = self._value(value[0])
+        return None if data is None else _LONG.pack(value[1]) + data
+
+    def _read(self, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        return ValueAndTimestamp(self._read_value(data[8:]), _LONG.unpack_from(data)[0])
+
+
+class LRUStore(KeyValueStore):
+    """Keeps the entries that were used last, at most `max_entries`; evicted ones are deleted in the changelog too."""
+
+    def __init__(
+        self, name: str, key_serde: Any, value_serde: Any, backend: Backend, max_entries: int, *, logged: bool = True
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, backend, logged=logged)
+        self._max_entries = max_entries
+        self._used: dict[bytes, None] = {}
+
+    def init(self, context: StoreContext) -> None:
+        """Open the store."""
+        super().init(context)
+        self._used = dict.fromkeys(key for key, _ in self._map.range(None, None))
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key, None for none; it counts as used."""
+        data = self._key(key)
+        found = self._map.get(data)
+        if found is not None:
+            self._touch(data)
+        return self._read(found)
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        super()._put(key, value)
+        if value is None:
+            self._used.pop(key, None)
+            return
+        self._touch(key)
+        while len(self._used) > self._max_entries:
+            eldest = next(iter(self._used))
+            del self._used[eldest]
+            self._map.delete(eldest)
+            if self.logged:
+                self._log(eldest, None)
+
+    def _touch(self, key: bytes) -> None:
+        self._used.pop(key, None)
+        self._used[key] = None

@@ -1,0 +1,83 @@
+"""Segments: a store of times in pieces, so that what is too old goes at once. Source: Kafka's AbstractSegments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from barnabas.streams.state.memory import Backend, BytesMap
+
+#: Tells whether an entry belongs to what is asked for.
+Accept = Callable[[bytes], bool]
+
+
+class Segments:
+    """Maps of `interval_ms` each; those wholly older than `retention_ms` before a time are dropped."""
+
+    def __init__(self, name: str, retention_ms: int, interval_ms: int, backend: Backend) -> None:
+        self._name = name
+        self._retention_ms = retention_ms
+        self._interval_ms = interval_ms
+        self._backend = backend
+        self._maps: dict[int, BytesMap] = {}
+        self._oldest = 0
+        for found in backend.names(f"{name}."):
+            number = int(found.rpartition(".")[2]) // interval_ms
+            self._maps[number] = backend.open(found)
+
+    def id_of(self, timestamp: int) -> int:
+        """Return the number of the segment of a time in milliseconds; Java's division goes towards zero."""
+        return timestamp // self._interval_ms if timestamp >= 0 else -(-timestamp // self._interval_ms)
+
+    def at(self, timestamp: int) -> BytesMap | None:
+        """Return the segment of a time, None when there is none."""
+        return self._maps.get(self.id_of(timestamp))
+
+    def live(self, number: int, stream_time: int) -> BytesMap | None:
+        """Return a segment, a new one if need be; None when it is too old at `stream_time`."""
+        if number < self.id_of(stream_time - self._retention_ms):
+            return None
+        found = self._maps.get(number)
+        if found is None:
+            found = self._maps[number] = self._backend.open(self._file(number))
+        self.drop_expired(stream_time)
+        return found
+
+    def drop_expired(self, stream_time: int) -> None:
+        """Drop the segments that are too old at `stream_time`."""
+        oldest = self.id_of(stream_time - self._retention_ms)
+        if oldest <= self._oldest:
+            return
+        self._oldest = oldest
+        for number in [number for number in self._maps if number < oldest]:
+            del self._maps[number]
+            self._backend.drop(self._file(number))
+
+    def between(self, first: int, last: int, reverse: bool = False) -> list[tuple[int, BytesMap]]:
+        """Return the segments from one time to another, in order of time."""
+        begin, end = self.id_of(first), self.id_of(last)
+        return sorted(
+            ((number, found) for number, found in self._maps.items() if begin <= number <= end),
+            key=lambda pair: pair[0],
+            reverse=reverse,
+        )
+
+    def all(self, reverse: bool = False) -> list[tuple[int, BytesMap]]:
+        """Return all segments in order of time."""
+        return sorted(self._maps.items(), key=lambda pair: pair[0], reverse=reverse)
+
+    def _file(self, number: int) -> str:
+        return f"{self._name}.{number * self._interval_ms}"
+
+
+def scan(
+    segments: list[tuple[int, BytesMap]],
+    first: bytes | None,
+    last: bytes | None,
+    reverse: bool,
+    accept: Accept,
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of segments, one segment after the other, that `accept` accepts."""
+    for _, segment in segments:
+        for key, value in segment.range(first, last, reverse):
+            if accept(key):
+                yield key, value

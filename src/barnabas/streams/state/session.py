@@ -1,0 +1,134 @@
+"""Stores from key and session to value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from barnabas.streams.serdes.windowed import MAX_LONG, session_key, split_session_key
+from barnabas.streams.state.session_bytes import Session
+from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreIterator
+from barnabas.streams.windowed import SessionWindow, Windowed
+
+
+class SessionBytes(Protocol):
+    """How the sessions of a store are kept."""
+
+    observed_stream_time: int
+
+    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
+        """Keep a value, or delete it with None; return False when the session is too old."""
+
+    def remove(self, key: bytes, start: int, end: int) -> None:
+        """Forget a session."""
+
+    def get(self, key: bytes, start: int, end: int) -> bytes | None:
+        """Return the value of a session, None for none."""
+
+    def find(
+        self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
+    ) -> Iterator[Session]:
+        """Yield the sessions of keys, None for no bound, that touch a span of time."""
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[Session]:
+        """Yield the sessions that ended between two times, both included."""
+
+
+class SessionStore(SerdeStore):
+    """Keeps a value for each key and session."""
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Any,
+        value_serde: Any,
+        sessions: SessionBytes,
+        *,
+        logged: bool = True,
+        persistent: bool = False,
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, logged=logged)
+        self._sessions = sessions
+        self.persistent = persistent
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The greatest end of a session, in milliseconds, that was put; -1 before the first."""
+        return self._sessions.observed_stream_time
+
+    @observed_stream_time.setter
+    def observed_stream_time(self, time: int) -> None:
+        self._sessions.observed_stream_time = max(time, self._sessions.observed_stream_time)
+
+    def put(self, session: Windowed[Any], value: Any) -> None:
+        """Keep the value of a session; None deletes."""
+        window = session.window
+        key, data = self._key(session.key), self._value(value)
+        if not self._sessions.put(key, window.start, window.end, data):
+            self.context.record_dropped()
+        self._log(session_key(key, window.start, window.end), data)
+
+    def remove(self, session: Windowed[Any]) -> None:
+        """Forget a session."""
+        window = session.window
+        key = self._key(session.key)
+        self._sessions.remove(key, window.start, window.end)
+        self._log(session_key(key, window.start, window.end), None)
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+        """Return the value of one session, None for none."""
+        return self._read_value(self._sessions.get(self._key(key), start, end))
+
+    def find_sessions(self, *args: Any) -> StoreIterator[Windowed[Any], Any]:
+        """Return sessions, by the number of arguments, as Kafka's overloads do.
+
+        `find_sessions(key, earliest_end, latest_start)` and `find_sessions(key_from, key_to, earliest_end,
+        latest_start)` return those that touch a span of time; `find_sessions(earliest_end, latest_end)` those of all
+        keys that ended in it, and raises NotImplementedError unless the store emits on window close or is in memory.
+        """
+        if len(args) == 2:
+            return self._iterate(self._sessions.find_ended(args[0], args[1]))
+        return self._find(args, reverse=False)
+
+    def backward_find_sessions(self, *args: Any) -> StoreIterator[Windowed[Any], Any]:
+        """Return the sessions of `find_sessions` for keys in the opposite order."""
+        return self._find(args, reverse=True)
+
+    def fetch(self, key: Any, key_to: Any = ...) -> StoreIterator[Windowed[Any], Any]:
+        """Return all sessions of a key, or of keys from one to another, None for no bound."""
+        first = self._bound(key)
+        last = first if key_to is ... else self._bound(key_to)
+        if key_to is ... and first is None:
+            raise TypeError("key cannot be null")
+        return self._iterate(self._sessions.find(first, last, 0, MAX_LONG, False))
+
+    def backward_fetch(self, key: Any, key_to: Any = ...) -> StoreIterator[Windowed[Any], Any]:
+        """Return the sessions of `fetch` in the opposite order."""
+        first = self._bound(key)
+        last = first if key_to is ... else self._bound(key_to)
+        return self._iterate(self._sessions.find(first, last, 0, MAX_LONG, True))
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog."""
+        for record in records:
+            key, start, end = split_session_key(record.key)
+            self._sessions.put(key, start, end, record.value)
+
+    def _find(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Windowed[Any], Any]:
+        if len(args) == 3:
+            key, earliest_end, latest_start = args
+            first = last = self._key(key)
+        else:
+            first_key, last_key, earliest_end, latest_start = args
+            first, last = self._bound(first_key), self._bound(last_key)  # type: ignore[assignment]
+        return self._iterate(self._sessions.find(first, last, earliest_end, latest_start, reverse))
+
+    def _iterate(self, sessions: Iterator[Session]) -> StoreIterator[Windowed[Any], Any]:
+        return StoreIterator(
+            (Windowed(self._read_key(key), SessionWindow(start, end)), self._read_value(value))
+            for key, start, end, value in sessions
+        )
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        if self.logged:
+            self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))

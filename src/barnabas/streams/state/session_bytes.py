@@ -1,0 +1,224 @@
+"""How the bytes of session stores are kept: by key, or by time first, in segments, or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from barnabas.streams.serdes.windowed import MAX_LONG, session_key, split_session_key
+from barnabas.streams.state.memory import Backend
+from barnabas.streams.state.segments import Segments, scan
+from barnabas.streams.state.window_bytes import upper_range
+
+#: Key, start and end of the session in milliseconds, value.
+Session = tuple[bytes, int, int, bytes]
+
+_TWO_LONGS = Struct(">qq")
+
+
+class SessionSegments:
+    """Sessions in segments by their end, sorted by key, end, start: Kafka's RocksDBSessionStore."""
+
+    def __init__(self, name: str, retention_ms: int, segment_interval_ms: int, backend: Backend) -> None:
+        self._segments = Segments(name, retention_ms, segment_interval_ms, backend)
+        self._retention_ms = retention_ms
+        self.observed_stream_time = -1
+
+    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
+        """Keep a value, or delete it with None; return False when the session is too old."""
+        self.observed_stream_time = max(self.observed_stream_time, end)
+        segment = self._segments.live(self._segments.id_of(end), self.observed_stream_time)
+        if segment is None:
+            return False
+        if value is None:
+            segment.delete(session_key(key, start, end))
+        else:
+            segment.put(session_key(key, start, end), value)
+        return True
+
+    def remove(self, key: bytes, start: int, end: int) -> None:
+        """Forget a session."""
+        self.observed_stream_time = max(self.observed_stream_time, end)
+        segment = self._segments.at(end)
+        if segment is not None:
+            segment.delete(session_key(key, start, end))
+
+    def get(self, key: bytes, start: int, end: int) -> bytes | None:
+        """Return the value of a session, None for none."""
+        if end < self.observed_stream_time - self._retention_ms + 1:
+            return None
+        segment = self._segments.at(end)
+        return None if segment is None else segment.get(session_key(key, start, end))
+
+    def find(
+        self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
+    ) -> Iterator[Session]:
+        """Yield the sessions of keys, None for no bound, that end and start so that they touch a span of time."""
+        if first_key is not None and last_key is not None and first_key > last_key:
+            return iter(())
+        first = max(earliest_end, self.observed_stream_time - self._retention_ms + 1)
+        if first_key is not None and first_key == last_key:
+            lower: bytes | None = session_key(first_key, 0, max(0, first))
+            upper: bytes | None = session_key(first_key, latest_start, MAX_LONG)
+        else:
+            lower = first_key
+            upper = None if last_key is None else upper_range(last_key, _TWO_LONGS.pack(MAX_LONG, latest_start))
+
+        def accept(data: bytes) -> bool:
+            key, start, end = split_session_key(data)
+            return (
+                end >= first
+                and start <= latest_start
+                and (first_key is None or key >= first_key)
+                and (last_key is None or key <= last_key)
+            )
+
+        segments = self._segments.between(first, MAX_LONG, reverse)
+        return _split(scan(segments, lower, upper, reverse, accept))
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[Session]:
+        """Yield the sessions that ended between two times. Raises NotImplementedError: they are sorted by key here."""
+        raise NotImplementedError("This API is not supported by this implementation of session store.")
+
+
+class TimeOrderedSessionSegments(SessionSegments):
+    """Sessions in segments, sorted by end, start, key beside the order by key: what emits on window close needs."""
+
+    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
+        """Keep a value, or delete it with None; return False when the session is too old."""
+        self.observed_stream_time = max(self.observed_stream_time, end)
+        segment = self._segments.live(self._segments.id_of(end), self.observed_stream_time)
+        if segment is None:
+            return False
+        by_time, by_key = _by_time(key, start, end), b"\x01" + session_key(key, start, end)
+        if value is None:
+            segment.delete(by_time)
+            segment.delete(by_key)
+        else:
+            segment.put(by_time, value)
+            segment.put(by_key, b"")
+        return True
+
+    def remove(self, key: bytes, start: int, end: int) -> None:
+        """Forget a session."""
+        self.observed_stream_time = max(self.observed_stream_time, end)
+        segment = self._segments.at(end)
+        if segment is not None:
+            segment.delete(_by_time(key, start, end))
+            segment.delete(b"\x01" + session_key(key, start, end))
+
+    def get(self, key: bytes, start: int, end: int) -> bytes | None:
+        """Return the value of a session, None for none."""
+        if end < self.observed_stream_time - self._retention_ms + 1:
+            return None
+        segment = self._segments.at(end)
+        return None if segment is None else segment.get(_by_time(key, start, end))
+
+    def find(
+        self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
+    ) -> Iterator[Session]:
+        """Yield the sessions of keys, None for no bound, that touch a span of time, by key."""
+        if first_key is not None and last_key is not None and first_key > last_key:
+            return
+        first = max(earliest_end, self.observed_stream_time - self._retention_ms + 1)
+        lower = b"\x01" + (first_key or b"")
+        upper = (
+            b"\x02"
+            if last_key is None
+            else b"\x01" + upper_range(last_key, _TWO_LONGS.pack(MAX_LONG, latest_start))
+        )
+        for _, segment in self._segments.between(first, MAX_LONG, reverse):
+            for data, _ in segment.range(lower, upper, reverse):
+                key, start, end = split_session_key(data[1:])
+                if end < first or start > latest_start:
+                    continue
+                if (first_key is None or key >= first_key) and (last_key is None or key <= last_key):
+                    value = segment.get(_by_time(key, start, end))
+                    if value is not None:
+                        yield key, start, end, value
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[Session]:
+        """Yield the sessions that ended between two times, both included, by time."""
+        lower = b"\x00" + _TWO_LONGS.pack(max(0, earliest_end), 0)
+        for _, segment in self._segments.between(earliest_end, latest_end):
+            for data, value in segment.range(lower, b"\x01"):
+                end, start = _TWO_LONGS.unpack_from(data, 1)
+                if end > latest_end:
+                    break
+                yield data[17:], start, end, value
+
+
+class InMemorySessions:
+    """Sessions in memory, sorted by end, key, start (the last first): Kafka's InMemorySessionStore."""
+
+    def __init__(self, retention_ms: int) -> None:
+        self._retention_ms = retention_ms
+        self._ends: dict[int, dict[bytes, dict[int, bytes]]] = {}
+        self.observed_stream_time = -1
+
+    def put(self, key: bytes, start: int, end: int, value: bytes | None) -> bool:
+        """Keep a value, or delete it with None; return False when the session is too old."""
+        self._drop_expired()
+        self.observed_stream_time = max(self.observed_stream_time, end)
+        if end <= self.observed_stream_time - self._retention_ms:
+            return False
+        if value is None:
+            self.remove(key, start, end)
+        else:
+            self._ends.setdefault(end, {}).setdefault(key, {})[start] = value
+        return True
+
+    def remove(self, key: bytes, start: int, end: int) -> None:
+        """Forget a session."""
+        keys = self._ends.get(end, {})
+        starts = keys.get(key, {})
+        starts.pop(start, None)
+        if key in keys and not starts:
+            del keys[key]
+            if not keys:
+                del self._ends[end]
+
+    def get(self, key: bytes, start: int, end: int) -> bytes | None:
+        """Return the value of a session, None for none."""
+        if end <= self.observed_stream_time - self._retention_ms:
+            return None
+        return self._ends.get(end, {}).get(key, {}).get(start)
+
+    def find(
+        self, first_key: bytes | None, last_key: bytes | None, earliest_end: int, latest_start: int, reverse: bool
+    ) -> Iterator[Session]:
+        """Yield the sessions of keys, None for no bound, that touch a span of time."""
+        self._drop_expired()
+        for end in sorted((end for end in self._ends if end >= earliest_end), reverse=reverse):
+            keys = self._ends.get(end, {})
+            chosen = (
+                key
+                for key in keys
+                if (first_key is None or key >= first_key) and (last_key is None or key <= last_key)
+            )
+            for key in sorted(chosen, reverse=reverse):
+                starts = keys.get(key, {})
+                for start in sorted((start for start in starts if start <= latest_start), reverse=not reverse):
+                    yield key, start, end, starts[start]
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[Session]:
+        """Yield the sessions that ended between two times, both included."""
+        for session in self.find(None, None, earliest_end, MAX_LONG, False):
+            if session[2] > latest_end:
+                return
+            yield session
+
+    def _drop_expired(self) -> None:
+        oldest = self.observed_stream_time - self._retention_ms + 1
+        for end in [end for end in self._ends if end < oldest]:
+            del self._ends[end]
+
+
+def _split(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[Session]:
+    for data, value in entries:
+        key, start, end = split_session_key(data)
+        yield key, start, end, value
+
+
+def _by_time(key: bytes, start: int, end: int) -> bytes:
+    return b"\x00" + _TWO_LONGS.pack(end, start) + key

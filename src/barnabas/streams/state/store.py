@@ -1,0 +1,199 @@
+"""What all state stores have in common: name, context, serdes, changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from barnabas.streams.errors import InvalidStateStoreError, StreamsError
+from barnabas.streams.serdes.record_context import RecordContext
+from barnabas.streams.serdes.serde import Headers, set_if_unset
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: No version or window is kept for the record: it came too late.
+NOT_PUT = -(2**63)
+#: The version that was put is the latest.
+VALID_TO_UNDEFINED = -1
+
+
+class ChangelogRecord(NamedTuple):
+    """A record of a changelog topic; a timestamp of None is left to whoever writes it."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int | None
+    headers: Headers
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A value and the timestamp, in milliseconds, of the record that it came with."""
+
+    value: V
+    timestamp: int
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A value that was valid from `timestamp` on, until `valid_to` if that is known."""
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
+
+
+class StoreContext(Protocol):
+    """What stores take from the engine."""
+
+    key_serde: Any
+    value_serde: Any
+    record_context: RecordContext | None
+
+    def changelog_topic(self, store: str) -> str:
+        """Return the name of the topic that serdes are told."""
+
+    def record_dropped(self) -> None:
+        """Count a record that came too late."""
+
+
+class StateStore:
+    """A store of one task.
+
+    `logged` stores keep what changed until `changes()` takes it. Raises `InvalidStateStoreError` after `close()`.
+    """
+
+    #: Whether its entries survive the process.
+    persistent = False
+
+    def __init__(self, name: str, *, logged: bool = True) -> None:
+        self.name = name
+        self.logged = logged
+        self.is_open = False
+        self.context: Any = None
+        self.topic = name
+        self._changes: list[Any] = []
+
+    def init(self, context: StoreContext) -> None:
+        """Open the store for a task."""
+        self.context = context
+        self.topic = context.changelog_topic(self.name)
+        self.is_open = True
+
+    def changes(self) -> list[ChangelogRecord]:
+        """Return what was changed since the last call, as records of the changelog."""
+        changes = self._changes
+        self._changes = []
+        return changes
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog, in order. None of them is logged again."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Send on what a cache holds back, and log what is logged late. Called at each commit."""
+
+    def close(self) -> None:
+        """Close the store; its entries stay where the backend keeps them."""
+        self.is_open = False
+
+    def _timestamp(self) -> int:
+        found: int = self.context.record_context.timestamp
+        return found
+
+    def _headers(self) -> Headers:
+        context = self.context.record_context
+        return [] if context is None else context.headers
+
+
+class SerdeStore(StateStore):
+    """A store with a serde of keys and one of values."""
+
+    def __init__(self, name: str, key_serde: Any, value_serde: Any, *, logged: bool = True) -> None:
+        super().__init__(name, logged=logged)
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+
+    def init(self, context: StoreContext) -> None:
+        """Open the store; serdes that were not given are the application's."""
+        super().init(context)
+        keys, values = context.key_serde, context.value_serde
+        self.key_serde = set_if_unset(keys if self.key_serde is None else self.key_serde, keys, values)
+        self.value_serde = set_if_unset(values if self.value_serde is None else self.value_serde, keys, values)
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise TypeError("key cannot be null")
+        try:
+            data: bytes = self.key_serde.serialize(self.topic, key, self._headers())
+        except TypeError as problem:
+            raise self._incompatible(self.key_serde, "key", key) from problem
+        return data
+
+    def _bound(self, key: Any) -> bytes | None:
+        return None if key is None else self._key(key)
+
+    def _value(self, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            data: bytes | None = self.value_serde.serialize(self.topic, value, self._headers())
+        except TypeError as problem:
+            raise self._incompatible(self.value_serde, "value", value) from problem
+        return data
+
+    def _read_key(self, data: bytes) -> Any:
+        return self.key_serde.deserialize(self.topic, data, self._headers())
+
+    def _read_value(self, data: bytes | None) -> Any:
+        return None if data is None else self.value_serde.deserialize(self.topic, data, self._headers())
+
+    def _incompatible(self, serde: Any, what: str, thing: Any) -> StreamsError:
+        return StreamsError(
+            f"A serializer ({serde!r}) is not compatible to the actual {what} type ({what} type: "
+            f"{type(thing).__name__}) of store {self.name}. Change the default Serdes in StreamConfig or provide correct "
+            f"Serdes via method parameters."
+        )
+
+
+class StoreIterator(Generic[K, V]):
+    """Entries of a store, one after the other; close it, or use it in a `with`, when it is not read to its end."""
+
+    __slots__ = ("_entries", "_next")
+
+    def __init__(self, entries: Iterator[tuple[K, V]]) -> None:
+        self._entries: Iterator[tuple[K, V]] | None = entries
+        self._next: tuple[K, V] | None = None
+
+    def __iter__(self) -> StoreIterator[K, V]:
+        return self
+
+    def __next__(self) -> tuple[K, V]:
+        if not self.has_next():
+            raise StopIteration
+        found, self._next = self._next, None
+        return found  # type: ignore[return-value]
+
+    def has_next(self) -> bool:
+        """Tell whether there is another entry. Raises `InvalidStateStoreError` after `close()`."""
+        if self._next is None:
+            if self._entries is None:
+                raise InvalidStateStoreError("The iterator of the store has already been closed.")
+            self._next = next(self._entries, None)
+        return self._next is not None
+
+    def peek_next_key(self) -> K:
+        """Return the key of the next entry. Raises StopIteration when there is none."""
+        if not self.has_next():
+            raise StopIteration
+        return self._next[0]  # type: ignore[index]
+
+    def close(self) -> None:
+        """Give the iterator back."""
+        self._entries = None
+        self._next = None
+
+    def __enter__(self) -> StoreIterator[K, V]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,196 @@
+"""Buffers that hold records back until their time has come: those of suppress, and of joins with grace.
+
+Sources: Kafka's InMemoryTimeOrderedKeyValueChangeBuffer (KIP-328) and RocksDBTimeOrderedKeyValueBuffer (KIP-923).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from struct import Struct
+from typing import Any, NamedTuple
+
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.serdes.buffer_value import BufferValue
+from barnabas.streams.serdes.change import Change
+from barnabas.streams.serdes.record_context import Reader, RecordContext
+from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG
+from barnabas.streams.state.memory import Backend
+from barnabas.streams.state.store import ChangelogRecord, SerdeStore, ValueAndTimestamp
+
+_LONG = Struct(">q")
+_INT = Struct(">i")
+_SUPPRESS_HEADERS: list[tuple[str, bytes | None]] = [("v", b"\x03")]
+
+
+class Eviction(NamedTuple):
+    """A record whose time has come."""
+
+    key: Any
+    value: Any
+    context: RecordContext
+
+
+class TimeOrderedChangeBuffer(SerdeStore):
+    """What suppress holds back: the last change of each key, at the time at which the key was first put.
+
+    Its changelog is written at commits, one record for each key that changed since.
+    """
+
+    def __init__(self, name: str, key_serde: Any, value_serde: Any, *, logged: bool = True) -> None:
+        super().__init__(name, key_serde, value_serde, logged=logged)
+        self._times: dict[bytes, int] = {}
+        self._values: dict[bytes, BufferValue] = {}
+        self._queue: list[tuple[int, bytes]] = []
+        self._dirty: dict[bytes, None] = {}
+        self._size = 0
+
+    def put(self, time: int, key: Any, change: Change[Any], context: RecordContext) -> None:
+        """Hold a change back at a time in milliseconds, or replace the one of that key."""
+        data = self._key(key)
+        old, new = self._value(change.old_value), self._value(change.new_value)
+        held = self._values.get(data)
+        prior = old if held is None else held.prior_value
+        self._hold(time, data, BufferValue(prior, old, new, context))
+        if self.logged:
+            self._dirty[data] = None
+
+    def evict_while(self, wanted: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:
+        """Hand out the records with the least time, ties by the bytes of the key, as long as `wanted` says so."""
+        while self._values and wanted():
+            _, key = self._head()
+            held = self._values[key]
+            change = Change(self._read_value(held.new_value), self._read_value(held.old_value))
+            callback(Eviction(self._read_key(key), change, held.context))
+            heappop(self._queue)
+            self._forget(key)
+            if self.logged:
+                self._dirty[key] = None
+
+    def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp[Any] | None]:
+        """Return whether a key is buffered, and the value that followers know of it."""
+        held = self._values.get(self._key(key))
+        if held is None:
+            return False, None
+        value = self._read_value(held.prior_value)
+        return True, None if value is None else ValueAndTimestamp(value, -1)
+
+    @property
+    def num_records(self) -> int:
+        """How many records are held back."""
+        return len(self._values)
+
+    @property
+    def buffer_size(self) -> int:
+        """Kafka's estimate of the bytes that they take."""
+        return self._size
+
+    @property
+    def min_timestamp(self) -> int:
+        """The least time of a record; the greatest possible one without records."""
+        return self._head()[0] if self._values else MAX_LONG
+
+    def flush(self) -> None:
+        """Log the last change of each key that changed since the last flush."""
+        for key in self._dirty:
+            held = self._values.get(key)
+            if held is None:
+                self._changes.append(ChangelogRecord(key, None, None, []))
+            else:
+                data = held.to_bytes() + _LONG.pack(self._times[key])
+                self._changes.append(ChangelogRecord(key, data, None, list(_SUPPRESS_HEADERS)))
+        self._dirty.clear()
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog. Raises `StreamsError` for the forms that Kafka wrote before 2.4."""
+        for record in records:
+            if record.value is None:
+                if record.key in self._values:
+                    self._forget(record.key)
+                continue
+            version = next((value for name, value in reversed(record.headers) if name == "v"), None)
+            if version != b"\x03":
+                raise StreamsError(f"The changelog of {self.name} has a record of version {version!r}, known is 3")
+            reader = Reader(record.value)
+            held = BufferValue.from_bytes(reader)
+            self._hold(reader.long(), record.key, held)
+
+    def _hold(self, time: int, key: bytes, value: BufferValue) -> None:
+        held = self._values.get(key)
+        if held is None:
+            self._times[key] = time
+            heappush(self._queue, (time, key))
+            self._size += 8 + len(key)
+        else:
+            self._size -= held.memory_size()
+        self._values[key] = value
+        self._size += value.memory_size()
+
+    def _forget(self, key: bytes) -> None:
+        del self._times[key]
+        self._size -= 8 + len(key) + self._values.pop(key).memory_size()
+
+    def _head(self) -> tuple[int, bytes]:
+        queue = self._queue
+        while self._times.get(queue[0][1]) != queue[0][0]:
+            heappop(queue)
+        return queue[0]
+
+
+class TimeOrderedKeyValueBuffer(SerdeStore):
+    """What a join with grace holds back: each record, at its own time. Each change is logged at once."""
+
+    def __init__(
+        self, name: str, key_serde: Any, value_serde: Any, grace_ms: int, backend: Backend, *, logged: bool = True
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, logged=logged)
+        self._grace_ms = grace_ms
+        self._map = backend.open(name)
+        self._sequence = 0
+        self.persistent = backend.persistent
+        #: The greatest timestamp that was held back, in milliseconds; -1 before the first.
+        self.observed_stream_time = -1
+
+    def put(self, record: Any, context: RecordContext) -> bool:
+        """Hold a record back; return False when its time has passed already."""
+        if self.observed_stream_time - self._grace_ms > record.timestamp:
+            return False
+        self._sequence = (self._sequence + 1) & MAX_INT
+        key, value = self._key(record.key), self._value(record.value)
+        data = b"".join((b"\x00", _LONG.pack(record.timestamp), key, _INT.pack(self._sequence)))
+        held = BufferValue(None, None, value, context).to_bytes()
+        self.observed_stream_time = max(self.observed_stream_time, record.timestamp)
+        self._map.put(data, held)
+        if self.logged:
+            self._changes.append(ChangelogRecord(data, held + _LONG.pack(0), None, []))
+        return True
+
+    def evict(self, callback: Callable[[Eviction], None]) -> None:
+        """Hand out the records that are older than the grace, in the order of time."""
+        for data, held in self._expired():
+            value = BufferValue.from_bytes(Reader(held))
+            callback(Eviction(self._read_key(data[9:-4]), self._read_value(value.new_value), value.context))
+            self._map.delete(data)
+            if self.logged:
+                self._changes.append(ChangelogRecord(data, None, None, []))
+
+    @property
+    def num_records(self) -> int:
+        """How many records are held back."""
+        return len(self._map)
+
+    def _expired(self) -> Iterator[tuple[bytes, bytes]]:
+        last = self.observed_stream_time - self._grace_ms
+        if last < 0:
+            return iter(())
+        return self._map.range(b"\x00", b"\x00" + _LONG.pack(last) + b"\xff" * 9)
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog."""
+        for record in records:
+            timestamp, self._sequence = _LONG.unpack_from(record.key, 1)[0], _INT.unpack(record.key[-4:])[0]
+            self.observed_stream_time = max(self.observed_stream_time, timestamp)
+            if record.value is None:
+                self._map.delete(record.key)
+            else:
+                self._map.put(record.key, record.value[:-8])

@@ -1,0 +1,202 @@
+"""Stores from key and start of a window to value, with the values' timestamps or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any, Protocol
+
+from barnabas.streams.serdes.windowed import split_window_key, time_window, window_key
+from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreIterator, ValueAndTimestamp
+from barnabas.streams.state.window_bytes import Entry
+from barnabas.streams.windowed import Windowed
+
+_LONG = Struct(">q")
+
+
+class WindowBytes(Protocol):
+    """How the windows of a store are kept."""
+
+    observed_stream_time: int
+
+    def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
+        """Keep a value, or delete it with None; return False when the window is too old."""
+
+    def get(self, key: bytes, start: int, sequence: int) -> bytes | None:
+        """Return the value of a window, None for none."""
+
+    def fetch(self, key: bytes, first: int, last: int, reverse: bool) -> Iterator[Entry]:
+        """Yield the windows of a key that start from `first` to `last`."""
+
+    def fetch_keys(
+        self, first_key: bytes | None, last_key: bytes | None, first: int, last: int, reverse: bool
+    ) -> Iterator[Entry]:
+        """Yield the windows of keys from `first_key` to `last_key`, None for no bound."""
+
+    def fetch_all(self, first: int, last: int, reverse: bool) -> Iterator[Entry]:
+        """Yield the windows of all keys that start from `first` to `last`."""
+
+    def all(self, reverse: bool) -> Iterator[Entry]:
+        """Yield all windows that are kept."""
+
+    def num_entries(self) -> int:
+        """Return how many entries there are."""
+
+
+class WindowStore(SerdeStore):
+    """Keeps a value for each key and window, or with `retain_duplicates` as many as are put."""
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Any,
+        value_serde: Any,
+        windows: WindowBytes,
+        window_size_ms: int,
+        *,
+        retain_duplicates: bool = False,
+        logged: bool = True,
+        persistent: bool = False,
+    ) -> None:
+        super().__init__(name, key_serde, value_serde, logged=logged)
+        self._windows = windows
+        self.window_size_ms = window_size_ms
+        self._retain_duplicates = retain_duplicates
+        self.persistent = persistent
+        self._sequence = 0
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The greatest start of a window, in milliseconds, that was put; -1 before the first."""
+        return self._windows.observed_stream_time
+
+    @observed_stream_time.setter
+    def observed_stream_time(self, time: int) -> None:
+        self._windows.observed_stream_time = max(time, self._windows.observed_stream_time)
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        """Keep a value for the window that starts at `window_start`; None deletes."""
+        self._put(self._key(key), self._write(value), window_start)
+
+    def fetch(self, *args: Any) -> Any:
+        """Return what is kept, by the number of arguments, as Kafka's overloads do.
+
+        `fetch(key, time)` returns the value of a window. `fetch(key, time_from, time_to)` returns an iterator of
+        (start, value), `fetch(key_from, key_to, time_from, time_to)` one of (windowed key, value), None for no bound.
+        """
+        if len(args) == 2:
+            return self._read(self._windows.get(self._key(args[0]), args[1], self._sequence))
+        return self._fetch(args, reverse=False)
+
+    def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
+        """Return the iterators of `fetch` in the opposite order."""
+        return self._fetch(args, reverse=True)
+
+    def fetch_all(self, time_from: int, time_to: int) -> StoreIterator[Windowed[Any], Any]:
+        """Return the windows of all keys that start between two times, both included."""
+        return self._keyed(self._windows.fetch_all(time_from, time_to, False))
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> StoreIterator[Windowed[Any], Any]:
+        """Return the windows of `fetch_all` in the opposite order."""
+        return self._keyed(self._windows.fetch_all(time_from, time_to, True))
+
+    def all(self) -> StoreIterator[Windowed[Any], Any]:
+        """Return all windows that are kept."""
+        return self._keyed(self._windows.all(False))
+
+    def backward_all(self) -> StoreIterator[Windowed[Any], Any]:
+        """Return all windows in the opposite order."""
+        return self._keyed(self._windows.all(True))
+
+    def approximate_num_entries(self) -> int:
+        """Return how many windows there are."""
+        return self._windows.num_entries()
+
+    def restore(self, records: Iterable[ChangelogRecord]) -> None:
+        """Take records of the changelog."""
+        put = self._windows.put
+        for record in records:
+            key, start, sequence = split_window_key(record.key)
+            self._sequence = max(self._sequence, sequence)
+            put(key, start, sequence, self._restored(record))
+
+    def _fetch(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Any, Any]:
+        if len(args) == 3:
+            key, first, last = args
+            entries = self._windows.fetch(self._key(key), first, last, reverse)
+            return StoreIterator((start, self._read(value)) for _, start, value in entries)
+        first_key, last_key, first, last = args
+        return self._keyed(
+            self._windows.fetch_keys(self._bound(first_key), self._bound(last_key), first, last, reverse)
+        )
+
+    def _keyed(self, entries: Iterator[Entry]) -> StoreIterator[Windowed[Any], Any]:
+        size = self.window_size_ms
+        return StoreIterator(
+            (Windowed(self._read_key(key), time_window(start, size)), self._read(value))
+            for key, start, value in entries
+        )
+
+    def _put(self, key: bytes, value: bytes | None, start: int) -> None:
+        if self._retain_duplicates:
+            if value is None:
+                self._log_duplicate(key, start)
+                return
+            self._sequence = (self._sequence + 1) & 0x7FFFFFFF
+        if not self._windows.put(key, start, self._sequence, value):
+            self.context.record_dropped()
+        if self.logged:
+            self._log(window_key(key, start, self._sequence), value)
+
+    def _log_duplicate(self, key: bytes, start: int) -> None:
+        if self.logged:
+            self._sequence = (self._sequence + 1) & 0x7FFFFFFF
+            self._log(window_key(key, start, self._sequence), None)
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))
+
+    def _restored(self, record: ChangelogRecord) -> bytes | None:
+        return record.value
+
+    def _write(self, value: Any) -> bytes | None:
+        return self._value(value)
+
+    def _read(self, data: bytes | None) -> Any:
+        return self._read_value(data)
+
+
+class JoinWindowStore(WindowStore):
+    """What one side of a join of streams keeps: plain values; the changelog has the record's headers too."""
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        self._changes.append(ChangelogRecord(key, value, self._timestamp(), self._headers()))
+
+
+class TimestampedWindowStore(WindowStore):
+    """Keeps values with their timestamps, as `ValueAndTimestamp`."""
+
+    def put_with_timestamp(self, key: Any, value: Any, timestamp: int, window_start: int) -> None:
+        """Keep a value with its timestamp; None deletes."""
+        data = self._value(value)
+        self._put(self._key(key), None if data is None else _LONG.pack(timestamp) + data, window_start)
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._changes.append(ChangelogRecord(key, None, self._timestamp(), []))
+        else:
+            self._changes.append(ChangelogRecord(key, value[8:], _LONG.unpack_from(value)[0], []))
+
+    def _restored(self, record: ChangelogRecord) -> bytes | None:
+        return None if record.value is None else _LONG.pack(record.timestamp) + record.value
+
+    def _write(self, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        data = self._value(value[0])
+        return None if data is None else _LONG.pack(value[1]) + data
+
+    def _read(self, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        return ValueAndTimestamp(self._read_value(data[8:]), _LONG.unpack_from(data)[0])

@@ -1,0 +1,303 @@
+"""Runs a topology in the process, record by record. Source: Kafka's TopologyTestDriver."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.engine.global_task import GlobalTask
+from barnabas.streams.engine.processors.emit_on_close import EMIT_INTERVAL_AGGREGATION, EMIT_INTERVAL_OUTER_JOIN
+from barnabas.streams.engine.record import InputRecord, OutputRecord
+from barnabas.streams.engine.task import Task, TaskSettings
+from barnabas.streams.errors import TopologyError
+from barnabas.streams.state.key_value import KeyValueStore, TimestampedKeyValueStore
+from barnabas.streams.state.read_only import ReadOnlyPlainStore
+from barnabas.streams.state.session import SessionStore
+from barnabas.streams.state.store import StateStore
+from barnabas.streams.state.versioned import VersionedKeyValueStore
+from barnabas.streams.state.window import TimestampedWindowStore, WindowStore
+from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic
+from barnabas.streams.topology.nodes import SourceNode
+from barnabas.streams.topology.processor_api import TaskId
+from barnabas.streams.topology.processor_topology import build_global_state_topology, build_topology
+from barnabas.streams.topology.topology import Topology
+
+_TASK = TaskId(0, 0)
+
+
+class TopologyTestDriver:
+    """Runs a topology with one partition of each topic.
+
+    The wall clock begins at `initial_wall_clock_time` (a datetime or milliseconds; else now), and only
+    `advance_wall_clock_time` moves it. Raises `ConfigError` and `StreamsError` for settings and processors that cannot be.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Mapping[str, Any] | None = None,
+        initial_wall_clock_time: datetime | int | None = None,
+    ) -> None:
+        given = {
+            "application.id": f"dummy-topology-test-driver-app-id-{random.randrange(1 << 31)}",
+            "bootstrap.servers": "dummy-bootstrap-host:0",
+            EMIT_INTERVAL_AGGREGATION: 0,
+            EMIT_INTERVAL_OUTER_JOIN: 0,
+            **(config or {}),
+        }
+        self._config = StreamsConfig(given)
+        self._now_ms = _clock(initial_wall_clock_time)
+        builder = topology.builder
+        builder.rewrite_topology(self._config.values)
+        self._topology = build_topology(builder)
+        global_topology = build_global_state_topology(builder)
+        self._outputs: dict[str, deque[OutputRecord]] = {}
+        self._offsets: dict[str, int] = {}
+        settings = TaskSettings(self._config)
+        self._global: GlobalTask | None = None
+        self._global_topics: frozenset[str] = frozenset()
+        if global_topology is not None:
+            self._global = GlobalTask(global_topology, settings)
+            self._global_topics = frozenset(global_topology.source_by_topic)
+            settings = settings._replace(global_store=self._global.store)
+        reads = any(isinstance(node, SourceNode) for node in self._topology.nodes.values())
+        self._task = Task(self._topology, _TASK, settings, self._now_ms) if reads else None
+        self._closed = False
+
+    # -- topics
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Any,
+        value_serde: Any,
+        start_timestamp: datetime | int | None = None,
+        auto_advance: Duration = 0,
+    ) -> TestInputTopic:
+        """Return what pipes records into a topic; serdes, or serializers as `barnabas.serializers` describes them.
+
+        Records without a timestamp get `start_timestamp` (else the wall clock's time now), and `auto_advance` more each.
+        """
+        start = self._now_ms if start_timestamp is None else start_timestamp
+        return TestInputTopic(self, topic, key_serde, value_serde, start, auto_advance)
+
+    def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic:
+        """Return what reads a topic; serdes, or deserializers as `barnabas.serializers` describes them."""
+        return TestOutputTopic(self, topic, key_serde, value_serde)
+
+    def produced_topic_names(self) -> set[str]:
+        """Return the names of all topics that were written, changelog and repartition topics among them."""
+        return set(self._outputs)
+
+    def pipe_raw(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: list[tuple[str, bytes | None]],
+    ) -> None:
+        """Pipe the bytes of a record and work it off. Raises ValueError for a topic that the topology does not read."""
+        read = self._task is not None and self._source_of(topic) is not None
+        if not read and topic not in self._global_topics:
+            raise ValueError(f"Unknown topic: {topic}")
+        if read:
+            self._enqueue(topic, key, value, timestamp, headers)
+            self._work_off()
+        if topic in self._global_topics:
+            self._process_global(topic, key, value, timestamp, headers)
+
+    def read_raw(self, topic: str) -> OutputRecord | None:
+        """Return the next record of a topic as bytes; None when there is none."""
+        records = self._outputs.get(topic)
+        return records.popleft() if records else None
+
+    def queue_size(self, topic: str) -> int:
+        """Return how many records of a topic are left to be read."""
+        return len(self._outputs.get(topic, ()))
+
+    def _source_of(self, topic: str) -> str | None:
+        for known in self._topology.source_by_topic:
+            if known != topic and _is_pattern_for(known, topic):
+                raise TopologyError(
+                    f"Topology add source of type String for topic: {known} cannot contain regex pattern for input "
+                    f"record topic: {topic} and hence cannot process the message."
+                )
+        return self._topology.source_of(topic)
+
+    def _enqueue(
+        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
+    ) -> None:
+        record = self._record(topic, key, value, timestamp, headers)
+        self._task.add_records((record,))  # type: ignore[union-attr]  # read topics have a task
+
+    def _record(
+        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
+    ) -> InputRecord:
+        offset = self._offsets.get(topic, 0)
+        self._offsets[topic] = offset + 1
+        at = self._now_ms if timestamp is None else timestamp
+        return InputRecord(topic, 0, offset, at, key, value, list(headers))
+
+    def _process_global(
+        self, topic: str, key: Any, value: Any, timestamp: int | None, headers: list[tuple[str, bytes | None]]
+    ) -> None:
+        record = self._record(topic, key, value, timestamp, headers)
+        self._capture(self._global.process(record, self._now_ms))  # type: ignore[union-attr]  # topics imply the task
+
+    def _work_off(self) -> None:
+        task = self._task
+        if task is None:
+            return
+        try:
+            while task.process_next(self._now_ms):
+                task.punctuate_stream_time()
+                self._capture(task.commit())
+        except BaseException:
+            self._capture(task.collector.take(), work=False)
+            raise
+
+    def _capture(self, records: list[OutputRecord], work: bool = True) -> None:
+        for record in records:
+            topic = record.topic
+            if topic not in self._outputs:
+                self._outputs[topic] = deque()
+            self._outputs[topic].append(record)
+            if not work:
+                continue
+            if self._task is not None and self._source_of(topic) is not None:
+                self._enqueue(topic, record.key, record.value, record.timestamp, record.headers)
+            if topic in self._global_topics:
+                self._process_global(topic, record.key, record.value, record.timestamp, record.headers)
+
+    # -- time
+
+    def advance_wall_clock_time(self, advance: Duration) -> None:
+        """Move the wall clock on, and call punctuators that are due. Raises ValueError for a negative duration."""
+        ms = as_ms(advance, "advance")
+        if ms < 0:
+            raise ValueError("Sleep ms cannot be negative.")
+        self._now_ms += ms
+        if self._task is not None:
+            self._task.punctuate_system_time(self._now_ms)
+            self._capture(self._task.commit())
+        self._work_off()
+
+    # -- stores
+
+    @property
+    def dropped_records(self) -> int:
+        """How many records were dropped: the metric dropped-records-total, summed."""
+        task = 0 if self._task is None else self._task.dropped_records
+        return task + (0 if self._global is None else self._global.dropped_records)
+
+    def get_all_state_stores(self) -> dict[str, Any]:
+        """Return all stores by name."""
+        stores: dict[str, Any] = dict(self._global.stores) if self._global is not None else {}
+        if self._task is not None:
+            stores |= self._task.stores
+        return stores
+
+    def get_state_store(self, name: str) -> Any:
+        """Return a store of the user's own kind; None when there is none of that name.
+
+        Raises ValueError for one of Kafka's kinds, and names the method for it.
+        """
+        store = self._store(name)
+        for kind, method in _GETTERS:
+            if isinstance(store, kind):
+                raise ValueError(f"Store {name} should be accessed via {method}()")
+        return store
+
+    def get_key_value_store(self, name: str) -> Any:
+        """Return a key-value store, one with timestamps as its values alone; None when there is none."""
+        store = self._store(name)
+        if isinstance(store, TimestampedKeyValueStore):
+            return ReadOnlyPlainStore(store, "use get_timestamped_key_value_store to change the store")
+        return store if isinstance(store, KeyValueStore) else None
+
+    def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore | None:
+        """Return a key-value store with timestamps; None when there is none."""
+        store = self._store(name)
+        return store if isinstance(store, TimestampedKeyValueStore) else None
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore | None:
+        """Return a versioned store; None when there is none."""
+        store = self._store(name)
+        return store if isinstance(store, VersionedKeyValueStore) else None
+
+    def get_window_store(self, name: str) -> Any:
+        """Return a window store, one with timestamps as its values alone; None when there is none."""
+        store = self._store(name)
+        if isinstance(store, TimestampedWindowStore):
+            return ReadOnlyPlainStore(store, "use get_timestamped_window_store to change the store")
+        return store if isinstance(store, WindowStore) else None
+
+    def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore | None:
+        """Return a window store with timestamps; None when there is none."""
+        store = self._store(name)
+        return store if isinstance(store, TimestampedWindowStore) else None
+
+    def get_session_store(self, name: str) -> SessionStore | None:
+        """Return a session store; None when there is none."""
+        store = self._store(name)
+        return store if isinstance(store, SessionStore) else None
+
+    def _store(self, name: str) -> StateStore | None:
+        if self._task is not None:
+            self._task.store_context()
+            if name in self._task.stores:
+                return self._task.stores[name]
+        return None if self._global is None else self._global.store(name)
+
+    # -- end
+
+    def close(self) -> None:
+        """Close processors and stores; what they send then can still be read. Closing again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._task is not None:
+            self._task.close()
+            self._capture(self._task.commit(), work=False)
+        if self._global is not None:
+            self._global.close()
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_GETTERS: tuple[tuple[type, str], ...] = (
+    (VersionedKeyValueStore, "get_versioned_key_value_store"),
+    (TimestampedKeyValueStore, "get_timestamped_key_value_store"),
+    (KeyValueStore, "get_key_value_store"),
+    (TimestampedWindowStore, "get_timestamped_window_store"),
+    (WindowStore, "get_window_store"),
+    (SessionStore, "get_session_store"),
+)
+
+
+def _clock(start: datetime | int | None) -> int:
+    if start is None:
+        return int(time.time() * 1000)
+    return start if isinstance(start, int) else round(start.timestamp() * 1000)
+
+
+def _is_pattern_for(known: str, topic: str) -> bool:
+    """Tell whether a name that was meant as a topic is a regular expression for another one."""
+    if known.replace("-", "").replace("_", "").isalnum():
+        return False
+    try:
+        return re.fullmatch(known, topic) is not None
+    except re.error:
+        return False
