@@ -187,8 +187,9 @@ class StreamsConfig:
 
 def _known(found: Any, name: str, given: str) -> Any:
     if found is None:
-        raise ConfigError(f"Invalid value {given} for configuration {name}: there is no such class; 'module:name' names "
-                          "one of your own")
+        raise ConfigError(
+            f"Invalid value {given} for configuration {name}: no such class; 'module:name' names one of yours"
+        )
     return found
 
 
@@ -210,12 +211,13 @@ def _parsed(name: str, value: Any, kind: str) -> Any:
         return str(value)
     if kind == "bool":
         return _bool(name, value)
+    limit = 1 << _BOUNDS[kind]
     try:
         number = int(value) if isinstance(value, str) else value
-        if isinstance(number, bool) or not isinstance(number, int) or not -(1 << _BOUNDS[kind]) <= number < 1 << _BOUNDS[kind]:
-            raise ValueError
     except ValueError:
-        raise ConfigError(f"Invalid value {value} for configuration {name}: Not a number of type {kind.upper()}") from None
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int) or not -limit <= number < limit:
+        raise ConfigError(f"Invalid value {value} for configuration {name}: Not a number of type {kind.upper()}")
     return number
 
 

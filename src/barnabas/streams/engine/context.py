@@ -18,8 +18,9 @@ from barnabas.streams.topology.processor_api import PunctuationType, Punctuator,
 _log = logging.getLogger("barnabas.streams")
 
 _NO_FORWARD = (
-    "ProcessorContext#forward() is not supported from this context, as the framework must ensure the key is not changed "
-    "(#forward allows changing the key on messages which are sent). Use KStream.process() if you need to change the key."
+    "ProcessorContext#forward() is not supported from this context, as the framework must ensure the key is not "
+    "changed (#forward allows changing the key on messages which are sent). Use KStream.process() if you need to "
+    "change the key."
 )
 
 
@@ -70,9 +71,7 @@ class TaskContext:
                 "return new instances each time they are called."
             )
         previous = self.record_context
-        if previous is not None and (
-            record.timestamp != previous.timestamp or record.headers != previous.headers
-        ):
+        if previous is not None and (record.timestamp != previous.timestamp or record.headers != previous.headers):
             self.record_context = RecordContext(
                 record.timestamp,
                 previous.offset,

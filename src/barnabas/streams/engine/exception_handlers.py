@@ -138,9 +138,7 @@ class DefaultProductionExceptionHandler(_Handler):
         return Response.fail(dead_letter_queue_records(self._queue, context, error))
 
 
-def dead_letter_queue_records(
-    topic: str | None, context: ErrorHandlerContext, error: Exception
-) -> list[OutputRecord]:
+def dead_letter_queue_records(topic: str | None, context: ErrorHandlerContext, error: Exception) -> list[OutputRecord]:
     """Return the record for a dead-letter queue: the bytes that were read, headers that tell the error; [] for none."""
     if topic is None:
         return []

@@ -57,7 +57,7 @@ class GlobalTask:
         )
         try:
             read = source.deserialize(record)
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - the handler decides
             response = self._handler.handle_error(error_context(where, source.name, self.id), record, problem)
             self.record_dropped()
             return list(response.dead_letter_queue_records)

@@ -114,7 +114,7 @@ class ProcessorTaskNode(TaskNode):
             self._process(record)
         except (FailedProcessingError, TaskCorruptedError, TaskMigratedError):
             raise
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - the handler decides
             self._context.handle_processing_error(self, record, problem)
 
     def close(self) -> None:

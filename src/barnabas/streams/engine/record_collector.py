@@ -60,7 +60,7 @@ class RecordCollector:
             value = serde(topic, thing, headers)
         except TypeError as problem:
             raise self._incompatible(topic, what, thing, serde) from problem
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - the handler decides
             self._handle(node.name, topic, record, what, context, problem)
             return
         context.raw_key = context.raw_value = None

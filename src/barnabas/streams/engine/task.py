@@ -52,7 +52,10 @@ class Task:
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
         self._context = TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
         self._group = PartitionGroup(self._stamp)
-        self._queues = {PunctuationType.STREAM_TIME: PunctuationQueue(), PunctuationType.WALL_CLOCK_TIME: PunctuationQueue()}
+        self._queues = {
+            PunctuationType.STREAM_TIME: PunctuationQueue(),
+            PunctuationType.WALL_CLOCK_TIME: PunctuationQueue(),
+        }
         self._kept: dict[str, Any] = {}
         self._nodes = make_nodes(topology)
         self._now_ms = now_ms
@@ -168,8 +171,8 @@ class Task:
         if not isinstance(node, SourceTaskNode):
             raise TopologyError(
                 f"Topic {topic} is unknown to the topology. This may happen if different instances of the same "
-                "application execute different Topologies. Note that Topologies are only identical if all operators are "
-                "added in the same order."
+                "application execute different Topologies. Note that Topologies are only identical if all operators "
+                "are added in the same order."
             )
         return node
 
@@ -180,7 +183,7 @@ class Task:
         def stamp(raw: InputRecord, partition_time: int) -> StampedRecord | None:
             try:
                 record = source.deserialize(raw)
-            except Exception as problem:
+            except Exception as problem:  # noqa: BLE001 - the handler decides
                 self._handle_deserialization_error(source, raw, problem)
                 return None
             try:
@@ -287,8 +290,8 @@ class Task:
             self.collector.append(sent)
         if result is Result.FAIL:
             raise StreamsError(
-                "Deserialization exception handler is set to fail upon a deserialization error. If you would rather have "
-                "the streaming pipeline continue after a deserialization error, please set the "
+                "Deserialization exception handler is set to fail upon a deserialization error. If you would rather "
+                "have the streaming pipeline continue after a deserialization error, please set the "
                 "deserialization.exception.handler appropriately."
             ) from problem
         self.record_dropped()
@@ -322,7 +325,8 @@ class Task:
                     if hasattr(store, "observed_stream_time")
                 },
                 "punctuations": {
-                    kind.value: [schedule.time for schedule in queue.schedules()] for kind, queue in self._queues.items()
+                    kind.value: [schedule.time for schedule in queue.schedules()]
+                    for kind, queue in self._queues.items()
                 },
             },
             separators=(",", ":"),

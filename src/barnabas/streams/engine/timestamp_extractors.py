@@ -53,8 +53,9 @@ class UsePartitionTimeOnInvalidTimestamp:
             timestamp: int = record.timestamp
             return timestamp
         if partition_time < 0:
-            raise StreamsError(f"Could not infer new timestamp for input record {record} because partition time is "
-                               "unknown.")
+            raise StreamsError(
+                f"Could not infer new timestamp for input record {record} because partition time is unknown."
+            )
         return partition_time
 
 

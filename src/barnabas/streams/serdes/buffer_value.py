@@ -1,4 +1,4 @@
-"""What suppress, and joins with grace, keep for a record: prior, old and new value, and where it came from (KIP-328)."""
+"""What suppress and joins with grace keep for a record: prior, old and new value, where it came from (KIP-328)."""
 
 from __future__ import annotations
 

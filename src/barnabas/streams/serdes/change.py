@@ -14,7 +14,7 @@ _OLD_LATEST, _NEW_LATEST, _BOTH_LATEST = 3, 4, 5
 
 
 class Change(Generic[V]):
-    """An update of a table: the new value, the old one where it was asked for, and whether the new one is the latest."""
+    """An update of a table: the new value, the old one if it was asked for, and whether the new one is the latest."""
 
     __slots__ = ("is_latest", "new_value", "old_value")
 

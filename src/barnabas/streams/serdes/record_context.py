@@ -88,7 +88,7 @@ class Reader:
 
     def _read(self, form: Struct) -> int:  # type: ignore[valid-type]  # the method above hides the type
         try:
-            number: int = form.unpack_from(self.data, self.at)[0]  # type: ignore[valid-type]
+            number: int = form.unpack_from(self.data, self.at)[0]
         except error as problem:
             raise StreamsError(f"Bytes are missing at position {self.at} of {len(self.data)}") from problem
         self.at += form.size

@@ -48,7 +48,7 @@ class Serde(Generic[T]):
 
 def _as_bytes(value: Any) -> bytes | None:
     if value is None or type(value) is bytes:
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(f"a serde of bytes cannot write {type(value).__name__}: {value!r}")

@@ -13,9 +13,7 @@ from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreItera
 class JoinListStore(SerdeStore):
     """Adds values to the list of a key; putting None deletes the list."""
 
-    def __init__(
-        self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True
-    ) -> None:
+    def __init__(self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._map = backend.open(name)
         self.persistent = backend.persistent

@@ -23,9 +23,7 @@ _LONG = Struct(">q")
 class KeyValueStore(SerdeStore):
     """Keeps the last value of each key. Putting None deletes."""
 
-    def __init__(
-        self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True
-    ) -> None:
+    def __init__(self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._backend = backend
         self.persistent = backend.persistent

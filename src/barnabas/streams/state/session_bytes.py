@@ -123,9 +123,7 @@ class TimeOrderedSessionSegments(SessionSegments):
         first = max(earliest_end, self.observed_stream_time - self._retention_ms + 1)
         lower = b"\x01" + (first_key or b"")
         upper = (
-            b"\x02"
-            if last_key is None
-            else b"\x01" + upper_range(last_key, _TWO_LONGS.pack(MAX_LONG, latest_start))
+            b"\x02" if last_key is None else b"\x01" + upper_range(last_key, _TWO_LONGS.pack(MAX_LONG, latest_start))
         )
         for _, segment in self._segments.between(first, MAX_LONG, reverse):
             for data, _ in segment.range(lower, upper, reverse):
@@ -192,9 +190,7 @@ class InMemorySessions:
         for end in sorted((end for end in self._ends if end >= earliest_end), reverse=reverse):
             keys = self._ends.get(end, {})
             chosen = (
-                key
-                for key in keys
-                if (first_key is None or key >= first_key) and (last_key is None or key <= last_key)
+                key for key in keys if (first_key is None or key >= first_key) and (last_key is None or key <= last_key)
             )
             for key in sorted(chosen, reverse=reverse):
                 starts = keys.get(key, {})

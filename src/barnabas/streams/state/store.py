@@ -150,8 +150,8 @@ class SerdeStore(StateStore):
     def _incompatible(self, serde: Any, what: str, thing: Any) -> StreamsError:
         return StreamsError(
             f"A serializer ({serde!r}) is not compatible to the actual {what} type ({what} type: "
-            f"{type(thing).__name__}) of store {self.name}. Change the default Serdes in StreamConfig or provide correct "
-            f"Serdes via method parameters."
+            f"{type(thing).__name__}) of store {self.name}. Change the default Serdes in StreamConfig or provide "
+            f"correct Serdes via method parameters."
         )
 
 

@@ -182,9 +182,7 @@ class VersionedBytes:
     def _live(self, timestamp: int) -> BytesMap | None:
         return self._segments.live(self._segments.id_of(timestamp), self.observed_stream_time)
 
-    def _replace_latest(
-        self, key: bytes, value: bytes | None, timestamp: int, old_timestamp: int, old: bytes
-    ) -> None:
+    def _replace_latest(self, key: bytes, value: bytes | None, timestamp: int, old_timestamp: int, old: bytes) -> None:
         if timestamp > old_timestamp:
             self._add_as_latest(key, old, old_timestamp, timestamp)
         if value is None:

@@ -152,8 +152,10 @@ class TimeOrderedWindowSegments(WindowSegments):
         first = self._from(first)
         if last < first or _empty(first_key, last_key):
             return iter(())
-        return self._by_index(first_key, last_key, first, last, reverse) if self._indexed else self._by_base(
-            first_key, last_key, first, last, reverse
+        return (
+            self._by_index(first_key, last_key, first, last, reverse)
+            if self._indexed
+            else self._by_base(first_key, last_key, first, last, reverse)
         )
 
     def _by_base(

@@ -13,12 +13,13 @@ from barnabas.streams.serdes.serde import Serde
 class TestRecord(NamedTuple):
     """A record with key and value, headers, and a timestamp in milliseconds (None: the topic's)."""
 
-    __test__ = False  # pytest takes it for a test otherwise
-
     value: Any
     key: Any = None
     timestamp: int | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+TestRecord.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test otherwise
 
 
 def _ms(time: datetime | int) -> int:

@@ -36,7 +36,7 @@ class TopologyTestDriver:
     """Runs a topology with one partition of each topic.
 
     The wall clock begins at `initial_wall_clock_time` (a datetime or milliseconds; else now), and only
-    `advance_wall_clock_time` moves it. Raises `ConfigError` and `StreamsError` for settings and processors that cannot be.
+    `advance_wall_clock_time` moves it. Raises `ConfigError` and `StreamsError` for settings and processors that fail.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class TopologyTestDriver:
     ) -> TestInputTopic:
         """Return what pipes records into a topic; serdes, or serializers as `barnabas.serializers` describes them.
 
-        Records without a timestamp get `start_timestamp` (else the wall clock's time now), and `auto_advance` more each.
+        Records without a timestamp get `start_timestamp` (else the wall clock's time), and `auto_advance` more each.
         """
         start = self._now_ms if start_timestamp is None else start_timestamp
         return TestInputTopic(self, topic, key_serde, value_serde, start, auto_advance)

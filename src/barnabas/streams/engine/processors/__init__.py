@@ -1,9 +1,9 @@
 """The operators of the DSL under the names of Kafka's processor classes.
 
-A class named as Kafka's is a supplier: it is made with the arguments of Kafka's constructor, in their order, and calling
-it makes a processor for a task. Where Kafka takes a store's factory or name, these take a `StoreBuilder` or a name;
-where it takes an Optional, None stands for nothing; where it takes a serializer, a serde. Suppliers of tables have
-`view()` and `enable_sending_old_values(force_materialization)`; `stores()` are the builders that they bring.
+A class named as Kafka's is a supplier: it is made with the arguments of Kafka's constructor, in their order, and
+calling it makes a processor for a task. Where Kafka takes a store's factory or name, these take a `StoreBuilder` or a
+name; where it takes an Optional, None stands for nothing; where it takes a serializer, a serde. Suppliers of tables
+have `view()` and `enable_sending_old_values(force_materialization)`; `stores()` are the builders that they bring.
 """
 
 from barnabas.streams.engine.processors.emit_on_close import TimeTrackerSupplier

@@ -127,9 +127,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
 
     def _changed(self, new: Any, old: Any, record: Record[Any, Any]) -> bool:
         serialize = self._key_serde.serialize
-        return bool(
-            serialize(self._key_topic, new, record.headers) != serialize(self._key_topic, old, record.headers)
-        )
+        return bool(serialize(self._key_topic, new, record.headers) != serialize(self._key_topic, old, record.headers))
 
     def _send(self, record: Record[Any, Change[Any]], foreign_key: Any, instruction: Instruction) -> None:
         value = record.value.new_value
@@ -214,7 +212,7 @@ class SubscriptionJoinProcessor(_EngineProcessor):
 
     def process(self, record: Record[CombinedKey, Change[Any]]) -> None:
         """Send the answer that the instruction asks for, if any."""
-        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value
+        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value  # type: ignore[assignment]
         wrapper = subscription.value
         if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
             return
@@ -273,9 +271,7 @@ class ForeignTableJoinProcessor(_EngineProcessor):
         for data, subscription in self._store.range(prefix, increment(prefix)):
             if data.startswith(prefix):
                 wrapper = subscription.value
-                answer = SubscriptionResponseWrapper(
-                    wrapper.hash, record.value.new_value, wrapper.primary_partition
-                )
+                answer = SubscriptionResponseWrapper(wrapper.hash, record.value.new_value, wrapper.primary_partition)
                 self._forward(record, self._schema.from_bytes(data, record.headers).primary_key, answer)
 
 

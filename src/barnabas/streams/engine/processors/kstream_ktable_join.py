@@ -34,9 +34,7 @@ class KStreamKTableJoin(Operator):
     def __call__(self) -> KStreamKTableJoinProcessor:
         """Return a new processor."""
         buffer = None if self.grace_period is None else self.store_name
-        return KStreamKTableJoinProcessor(
-            self.value_getter_supplier(), _same_key, self.joiner, self.left_join, buffer
-        )
+        return KStreamKTableJoinProcessor(self.value_getter_supplier(), _same_key, self.joiner, self.left_join, buffer)
 
 
 class KStreamGlobalKTableJoin(Operator):
@@ -57,9 +55,7 @@ class KStreamGlobalKTableJoin(Operator):
 
     def __call__(self) -> KStreamKTableJoinProcessor:
         """Return a new processor."""
-        return KStreamKTableJoinProcessor(
-            self.value_getter_supplier(), self.mapper, self.joiner, self.left_join, None
-        )
+        return KStreamKTableJoinProcessor(self.value_getter_supplier(), self.mapper, self.joiner, self.left_join, None)
 
 
 def _same_key(key: Any, value: Any) -> Any:

@@ -139,9 +139,7 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any]):
             aggregate = operator.session_merger(key, aggregate, value)
             start, end = min(start, session.window.start), max(end, session.window.end)
         if end < close_time:
-            self._context.drop(
-                f"expired window. timestamp=[{time}] window=[{start},{end}] expiration=[{close_time}]"
-            )
+            self._context.drop(f"expired window. timestamp=[{time}] window=[{start},{end}] expiration=[{close_time}]")
         else:
             if (start, end) != (time, time):
                 for session, value in merged:

@@ -133,9 +133,7 @@ class TimeWindowAggregateProcessor(Processor[Any, Any]):
             self._stream_time = timestamp
         return self._stream_time - self._grace_ms
 
-    def _forward_update(
-        self, record: Record[Any, Any], window: Window, old: Any, new: Any, timestamp: int
-    ) -> None:
+    def _forward_update(self, record: Record[Any, Any], window: Window, old: Any, new: Any, timestamp: int) -> None:
         if self._on_close or self._cached:
             return
         change = Change(new, old if self._send_old_values else None)

@@ -165,9 +165,7 @@ class _JoinGetter:
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return the joined value and the later one of both timestamps."""
         first, second = self._getter1.get(key), self._getter2.get(key)
-        value = self._operator.join(
-            None if first is None else first.value, None if second is None else second.value
-        )
+        value = self._operator.join(None if first is None else first.value, None if second is None else second.value)
         if value is None:
             return None
         return ValueAndTimestamp(

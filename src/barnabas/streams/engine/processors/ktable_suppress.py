@@ -53,7 +53,7 @@ class _SuppressGetterSupplier(DerivedGetterSupplier):
 
 
 class _SuppressGetter(DerivedGetter):
-    is_versioned = False  # type: ignore[assignment]  # whatever the parent is
+    is_versioned = False
 
     def __init__(self, parent: Any, store_name: str) -> None:
         super().__init__(parent)
@@ -126,7 +126,7 @@ class KTableSuppressProcessor(Processor[Any, Any]):
 
     def _over_capacity(self) -> bool:
         buffer = self._buffer
-        return buffer.num_records > self._max_records or buffer.buffer_size > self._max_bytes  # type: ignore[no-any-return]
+        return bool(buffer.num_records > self._max_records or buffer.buffer_size > self._max_bytes)
 
     def _emit(self, due: Eviction) -> None:
         if due.value.new_value is None and self._suppress.safe_to_drop_tombstones:
@@ -138,4 +138,3 @@ class KTableSuppressProcessor(Processor[Any, Any]):
             context.forward(Record(due.key, due.value, due.context.timestamp, due.context.headers))
         finally:
             context.record_context = previous
-
