@@ -30,6 +30,14 @@ def broker() -> Iterator[StoringBroker]:
         started.gate.set()
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt, also where a shell started the tests in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def all_memory_is_back(producer: Producer[Any, Any]) -> bool:
     """Soon, for a batch gives its memory back right after its records have their results."""
     deadline = time.monotonic() + 10
@@ -114,7 +122,7 @@ def test_waiting_for_another_record_in_a_callback_is_refused_and_asking_is_not(b
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_ctrl_c_while_send_waits_for_memory_takes_nothing(broker: StoringBroker) -> None:
+def test_ctrl_c_while_send_waits_for_memory_takes_nothing(broker: StoringBroker, ctrl_c: None) -> None:
     with connect(broker, buffer_memory=100_000, batch_size=1000, linger_ms=0, max_block_ms=20_000) as producer:
         producer.partitions_for("one")
         broker.gate.clear()
