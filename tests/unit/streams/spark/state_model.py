@@ -1,0 +1,374 @@
+"""Tasks with states around the exactly-once sink, on a broker in memory whose transactions end late.
+
+A task counts keys. Each update is written to the output and to the changelog of its partition, with a number that is
+drawn anew whenever it is computed (user code is not deterministic) and with the number of the update before. So a
+reader can tell whether output, changelog and the state that was computed from are one story.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "spark"))
+
+import exactly_once_model as model
+
+from barnabas.errors import KafkaError
+from barnabas.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from barnabas.protocol.messages.end_txn_request import EndTxnRequest
+from barnabas.protocol.messages.end_txn_response import EndTxnResponse
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.records import RecordBatchBuilder, read_batches
+from barnabas.records.decoder import decode_records
+from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
+from barnabas.streams.spark import state_protocol
+from tests.support.core_broker import START_MS, create, fetch, produce
+
+CHANGELOG = "app-counts-changelog"
+TASKS = 2
+DRIVER_TIMEOUT_MS = 10_000
+KEYS = ("a", "b", "c")
+
+
+class Cluster(model.Cluster):
+    """A broker that answers EndTxn before it has written the markers, as Apache Kafka does."""
+
+    def __init__(self, lag: int = 0) -> None:
+        super().__init__()
+        self.client.request(create(CHANGELOG, TASKS), 7)
+        self.lag = lag
+        self._late: list[tuple[int, Any, int]] = []
+        self._requests = 0
+
+    def request(self, message: Any, version: int) -> Any:
+        self._requests += 1
+        name = getattr(message, "transactional_id", None)
+        self.end_late(lambda due, late: due <= self._requests or late.transactional_id == name)
+        if isinstance(message, EndTxnRequest) and message.committed and self.lag and self._is_open(message):
+            self._late.append((self._requests + self.lag, message, version))
+            return EndTxnResponse(error_code=0)
+        return super().request(message, version)
+
+    def _is_open(self, message: EndTxnRequest) -> bool:
+        """Whether the broker would commit it: what it refuses it refuses at once."""
+        asked = DescribeTransactionsRequest(transactional_ids=[message.transactional_id])
+        (state,) = super().request(asked, 0).transaction_states
+        is_same = (state.producer_id, state.producer_epoch) == (message.producer_id, message.producer_epoch)
+        return is_same and state.transaction_state == "Ongoing"
+
+    def end_late(self, is_due: Any = lambda due, late: True) -> None:
+        due = [entry for entry in self._late if is_due(entry[0], entry[1])]
+        self._late = [entry for entry in self._late if entry not in due]
+        for _, message, version in due:
+            super().request(message, version)
+
+    def advance(self, seconds: float) -> None:
+        self._requests += 1
+        self.end_late(lambda due, late: due <= self._requests)
+        super().advance(max(seconds, 0.1))
+
+    def crash(self) -> None:
+        self.end_late()  # the coordinator has them in its log
+        super().crash()
+
+    def stable(self, topic: str, partition: int) -> tuple[list[Any], int, int]:
+        """Return the committed records, where what is stable ends, and the end of the log."""
+        found: list[Any] = []
+        offset = 0
+        while True:
+            message = fetch(topic, offset, partition, partition_max_bytes=1 << 24, isolation_level=1)
+            (answer,) = model.Cluster.request(self, message, 12).responses[0].partitions
+            if not answer.records:
+                return found, answer.last_stable_offset, answer.high_watermark
+            aborted = [(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()]
+            found += decode_records(answer.records, topic, partition, offset, aborted_transactions=aborted)
+            offset = max(batch.next_offset for batch in read_batches(answer.records))
+
+
+class Update(NamedTuple):
+    """One update of a key: which, drawn as what, after which."""
+
+    key: str
+    count: int
+    drawn: int
+    before: int
+
+
+def inputs(batch: int, task: int) -> list[str]:
+    """Return the keys that a task reads in a batch, always the same; task 1 has none in every third."""
+    if task == 1 and batch % 3 == 1:
+        return []
+    return [KEYS[(batch * 2 + task + number) % len(KEYS)] for number in range(2)]
+
+
+class Held(state_protocol.HeldTask):
+    """A task in a process, with its store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store: dict[str, Update] = {}
+
+
+class Process:
+    """A process with tasks and ids of its own; `name` is unique."""
+
+    def __init__(self, name: str, seed: int = 0) -> None:
+        self.name = name
+        self.workers: list[model.Worker] = []
+        self.made = 0
+        self.held: dict[str, Held] = {}
+        self.random = random.Random(f"{name}-{seed}")
+        self.restores = 0
+
+    def take_worker(self) -> model.Worker:
+        """Take a worker that no other attempt uses."""
+        self.made += not self.workers
+        return self.workers.pop() if self.workers else model.Worker(f"{self.name}.{self.made}")
+
+    def take(self, name: str) -> Held:
+        """Take a task out of the process: no two attempts work on it at the same time."""
+        return self.held.pop(name, None) or Held()
+
+
+def last_decision(cluster: Cluster) -> tuple[Decision | None, int]:
+    """Return the last committed decision, and where what is stable of the log ends."""
+    records, stable, _ = cluster.stable(model.LOG, 0)
+    found = [record.value for record in records if record.key == model.QUERY.encode()]
+    return Decision.decode(found[-1]) if found else None, stable
+
+
+class EnginePerformer:
+    """Takes the steps of `state_protocol` for one attempt."""
+
+    def __init__(self, cluster: Cluster, process: Process, batch: int, task: int) -> None:
+        self.cluster = cluster
+        self.process = process
+        self.batch = batch
+        self.task = task
+        self.held = process.take(f"0_{task}")
+        self.updates: list[Update] = []
+        self.note = ""
+
+    def ReadDecision(self, least: int) -> model.Requests:
+        _, _, end = self.cluster.stable(model.LOG, 0)
+        while True:
+            yield None
+            decision, stable = last_decision(self.cluster)
+            if stable >= end or (decision is not None and decision.batch >= least):
+                return decision
+
+    def Restore(self, state: TaskState | None) -> model.Requests:
+        self.process.restores += 1
+        target = -1 if state is None else state.ends.get(CHANGELOG, {}).get(str(self.task), -1)
+        records, stable, _ = self.cluster.stable(CHANGELOG, self.task)
+        while stable <= target:
+            yield None
+            records, stable, _ = self.cluster.stable(CHANGELOG, self.task)
+        yield None
+        self.held.store = {record.key.decode(): Update(*json.loads(record.value)) for record in records}
+
+    def Compute(self) -> model.Requests:
+        for key in inputs(self.batch, self.task):
+            before = self.held.store.get(key, Update(key, 0, 0, 0))
+            update = Update(key, before.count + 1, self.process.random.getrandbits(60), before.drawn)
+            self.held.store[key] = update
+            self.updates.append(update)
+            yield None
+        self.note = f"{self.batch}-{self.process.random.getrandbits(60)}"
+        return self.note
+
+
+class SinkPerformer(model.TaskPerformer):
+    """Writes the updates to output and changelog, and tells where the changelog ends."""
+
+    def __init__(self, cluster: Cluster, engine: EnginePerformer) -> None:
+        super().__init__(cluster, {})
+        self._engine = engine
+
+    def ReadDecision(self) -> model.Requests:
+        yield None
+        return last_decision(self._engine.cluster)[0]
+
+    def WriteRows(self, name: str, producer_id: int, epoch: int) -> model.Requests:
+        engine, ends = self._engine, {}
+        values = [json.dumps(update).encode() for update in engine.updates]
+        keys = [update.key.encode() for update in engine.updates]
+        for topic in (model.TOPIC, CHANGELOG):
+            base = yield from _write(topic, engine.task, keys, values, name, (producer_id, epoch))
+            ends[topic] = base + len(values) - 1
+        state = TaskState(f"0_{engine.task}", engine.note, {CHANGELOG: {str(engine.task): ends[CHANGELOG]}})
+        return 2 * len(values), {topic: [engine.task] for topic in ends}, state
+
+
+def _write(topic: str, partition: int, keys: Any, values: Any, name: str, identity: Any) -> model.Requests:
+    builder = RecordBatchBuilder(1 << 16)
+    for key, value in zip(keys, values, strict=True):
+        builder.try_append(START_MS, key, value, [])
+    builder.set_producer_state(*identity, 0, transactional=True)
+    message = produce(topic, bytes(builder.close()), partition)
+    message.transactional_id = name
+    answer, code = yield from model._ask(message, 12, lambda answer: _of(answer).error_code)
+    model._check(code)
+    return _of(answer).base_offset
+
+
+def _of(answer: Any) -> Any:
+    return answer.responses[0].partition_responses[0]
+
+
+def attempt(cluster: Cluster, process: Process, run: str, batch: int, task: int) -> model.Requests:
+    """One attempt of one task: the engine, then the sink; returns the report."""
+    identity = protocol.Task(model.QUERY, run, batch, task)
+    if not inputs(batch, task):
+        return protocol.TaskReport(*identity)
+    engine = EnginePerformer(cluster, process, batch, task)
+    steps = state_protocol.run_task(state_protocol.TaskBatch(f"0_{task}", batch, task), engine.held)
+    try:
+        computed = yield from model.drive(steps, engine)
+    finally:
+        process.held[f"0_{task}"] = engine.held
+    if not computed:
+        return protocol.TaskReport(*identity)
+    worker = process.take_worker()
+    try:
+        writing = protocol.write_task(identity, worker.pool, cluster.broker.now)
+        return (yield from model.drive(writing, SinkPerformer(cluster, engine)))
+    finally:
+        process.workers.append(worker)
+
+
+class Driver(model.DriverPerformer):
+    """A driver whose own transactions are short, as the real one's are."""
+
+    def TakeOver(self, run: str) -> model.Requests:
+        if self._identity is None:
+            name = f"{model.BASE}-driver"
+            message = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=DRIVER_TIMEOUT_MS)
+            answer, code = yield from model._ask(message, 5, lambda answer: answer.error_code)
+            model._check(code)
+            self._identity = answer.producer_id, answer.producer_epoch
+            _, _, end = self._cluster.stable(model.LOG, 0)
+            stable = -1
+            while stable < end:
+                yield None
+                self._decision, stable = last_decision(self._cluster)
+        return self._decision
+
+    def Record(self, decision: Decision) -> model.Requests:
+        if decision.state == COMPLETE and decision != self._decision:
+            self._decision = decision  # a thread would write it, some time or never
+            yield None
+        else:
+            yield from super().Record(decision)
+
+
+def query(
+    cluster: Cluster,
+    checkpoint: model.Checkpoint,
+    run: str,
+    batches: int,
+    processes: list[Process],
+    choose: random.Random,
+) -> model.Requests:
+    """A run of the query: tasks land in any process, batch after batch. Kill it by not going on."""
+    driver = Driver(cluster)
+    for batch in range(checkpoint.committed + 1, batches):
+        reports = []
+        for task in range(TASKS):
+            reports.append((yield from attempt(cluster, choose.choice(processes), run, batch, task)))
+        yield from model.drive(protocol.commit_batch(batch, reports), driver)
+        checkpoint.committed = batch
+
+
+def problems(cluster: Cluster, batches: int) -> list[str]:
+    """Return what a reader of committed records finds wrong."""
+    cluster.end_late()
+    found = []
+    for task in range(TASKS):
+        wanted: dict[str, int] = defaultdict(int)
+        for batch in range(batches):
+            for key in inputs(batch, task):
+                wanted[key] += 1
+        records, _, _ = cluster.stable(model.TOPIC, task)
+        outputs = [Update(*json.loads(record.value)) for record in records]
+        records, _, _ = cluster.stable(CHANGELOG, task)
+        logged = [Update(*json.loads(record.value)) for record in records]
+        if outputs != logged:
+            found.append(f"task {task}: output {outputs} is not changelog {logged}")
+        for key, count in wanted.items():
+            story = [update for update in outputs if update.key == key]
+            if [update.count for update in story] != [*range(1, count + 1)]:
+                found.append(f"task {task}, {key}: counts {[update.count for update in story]}, wanted 1 to {count}")
+            if [update.before for update in story] != [0, *(update.drawn for update in story[:-1])]:
+                found.append(f"task {task}, {key}: an update was not computed from the one before it")
+    return found
+
+
+class Handle:
+    """A process of the simulation, which does one request a turn; an error of the cluster's or its own ends it."""
+
+    def __init__(self, requests: model.Requests) -> None:
+        self.requests = requests
+        self.is_done = False
+        self.failed: KafkaError | None = None
+        self._pending: Any = None
+        self._is_started = False
+
+    def turn(self, cluster: Cluster) -> None:
+        try:
+            if not self._is_started:
+                self._is_started = True
+                self._pending = next(self.requests)
+                return
+            answer = cluster.advance(0.02) if self._pending is None else cluster.request(*self._pending)
+            self._pending = self.requests.send(answer)
+        except StopIteration:
+            self.is_done = True
+        except KafkaError as error:
+            self.is_done, self.failed = True, error
+
+
+def chaos(seed: int, batches: int = 5, turns: int = 4000) -> list[str]:
+    """Run drivers and tasks that die, freeze and come back, in random order; returns what is wrong in the end."""
+    choose = random.Random(seed)
+    cluster, checkpoint = Cluster(lag=choose.choice([0, 3, 12])), model.Checkpoint()
+    processes = [Process(f"p{number}", seed) for number in range(choose.randint(1, 3))]
+    runs, frozen = 0, []
+    current: Handle | None = None
+    for turn in range(turns):
+        if checkpoint.committed >= batches - 1:
+            break
+        if current is None or current.is_done:
+            runs += 1
+            current = Handle(query(cluster, checkpoint, f"r{runs}", batches, processes, choose))
+        current.turn(cluster)
+        event = choose.random()
+        if turn > turns * 3 // 4:
+            continue  # peace, so that it comes to an end
+        if event < 0.01:
+            current = None  # the driver dies
+        elif event < 0.02:
+            frozen.append(current)  # it is thought dead, and goes on later
+            current = None
+        elif event < 0.03:
+            processes[choose.randrange(len(processes))] = Process(f"p-{turn}", seed)
+        elif event < 0.035:
+            cluster.crash()
+        elif event < 0.06:  # a second attempt of a task, or a late one
+            batch, task = max(0, checkpoint.committed + choose.randint(0, 1)), choose.randrange(TASKS)
+            frozen.append(Handle(attempt(cluster, choose.choice(processes), f"r{runs}", batch, task)))
+        if frozen and choose.random() < 0.5:
+            zombie = choose.choice(frozen)
+            zombie.turn(cluster)
+            if zombie.is_done:
+                frozen.remove(zombie)
+    if checkpoint.committed < batches - 1:
+        why = None if current is None else current.failed
+        return [f"the query has come to batch {checkpoint.committed} only ({why})"]
+    return problems(cluster, batches)

@@ -1,0 +1,176 @@
+"""State, changelog and output are one story whatever dies: `state_protocol` in the model of `state_model`."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import state_model as model
+
+from barnabas.spark.exactly_once import protocol
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, DecisionError, TaskState, TaskTransaction
+from barnabas.streams.spark import state_protocol
+
+sink = model.model
+BATCHES = 3
+SEEDS = range(6)
+
+#: The ordinary form tries each fifth place of a crash, from another one on with each set-up.
+PARTS = 5
+
+
+def run(
+    cluster: model.Cluster, checkpoint: Any, name: str, processes: list[model.Process], most: int | None = None,
+    *, answer_last: bool = True,
+) -> int:  # fmt: skip
+    requests = model.query(cluster, checkpoint, name, BATCHES, processes, random.Random(name))
+    return sink.execute(cluster, requests, most, answer_last=answer_last)
+
+
+@functools.cache
+def requests_of_a_quiet_run() -> int:
+    cluster, processes = model.Cluster(), [model.Process("p")]
+    sent = run(cluster, sink.Checkpoint(), "r1", processes)
+    assert model.problems(cluster, BATCHES) == []
+    return sent
+
+
+def test_a_process_that_keeps_its_tasks_restores_each_once() -> None:
+    process = model.Process("p")
+
+    run(model.Cluster(), sink.Checkpoint(), "r1", [process])
+
+    assert process.restores == model.TASKS
+
+
+def test_a_task_that_moves_between_processes_is_restored_where_it_has_not_computed_last() -> None:
+    cluster, processes = model.Cluster(), [model.Process("p"), model.Process("q")]
+
+    run(cluster, sink.Checkpoint(), "r1", processes)
+
+    assert sum(process.restores for process in processes) > model.TASKS
+    assert model.problems(cluster, BATCHES) == []
+
+
+@pytest.mark.parametrize("answer_last", [True, False], ids=["last request arrives", "last request is lost"])
+@pytest.mark.parametrize("processes", ["live on", "die"])
+@pytest.mark.parametrize("lag", [0, 7])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_state_and_output_agree_wherever_driver_and_tasks_die(
+    answer_last: bool, processes: str, lag: int, part: int
+) -> None:
+    for survived in range((part + lag) % PARTS, requests_of_a_quiet_run(), PARTS):
+        cluster, checkpoint, before = model.Cluster(lag), sink.Checkpoint(), [model.Process("p")]
+        run(cluster, checkpoint, "r1", before, survived, answer_last=answer_last)
+
+        run(cluster, checkpoint, "r2", before if processes == "live on" else [model.Process("q")])
+
+        assert model.problems(cluster, BATCHES) == [], f"after {survived} requests"
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 1100))])
+def test_state_and_output_agree_with_zombies_frozen_drivers_and_dying_processes(seed: int) -> None:
+    assert model.chaos(seed) == []
+
+
+def decided(batch: int, **fields: Any) -> Decision:
+    return Decision(batch, "r1", **{"state": COMPLETE, **fields})
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"), [(4, "batch 5 was committed already"), (6, "has lost rows that nobody has decided about")]
+)
+def test_a_batch_out_of_order_is_refused(batch: int, message: str) -> None:
+    steps = state_protocol.run_task(state_protocol.TaskBatch("0_0", batch, 0), state_protocol.HeldTask())
+    next(steps)
+
+    with pytest.raises(DecisionError, match=message):
+        steps.send(decided(5, state="lost" if batch > 5 else COMPLETE))
+
+
+def test_a_lost_task_is_computed_again_from_what_it_had_left_before() -> None:
+    old, new = TaskState("0_1", "old", {}), TaskState("0_1", "new", {})
+    task = TaskTransaction(1, "id", 1, 1, 3, {}, new)
+    decision = decided(5, state="rewrite", tasks=(task,), lost=(1,), states=(old,))
+
+    def restored(name: str, partition: int) -> Any:
+        held = state_protocol.HeldTask()
+        held.note = "new"
+        steps = state_protocol.run_task(state_protocol.TaskBatch(name, 5, partition), held)
+        next(steps)
+        try:
+            return steps.send(decision)
+        except StopIteration as ended:
+            return ended.value
+
+    assert restored("0_1", 1) == state_protocol.Restore(old)
+    assert restored("0_0", 0) is False, "it was committed"
+
+
+def trusting(task: Any, held: Any) -> Any:
+    decision = yield state_protocol.ReadDecision(task.batch - 1)
+    if decision is not None and decision.batch == task.batch:
+        return False
+    if held.note is None:
+        yield state_protocol.Restore(state_protocol.state_before(task, decision))
+    held.note = None
+    held.note = yield state_protocol.Compute()
+    return True
+
+
+def never_forgetting(task: Any, held: Any) -> Any:
+    """It does not note that it has begun: a computation that stops in the middle leaves a state that looks whole."""
+    decision = yield state_protocol.ReadDecision(task.batch - 1)
+    if decision is not None and decision.batch == task.batch:
+        return False
+    before = state_protocol.state_before(task, decision)
+    if held.note is None or before is None or held.note != before.note:
+        yield state_protocol.Restore(before)
+    held.note = yield state_protocol.Compute()
+    return True
+
+
+def reading_what_is_stable(self: Any, state: Any) -> Any:
+    yield None
+    records, _, _ = self.cluster.stable(model.CHANGELOG, self.task)
+    self.held.store = {record.key.decode(): model.Update(*model.json.loads(record.value)) for record in records}
+
+
+def reading_an_old_decision(self: Any, least: int) -> Any:
+    yield None
+    return model.last_decision(self.cluster)[0]
+
+
+def not_sweeping(decision: Any, query: str) -> Any:
+    return (yield from protocol.finish(decision, query))
+
+
+MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "what is held is trusted": (state_protocol, "run_task", trusting),
+    "the beginning is not noted": (state_protocol, "run_task", never_forgetting),
+    "changelogs are read to what is stable": (model.EnginePerformer, "Restore", reading_what_is_stable),
+    "the decision log is not read to its end": (model.EnginePerformer, "ReadDecision", reading_an_old_decision),
+    "what a dead driver left open stays open": (protocol, "_finish_and_sweep", not_sweeping),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_protocol_without_one_of_its_rules_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, mutated = MUTATIONS[name]
+    monkeypatch.setattr(place, attribute, mutated)
+
+    def fails(seed: int) -> bool:
+        try:
+            return model.chaos(seed) != []
+        except AssertionError:
+            return True
+
+    assert any(fails(seed) for seed in range(60))
