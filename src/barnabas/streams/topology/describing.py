@@ -13,6 +13,7 @@ from barnabas.streams.topology.description import (
     connect,
     in_order,
 )
+from barnabas.streams.topology.java_order import hash_order
 from barnabas.streams.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from barnabas.streams.topology.processor_topology import is_global, node_groups
 from barnabas.streams.topology.topology_builder import TopologyBuilder
@@ -31,7 +32,7 @@ def describe(builder: TopologyBuilder) -> TopologyDescription:
 
 
 def _connected(builder: TopologyBuilder, names: list[str]) -> list[NodeDescription]:
-    described = {name: _described(builder.nodes[name]) for name in names}
+    described = {name: _described(builder.nodes[name]) for name in hash_order(hash_order(names))}
     for name, node in described.items():
         for predecessor in builder.nodes[name].predecessors:
             connect(described[predecessor], node)

@@ -6,18 +6,26 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from barnabas.streams.topology.java_order import TreeSet
+
 
 @dataclass(eq=False)
 class NodeDescription:
-    """A node with its neighbours, in Kafka's order: those that most nodes depend on first, then by name."""
+    """A node with its neighbours, in Kafka's order: those with most nodes behind them first, as far as then known."""
 
     name: str
-    predecessors: list[NodeDescription] = field(default_factory=list)
-    successors: list[NodeDescription] = field(default_factory=list)
+    predecessors: TreeSet[NodeDescription] = field(default_factory=lambda: TreeSet(_compare))
+    successors: TreeSet[NodeDescription] = field(default_factory=lambda: TreeSet(_compare))
     size: int = 1
 
     def _names(self, nodes: Iterable[NodeDescription]) -> str:
-        return ", ".join(node.name for node in in_order(nodes)) or "none"
+        return ", ".join(node.name for node in nodes) or "none"
+
+
+def _compare(first: NodeDescription, second: NodeDescription) -> int:
+    if first.size != second.size:
+        return second.size - first.size
+    return (first.name > second.name) - (first.name < second.name)
 
 
 @dataclass(eq=False)
@@ -108,8 +116,8 @@ def in_order(nodes: Iterable[NodeDescription]) -> list[NodeDescription]:
 
 def connect(predecessor: NodeDescription, successor: NodeDescription) -> None:
     """Draw an edge, and count the successor for all that lead to it."""
-    successor.predecessors.append(predecessor)
-    predecessor.successors.append(successor)
+    successor.predecessors.add(predecessor)
+    predecessor.successors.add(successor)
     _count(predecessor, successor.size)
 
 

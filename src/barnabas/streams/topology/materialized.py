@@ -56,7 +56,8 @@ class MaterializedInternal:
                 f"The retention period of the window store {self.store_name} must be no smaller than its window size "
                 f"plus the grace period. Got size=[{size_ms}], grace=[{grace_ms}], retention=[{retention_ms}]"
             )
-        return self._windowed(StoreKind.TIMESTAMPED_WINDOW, retention_ms, size_ms)
+        store = self._windowed(StoreKind.TIMESTAMPED_WINDOW, retention_ms, size_ms)
+        return _by_time_on_close(store, emit_strategy, indexed=False)
 
     def sliding_window_store(self, difference_ms: int, grace_ms: int, emit_strategy: EmitStrategy) -> StoreBuilder:
         """Return the builder of a store for sliding windows (SlidingWindowStoreMaterializer).
@@ -71,7 +72,7 @@ class MaterializedInternal:
                 f"retention=[{retention_ms}]"
             )
         store = self._windowed(StoreKind.TIMESTAMPED_WINDOW, retention_ms, difference_ms)
-        return _uncached_on_close(store, emit_strategy)
+        return _uncached_on_close(_by_time_on_close(store, emit_strategy, indexed=True), emit_strategy)
 
     def session_store(self, gap_ms: int, grace_ms: int, emit_strategy: EmitStrategy) -> StoreBuilder:
         """Return the builder of a session store (SessionStoreMaterializer).
@@ -85,7 +86,8 @@ class MaterializedInternal:
                 f"inactivity gap plus the grace period. Got gap=[{gap_ms}], grace=[{grace_ms}], "
                 f"retention=[{retention_ms}]"
             )
-        return _uncached_on_close(self._windowed(StoreKind.SESSION, retention_ms, None), emit_strategy)
+        store = self._windowed(StoreKind.SESSION, retention_ms, None)
+        return _uncached_on_close(_by_time_on_close(store, emit_strategy, indexed=True), emit_strategy)
 
     def _windowed(self, kind: StoreKind, retention_ms: int, size_ms: int | None) -> StoreBuilder:
         store = self._builder(kind)
@@ -111,3 +113,10 @@ class MaterializedInternal:
 
 def _uncached_on_close(store: StoreBuilder, emit_strategy: EmitStrategy) -> StoreBuilder:
     return store.with_caching_disabled() if emit_strategy is EmitStrategy.ON_WINDOW_CLOSE else store
+
+
+def _by_time_on_close(store: StoreBuilder, emit_strategy: EmitStrategy, *, indexed: bool) -> StoreBuilder:
+    """Let a store that Kafka chooses itself find what closes without looking at every key."""
+    if emit_strategy is EmitStrategy.ON_WINDOW_CLOSE:
+        store.time_ordered, store.indexed = True, indexed
+    return store

@@ -1,0 +1,111 @@
+"""`Materialized`: the name, serdes and kind of the store of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from barnabas.streams.dsl.names import validate
+from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.serdes import Serde
+from barnabas.streams.topology.materialized import MaterializedInternal
+from barnabas.streams.topology.stores import StoreSupplier
+
+if TYPE_CHECKING:
+    from barnabas.streams.dsl.internal_builder import InternalStreamsBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Materialized(Generic[K, V]):
+    """A store of a table: with a name it can be queried, `with_` only says the serdes."""
+
+    store_name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    store_supplier: StoreSupplier | None = None
+    persistent: bool | None = None
+    logging_enabled: bool = True
+    caching_enabled: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: int | None = None
+
+    @staticmethod
+    def as_(store: str | StoreSupplier) -> Materialized[Any, Any]:
+        """Name the store, or say with a supplier of `Stores` how it is kept."""
+        if isinstance(store, StoreSupplier):
+            return Materialized(store_supplier=store)
+        return Materialized(store_name=validate(store))
+
+    @staticmethod
+    def with_(key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None) -> Materialized[K, V]:
+        """Keep the store with serdes; it cannot be queried."""
+        return Materialized(key_serde=key_serde, value_serde=value_serde)
+
+    def with_key_serde(self, key_serde: Serde[K] | None) -> Materialized[K, V]:
+        """Keep keys with a serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde[V] | None) -> Materialized[K, V]:
+        """Keep values with a serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_logging_enabled(self, config: Mapping[str, str]) -> Materialized[K, V]:
+        """Keep a changelog topic with these settings."""
+        return replace(self, logging_enabled=True, log_config=dict(config))
+
+    def with_logging_disabled(self) -> Materialized[K, V]:
+        """Keep no changelog topic: the store is lost with its task."""
+        return replace(self, logging_enabled=False, log_config={})
+
+    def with_caching_enabled(self) -> Materialized[K, V]:
+        """Send on only the last update of a key before each commit."""
+        return replace(self, caching_enabled=True)
+
+    def with_caching_disabled(self) -> Materialized[K, V]:
+        """Send on every update."""
+        return replace(self, caching_enabled=False)
+
+    def with_retention(self, retention: Duration) -> Materialized[K, V]:
+        """Keep windows or sessions for a time. Raises ValueError when it is negative."""
+        retention_ms = as_ms(retention, "retention")
+        if retention_ms < 0:
+            raise ValueError("Retention must not be negative.")
+        return replace(self, retention_ms=retention_ms)
+
+    def with_store_type(self, *, persistent: bool) -> Materialized[K, V]:
+        """Keep the store on disk or in memory. Raises ValueError beside a supplier, which says so itself."""
+        if self.store_supplier is not None:
+            raise ValueError("Cannot set store type when store supplier is pre-configured.")
+        return replace(self, persistent=persistent)
+
+
+def materialized_internal(
+    materialized: Materialized[Any, Any],
+    builder: InternalStreamsBuilder | None = None,
+    prefix: str = "",
+    force_queryable: bool = False,
+) -> MaterializedInternal:
+    """Return what an operator needs to know of its store; with a builder a store without a name gets the next one."""
+    supplier = materialized.store_supplier
+    name = supplier.name if supplier is not None else materialized.store_name
+    queryable = force_queryable or name is not None
+    if name is None and builder is not None:
+        name = builder.names.store(prefix)
+        changelog = f"{name}-changelog" if materialized.logging_enabled else None
+        builder.topology_builder.names.add(changelog=changelog, store=name)
+    return MaterializedInternal(
+        store_name=name,
+        queryable=queryable,
+        key_serde=materialized.key_serde,
+        value_serde=materialized.value_serde,
+        store_supplier=supplier,
+        persistent=materialized.persistent,
+        logging_enabled=materialized.logging_enabled,
+        log_config=dict(materialized.log_config),
+        caching_enabled=materialized.caching_enabled,
+        retention_ms=materialized.retention_ms,
+    )
