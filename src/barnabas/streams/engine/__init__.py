@@ -6,7 +6,7 @@ Rules of the room
    `Task.process(records, now_ms)`; outputs, repartition and changelog records come out, in the order in which they were
    sent.
 2. A batch is the set of records that wait: of those of several partitions the one with the least timestamp comes next,
-   as in Kafka's PartitionGroup; ties go by the name of the topic, then the partition.
+   as in Kafka's PartitionGroup; ties come out as they do there.
 3. Stream time is the task's, and each operator with a time of its own keeps that. All of it is part of the state
    (`Task.metadata()`), so that results do not depend on where batches end.
 4. `forward` goes depth first, in the order in which children were added. The current record's context (timestamp,

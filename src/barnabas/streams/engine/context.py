@@ -113,11 +113,12 @@ class TaskContext:
         if name not in node.stores:
             raise StreamsError(
                 f"Processor {node.name} has no access to StateStore {name} as the store is not connected to the "
-                "processor. If you add stores manually via add_state_store() make sure to connect the added store to "
-                "the processor by providing the processor name to add_state_store() or connect them via "
-                "connect_processor_and_state_stores(). DSL users need to provide the store name to process(), "
-                "process_values() or transform_values() to connect the store to the corresponding operator, or they "
-                "can provide a store builder by a method stores() of the supplier itself."
+                "processor. If you add stores manually via '.addStateStore()' make sure to connect the added store to "
+                "the processor by providing the processor name to '.addStateStore()' or connect them via "
+                "'.connectProcessorAndStateStores()'. DSL users need to provide the store name to '.process()', "
+                "'.processValues()', or '.transformValues()' to connect the store to the corresponding operator, or "
+                "they can provide a StoreBuilder by implementing the stores() method on the Supplier itself. If you do "
+                "not add stores manually, please file a bug report at https://issues.apache.org/jira/projects/KAFKA."
             )
         return self.task.stores[name]
 

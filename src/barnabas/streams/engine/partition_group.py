@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 
 from barnabas.streams.engine.record import InputRecord, StampedRecord
 
@@ -49,13 +48,56 @@ class RecordQueue:
         return taken
 
 
+class _HeadsByTime:
+    """Queues by the timestamps of their heads. Ties come out as they do of Java's PriorityQueue, as Kafka uses it."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, RecordQueue]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, timestamp: int, queue: RecordQueue) -> None:
+        """Add a queue."""
+        heap = self._heap
+        at = len(heap)
+        entry = (timestamp, queue)
+        heap.append(entry)
+        while at > 0:
+            parent = (at - 1) >> 1
+            if timestamp >= heap[parent][0]:
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = entry
+
+    def pop(self) -> RecordQueue:
+        """Take the queue with the least timestamp."""
+        heap = self._heap
+        taken = heap[0][1]
+        entry = heap.pop()
+        size = len(heap)
+        if size:
+            at = 0
+            while 2 * at + 1 < size:
+                child = 2 * at + 1
+                if child + 1 < size and heap[child][0] > heap[child + 1][0]:
+                    child += 1
+                if entry[0] <= heap[child][0]:
+                    break
+                heap[at] = heap[child]
+                at = child
+            heap[at] = entry
+        return taken
+
+
 class PartitionGroup:
-    """The queues of a task. Ties of timestamps go by topic and partition."""
+    """The queues of a task."""
 
     def __init__(self, stamp: Callable[[str], Stamp]) -> None:
         self._stamp = stamp
         self._queues: dict[tuple[str, int], RecordQueue] = {}
-        self._heads: list[tuple[int, tuple[str, int]]] = []
+        self._heads = _HeadsByTime()
         self.stream_time = UNKNOWN
 
     def add(self, record: InputRecord) -> None:
@@ -68,16 +110,16 @@ class PartitionGroup:
         if queue.head is None:
             queue.advance()
             if queue.head is not None:
-                heappush(self._heads, (queue.head.timestamp, name))
+                self._heads.push(queue.head.timestamp, queue)
 
     def next_record(self) -> StampedRecord | None:
         """Take the record with the least timestamp among the heads; None when no record waits."""
         if not self._heads:
             return None
-        queue = self._queues[heappop(self._heads)[1]]
+        queue = self._heads.pop()
         record = queue.poll()
         if queue.head is not None:
-            heappush(self._heads, (queue.head.timestamp, queue.name))
+            self._heads.push(queue.head.timestamp, queue)
         if record is not None and record.timestamp > self.stream_time:
             self.stream_time = record.timestamp
         return record
@@ -85,7 +127,7 @@ class PartitionGroup:
     @property
     def waits(self) -> bool:
         """Whether a record waits."""
-        return bool(self._heads)
+        return len(self._heads) > 0
 
     def partition_times(self) -> dict[tuple[str, int], int]:
         """Return the greatest timestamp of each partition, in milliseconds."""

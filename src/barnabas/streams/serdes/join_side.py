@@ -89,8 +89,8 @@ class LeftOrRightValueSerde(Serde[LeftOrRightValue]):
 
 
 def list_to_bytes(values: list[bytes]) -> bytes:
-    """Write a list as Kafka's ListSerde does for entries of any size: strategy, nulls, number, sized entries."""
-    return b"".join((b"\x01", _INT.pack(0), _INT.pack(len(values)), *(sized(value) for value in values)))
+    """Write a list as Kafka's ListSerde does for entries of any size: strategy 1, number, sized entries."""
+    return b"".join((b"\x01", _INT.pack(len(values)), *(sized(value) for value in values)))
 
 
 def list_from_bytes(data: bytes) -> list[bytes]:
@@ -98,6 +98,4 @@ def list_from_bytes(data: bytes) -> list[bytes]:
     if data[:1] != b"\x01":
         raise SerializationError(f"A list of values has the strategy {data[:1]!r}, not 1")
     reader = Reader(data, 1)
-    for _ in range(reader.int()):
-        reader.int()
     return [reader.sized() or b"" for _ in range(reader.int())]

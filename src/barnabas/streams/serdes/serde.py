@@ -95,6 +95,7 @@ class StringSerde(Serde[str]):
 class _NumberSerde(Serde[T]):
     immutable = True
     FORMAT = ""
+    NAME = ""
     TYPES: tuple[type, ...] = (int,)
 
     def __init__(self) -> None:
@@ -119,7 +120,7 @@ class _NumberSerde(Serde[T]):
         if data is None:
             return None
         if len(data) != self._size:
-            raise SerializationError(f"Size of data received by {type(self).__name__} is not {self._size}")
+            raise SerializationError(f"Size of data received by {self.NAME}Deserializer is not {self._size}")
         number: T = self._unpack(data)[0]
         return number
 
@@ -128,24 +129,28 @@ class ShortSerde(_NumberSerde[int]):
     """Ints in 2 bytes, big-endian."""
 
     FORMAT = ">h"
+    NAME = "Short"
 
 
 class IntegerSerde(_NumberSerde[int]):
     """Ints in 4 bytes, big-endian."""
 
     FORMAT = ">i"
+    NAME = "Integer"
 
 
 class LongSerde(_NumberSerde[int]):
     """Ints in 8 bytes, big-endian."""
 
     FORMAT = ">q"
+    NAME = "Long"
 
 
 class FloatSerde(_NumberSerde[float]):
     """Floats in 4 bytes, big-endian."""
 
     FORMAT = ">f"
+    NAME = "Float"
     TYPES = (float, int)
 
 
@@ -153,6 +158,7 @@ class DoubleSerde(_NumberSerde[float]):
     """Floats in 8 bytes, big-endian."""
 
     FORMAT = ">d"
+    NAME = "Double"
     TYPES = (float, int)
 
 

@@ -67,7 +67,8 @@ def _windows(builder: StoreBuilder, backend: Backend) -> WindowBytes:
 
 def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateStore]:
     def make(builder: StoreBuilder, backend: Backend) -> StateStore:
-        chosen = JoinWindowStore if kind is WindowStore and builder.headers else kind
+        # Users' stores have no headers; what joins of streams keep leaves the format to the settings.
+        chosen = JoinWindowStore if kind is WindowStore and builder.headers is not False else kind
         return chosen(
             builder.name,
             builder.key_serde,
