@@ -223,7 +223,6 @@ class ScriptedCluster(Environment):
             while not core.is_done and self.now < deadline:
                 self.run_membership()
                 self.advance(TICK)
-            core.close()
 
         return join
 
@@ -235,6 +234,8 @@ class ScriptedCluster(Environment):
                     self._core.run_once(self.now)
                 except BaseException as error:  # noqa: BLE001 - as CoreThread does
                     self._core.fail(error)
+                if self._core.is_done:
+                    self._core.close()
 
     def next_change(self) -> float:
         """When the cluster does something by itself the next time."""

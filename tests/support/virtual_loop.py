@@ -129,6 +129,8 @@ class _Link:
         self._node_id = node_id
         self._reader = FrameReader(1 << 30)
         self.is_open = True
+        # The client has closed it; what it had sent arrives all the same.
+        self.is_left = False
         self._broker.catch_up()
         self._connection = self._broker.node.core.channel.connect(
             CallingTransport(self._take, self.break_off), "10.0.0.1", "PLAINTEXT", self._broker.now
@@ -146,7 +148,7 @@ class _Link:
             self._port.later(self._arrive, b"".join(bytes(buffer) for buffer in buffers))
 
     def _arrive(self, data: bytes) -> None:
-        if not self.is_open:
+        if not self.is_open or self.is_left:
             return
         self._reader.feed(data)
         while (frame := self._reader.next_frame()) is not None:
@@ -155,11 +157,24 @@ class _Link:
     def break_off(self) -> None:
         if self.is_open:
             self.close()
-            self._port.broken(self._node_id)
+            if not self.is_left:
+                self._port.broken(self._node_id)
+
+    def leave(self) -> None:
+        """Be closed by the client: after what it has sent."""
+        self.is_left = True
+        self._broker.links.remove(self)
+        if self._port.is_sending and not self._broker.loop.is_closed():
+            self._port.later(self.close)
+        else:
+            self.close()
 
     def close(self) -> None:
+        if not self.is_open:
+            return
         self.is_open = False
-        self._broker.links.remove(self)
+        if not self.is_left:
+            self._broker.links.remove(self)
         self._broker.node.core.channel.disconnected(self._connection)
 
 
@@ -185,6 +200,11 @@ class VirtualPort:
         # Timers of the same moment have no order of their own, and bytes must not overtake each other.
         self._travelling.append((function, arguments))
         self.broker.loop.call_later(LATENCY, self._arrive_next)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether bytes are on their way."""
+        return bool(self._travelling)
 
     def _arrive_next(self) -> None:
         function, arguments = self._travelling.popleft()
@@ -253,7 +273,7 @@ class VirtualPort:
     def close(self, node_id: int) -> None:
         link = self._links.pop(node_id, None)
         if link is not None:
-            link.close()
+            link.leave()
 
     def close_all(self) -> None:
         self.is_closed = True

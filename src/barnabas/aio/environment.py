@@ -72,9 +72,14 @@ class LoopEnvironment(BoundLoop, Environment):
                 driver.stop()
                 core.close()
 
+        async def until_done(seconds: float) -> None:
+            if not await driver.until(lambda: core.is_done, seconds) and not driver.is_stopped:
+                # Its time is over: what it has to say goes with this turn.
+                turn(driver.now())
+
         self._drivers.append(driver)
         driver.start()
-        return lambda seconds: driver.until(lambda: core.is_done, seconds)
+        return until_done
 
     def abandon(self) -> None:
         """Drop everything, for a client that was not closed."""

@@ -474,3 +474,20 @@ def test_a_consumer_goes_on_after_a_broker_was_gone_for_a_minute_and_nothing_spi
                 assert await read(consumer, 1) == [b"new"]
 
     run(scenario)
+
+
+@pytest.mark.parametrize("protocol", [{}, CONSUMER_PROTOCOL], ids=["classic", "consumer"])
+def test_a_member_leaves_although_there_is_no_time_to_wait_for_it(protocol: dict[str, str]) -> None:
+    async def scenario(broker: VirtualBroker) -> None:
+        values = fill(broker)
+        first = connect(broker, "flights", group_id="g", enable_auto_commit=False, **protocol)
+        assert sorted(await read(first, 20)) == values
+        await first.close(0)
+
+        began = asyncio.get_running_loop().time()
+        async with connect(broker, "flights", group_id="g", **protocol) as second:
+            assert sorted(await read(second, 20)) == values
+        # Much sooner than session.timeout.ms.
+        assert asyncio.get_running_loop().time() - began < 15
+
+    run(scenario)

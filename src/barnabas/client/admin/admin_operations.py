@@ -29,11 +29,13 @@ from barnabas.errors import (
     UnsupportedEndpointTypeError,
 )
 from barnabas.network.exponential_backoff import ExponentialBackoff
+from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import Measured, MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
 
 T = TypeVar("T")
+log = client_logger("barnabas.admin")
 
 SERVED_BY_CONTROLLERS = frozenset(
     {
@@ -55,6 +57,8 @@ SERVED_BY_CONTROLLERS = frozenset(
 )
 """What an admin client can do with `bootstrap.controllers` (KIP-919), the same as in Java."""
 
+# Seconds that a call of another thread has to notice that the client is closed.
+_LAST_TURN = 1.0
 _FORKED = refusal("admin client")
 _numbers = itertools.count(1)
 
@@ -205,7 +209,12 @@ class AdminOperations(ReportsTelemetry, Measured):
         if self._is_foreign:
             raise IllegalStateError(_FORKED)
         with self._lock:
-            return run(steps)
+            try:
+                return run(steps)
+            finally:
+                if self._is_closed:
+                    # By another thread, which has not waited for this one.
+                    self._client.close()
 
     def _run(
         self, handler: AdminApiHandler[K, V], keys: Iterable[K], timeout: float | None, raise_errors: bool
@@ -246,6 +255,7 @@ class AdminOperations(ReportsTelemetry, Measured):
         """End the connections. A second call does nothing.
 
         A call that another thread is in may take as long as it needs, or `timeout` seconds if given; then it fails.
+        Where even that takes too long, this returns, and the connections end with that call.
         """
         if timeout is not None:
             timeout = as_seconds(timeout)
@@ -254,16 +264,18 @@ class AdminOperations(ReportsTelemetry, Measured):
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
             self._is_closed = True
             self._client.wakeup()
-            self._lock.acquire()
+            if not self._lock.acquire(timeout=_LAST_TURN):
+                log.warning("%s: closed while another thread is in a call, which ends later", self._client_id)
+                return
         try:
             if not self._is_closed:
-                run(self._last_push())
+                run(self._last_push(math.inf if timeout is None else timeout))
             self._close_connections()
         finally:
             self._lock.release()
 
-    def _last_push(self) -> Steps[None]:
-        return last_push(self._telemetry, self._client.poll, self._clock, math.inf)
+    def _last_push(self, timeout: float = math.inf) -> Steps[None]:
+        return last_push(self._telemetry, self._client.poll, self._clock, self._clock() + timeout)
 
     def _close_connections(self) -> None:
         self._is_closed = True

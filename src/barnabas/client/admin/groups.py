@@ -9,12 +9,12 @@ from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import RequestInParts
+from barnabas.client.consumer.coordinator.consumer_protocol import deserialize_assignment
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kinds import AclOperation
-from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from barnabas.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -183,12 +183,8 @@ class DescribeGroupsHandler:
 
 
 def _member(member: Any, protocol_type: str) -> MemberDescription:
-    assigned: list[TopicPartition] = []
-    if protocol_type == _CONSUMER and member.member_assignment:
-        data = memoryview(member.member_assignment)
-        version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.VALID_VERSIONS[1])
-        assignment = ConsumerProtocolAssignment.decode(bytes(data[2:]), version)
-        assigned = [TopicPartition(t.topic, n) for t in assignment.assigned_partitions for n in t.partitions]
+    is_assigned = protocol_type == _CONSUMER and member.member_assignment
+    assigned = list(deserialize_assignment(bytes(member.member_assignment)).partitions) if is_assigned else []
     return MemberDescription(member.member_id, member.group_instance_id, member.client_id, member.client_host, assigned)
 
 

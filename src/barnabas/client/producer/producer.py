@@ -229,7 +229,8 @@ class Producer(RecordSending, ProducerBase[K, V]):
         """Send what is left, wait for the results, and end; a second call does nothing.
 
         After `timeout` seconds all that is not acknowledged fails with an error, through its future and callback;
-        0 fails it at once. From a callback the timeout is 0. Without a timeout delivery.timeout.ms bounds the wait.
+        0 fails it at once. From a callback the timeout is 0. Without a timeout delivery.timeout.ms bounds the
+        wait for brokers; a callback that never returns is waited for without bound, as in Java.
         """
         if not self._core.lifetime.is_foreign:
             run(self._core.close(timeout))

@@ -44,6 +44,7 @@ class ProducerBatch(AppendableBatch):
         "is_split",
         "is_transactional",
         "last_attempt_at",
+        "last_error",
         "memory",
         "producer_epoch",
         "producer_id",
@@ -63,6 +64,8 @@ class ProducerBatch(AppendableBatch):
     ) -> None:
         super().__init__(builder, ProduceRequestResult(topic_partition))
         self.topic_partition = topic_partition
+        #: Why the last attempt to send it failed, if one did.
+        self.last_error: KafkaError | None = None
         self.created_at = created_at
         self.memory = memory
         self.is_split = is_split

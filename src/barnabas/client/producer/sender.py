@@ -446,6 +446,7 @@ class Sender:
                 self._config.retries - batch.attempts - 1,
                 error,
             )
+            batch.last_error = error
             self._accumulator.reenqueue(batch, now)
             self._in_flight.remove(batch)
             self._metrics.record_retry(batch, now)
@@ -516,6 +517,13 @@ class Sender:
             error = KafkaTimeoutError(
                 f"{batch.record_count} record(s) for {batch.topic_partition} expired: "
                 f"{(now - batch.created_at) * 1000:.0f} ms have passed since the batch was created, and "
-                "delivery.timeout.ms allows no more. Whether the broker is reachable is in the log of barnabas.network"
+                f"delivery.timeout.ms allows no more. {_last_said(batch)}"
             )
+            error.__cause__ = batch.last_error
             self._fail_unresolved(batch, error, now)
+
+
+def _last_said(batch: ProducerBatch) -> str:
+    if batch.last_error is None:
+        return "Whether the broker is reachable is in the log of barnabas.network"
+    return f"The last attempt failed with {batch.last_error.name}: {batch.last_error}"

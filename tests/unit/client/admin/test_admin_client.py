@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from itertools import pairwise
 from queue import Queue
 from typing import Any
@@ -494,3 +495,35 @@ def test_its_id_is_its_own_or_the_one_given(new_admin: Any) -> None:
 def test_unknown_settings_are_refused(new_admin: Any) -> None:
     with pytest.raises(ConfigError, match="is not a setting of the admin"):
         new_admin(linger_ms=5)
+
+
+def test_closing_does_not_wait_for_a_call_that_does_not_come_back(new_admin: Any) -> None:
+    admin = new_admin()
+    go_on, said = threading.Event(), Queue[BaseException]()
+    poll = admin.selector.poll
+
+    def hang(timeout: float, now: float) -> float:
+        go_on.wait(60)
+        return float(poll(timeout, now))
+
+    def ask() -> None:
+        try:
+            admin.client.list_topics()
+        except IllegalStateError as error:
+            said.put(error)
+
+    admin.selector.poll = hang
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    while not admin.client._lock.locked():
+        time.sleep(0.001)
+    began = time.monotonic()
+    admin.client.close(timeout=0.05)
+    assert time.monotonic() - began < 20
+    assert thread.is_alive()
+
+    go_on.set()
+    thread.join(30)
+    assert "closed" in str(said.get(timeout=30))
+    with pytest.raises(IllegalStateError, match="closed"):
+        admin.client._client.poll(0, 0.0)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from barnabas.client.admin.groups import GroupState, GroupType
+from barnabas.client.consumer.assignors.consumer_partition_assignor import Assignment as Assigned
+from barnabas.client.consumer.coordinator.consumer_protocol import serialize_assignment
 from barnabas.errors import GroupIdNotFoundError, IllegalArgumentError
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey
@@ -17,7 +19,11 @@ from barnabas.protocol.messages.consumer_group_describe_response import (
     TopicPartitions,
 )
 from barnabas.protocol.messages.consumer_group_describe_response import DescribedGroup as ConsumerGroup
-from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from barnabas.protocol.messages.describe_groups_response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -113,3 +119,14 @@ def test_a_broker_without_the_consumer_protocol_has_the_last_word_on_classic_gro
     groups.handlers[ApiKey.API_VERSIONS] = lambda request: versions
 
     assert groups.client.describe_groups(["none"])["none"].state == "Dead"
+
+
+def test_an_assignment_in_a_newer_version_than_ours_is_read(groups: Any) -> None:
+    assigned = serialize_assignment(Assigned((TopicPartition("flights", 1), TopicPartition("flights", 3)), None))
+    member = DescribedGroupMember(member_id="m", member_assignment=b"\x00\x09" + assigned[2:] + b"more")
+    group = DescribedGroup(group_id="old", group_state="Stable", protocol_type="consumer", members=[member])
+    groups.handlers[ApiKey.DESCRIBE_GROUPS] = lambda request: DescribeGroupsResponse(groups=[group])
+
+    (described,) = groups.client.describe_groups(["old"])["old"].members
+
+    assert described.assignment == [TopicPartition("flights", 1), TopicPartition("flights", 3)]

@@ -525,3 +525,17 @@ def test_close_does_not_wait_for_a_broker_that_cannot_be_reached(cluster: Script
     consumer.close()
 
     assert cluster.now - start < 0.5
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_leaves_although_there_is_no_time_to_wait_for_it(cluster: ScriptedCluster, protocol: str) -> None:
+    consumer = member(cluster, group_protocol=protocol, enable_auto_commit=False)
+    consumer.poll(1)
+    consumer.poll(1)
+
+    consumer.close(0)
+    for _ in range(20):
+        cluster.sleep(0.1)
+
+    left = [one for one in cluster.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT) if one.member_epoch < 0]
+    assert len(cluster.asked(ApiKey.LEAVE_GROUP) + left) == 1

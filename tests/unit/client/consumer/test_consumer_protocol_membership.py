@@ -431,3 +431,22 @@ def test_enforcing_a_rebalance_does_nothing_here(cluster: ScriptedCluster) -> No
     consumer.poll(1)
 
     assert len(cluster.asked(HEARTBEAT)) == before
+
+
+def test_a_static_member_that_was_replaced_stays_out_until_it_is_unsubscribed(cluster: ScriptedCluster) -> None:
+    consumer = member(cluster, group_instance_id="red")
+    consumer.poll(1)
+    consumer.poll(1)
+    cluster.errors[ApiKey.CONSUMER_GROUP_HEARTBEAT] = deque([FencedInstanceIdError.code])
+    cluster.sleep(6)
+    asked = len(cluster.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT))
+
+    for _ in range(3):
+        with pytest.raises(FencedInstanceIdError, match="red"):
+            consumer.poll(5)
+    assert len(cluster.asked(ApiKey.CONSUMER_GROUP_HEARTBEAT)) == asked
+
+    consumer.unsubscribe()
+    consumer.subscribe(["t"])
+    consumer.poll(5)
+    assert consumer.assignment() != set()

@@ -278,6 +278,20 @@ def test_records_fail_after_the_delivery_timeout_whether_waiting_or_under_way() 
     assert memory_is_back(harness)
 
 
+def test_a_record_that_expires_says_what_the_broker_said_last() -> None:
+    harness = Harness(request_timeout_ms=900, delivery_timeout_ms=2000, retries=100)
+    future = harness.send(b"v")
+    harness.settle()
+    harness.respond(errors.KafkaStorageError.code)
+    harness.turn(2.0)
+
+    error = future.exception(0)
+    assert isinstance(error, KafkaTimeoutError)
+    assert "expired" in str(error)
+    assert "KAFKA_STORAGE_ERROR" in str(error)
+    assert isinstance(error.__cause__, errors.KafkaStorageError)
+
+
 def test_an_answer_after_expiry_changes_nothing_and_the_partition_goes_on() -> None:
     harness = Harness(request_timeout_ms=2000, delivery_timeout_ms=2000)
     late = harness.send(b"late")

@@ -20,6 +20,7 @@ from barnabas.client.consumer.membership.messages import (
     TopicIdPartitions,
 )
 from barnabas.client.steps import Steps
+from barnabas.errors import FencedInstanceIdError
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -78,6 +79,9 @@ class ReconcilingCoordinator(Coordinator):
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
+            if isinstance(event.error, FencedInstanceIdError) and not self._generation.is_unknown:
+                # To join again would take the id back from the newcomer.
+                self._fenced = event.error
             yield from self._lose(now)
             raise event.error
         if isinstance(event, OffsetsCommitted | OffsetsFetched) or event.attempt != self._attempt:

@@ -22,10 +22,10 @@ _UNKNOWN_OFFSET = -1
 
 
 class ListOffsetsResult(NamedTuple):
-    """What one leader answered: None for a partition without such an offset; `to_retry` has to be asked for again."""
+    """What one leader answered: None for a partition without such an offset; in `to_retry` why to ask again."""
 
     found: dict[TopicPartition, OffsetAndTimestamp | None]
-    to_retry: set[TopicPartition]
+    to_retry: dict[TopicPartition, KafkaError]
 
 
 def send_list_offsets(
@@ -53,7 +53,7 @@ def send_list_offsets(
 
 
 def _handle(response: ClientResponse, future: RequestFuture[ListOffsetsResult]) -> None:
-    result = ListOffsetsResult({}, set())
+    result = ListOffsetsResult({}, {})
     for topic in response.message.topics:
         for partition in topic.partitions:
             _handle_partition(TopicPartition(topic.name, partition.partition_index), partition, result)
@@ -71,7 +71,7 @@ def _handle_partition(name: TopicPartition, partition: Any, result: ListOffsetsR
         found = OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
         result.found[name] = found if is_known else None
     elif for_code(code).retriable:
-        result.to_retry.add(name)
+        result.to_retry[name] = for_code(code)
     else:
         raise for_code(code, f"The offset of {name} could not be looked up: {for_code(code)}")
 
@@ -99,6 +99,8 @@ class OffsetsLookup:
         self._in_flight = 0
         self._retry_at = 0.0
         self._error: KafkaError | None = None
+        # The last answer that allows another try.
+        self._refusal: str | None = None
         self.found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         metadata.add_transient_topics({partition.topic for partition in timestamps})
 
@@ -130,16 +132,19 @@ class OffsetsLookup:
     def timed_out(self, timeout: float) -> KafkaTimeoutError:
         """Return the error for the application when time has run out."""
         names = ", ".join(str(partition) for partition in list(self._remaining)[:10])
-        return KafkaTimeoutError(
-            f"The offsets of {names} were not found within {timeout:g} s"
-            f"{self._client.client.failure_to_connect or '; is there such a topic, and a leader?'}"
-        )
+        if self._refusal is not None:
+            why = f"; {self._refusal}"
+        else:
+            why = self._client.client.failure_to_connect or "; is there such a topic, and a leader?"
+        return KafkaTimeoutError(f"The offsets of {names} were not found within {timeout:g} s{why}")
 
     def _answered(self, result: ListOffsetsResult) -> None:
         self._in_flight -= 1
         for partition, found in result.found.items():
             self._remaining.pop(partition, None)
             self.found[partition] = found
+        for partition, error in result.to_retry.items():
+            self._refusal = f"the broker answered for {partition}: {error.name}, {error}"
         if result.to_retry:
             self._metadata.request_update(reset_equivalent_backoff=False)
 

@@ -99,7 +99,7 @@ class OffsetFetcher:
 
     def _reset(self, strategies: dict[TopicPartition, AutoOffsetResetStrategy], result: ListOffsetsResult) -> None:
         if result.to_retry:
-            self._try_again(result.to_retry)
+            self._try_again(set(result.to_retry))
         for name, found in result.found.items():
             strategy = strategies[name]
             if found is None:

@@ -42,6 +42,7 @@ from barnabas.errors import (
     MemberIdRequiredError,
     RebalanceInProgressError,
     UnknownMemberIdError,
+    UnsupportedVersionError,
     for_code,
 )
 
@@ -138,7 +139,7 @@ class ClassicMembership:
         """Do what is due."""
         if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
             (node, request), self._late_leave = self._late_leave, None
             self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
@@ -352,14 +353,18 @@ class ClassicMembership:
         self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset(NO_GENERATION)
 
-    def _left(self, _response: object) -> None:
+    def _left(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
         self._leaving = None
 
-    def _leave_lost(self, _error: KafkaError) -> None:
-        # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
-        self._leaves_in_flight -= 1
+    def _leave_lost(self, error: KafkaError) -> None:
+        if error.retriable or isinstance(error, UnsupportedVersionError):
+            # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
+            self._leaves_in_flight -= 1
+        else:
+            # An unforeseen error kept the request from being sent.
+            self._farewell = self._leaving
 
     @property
     def is_idle(self) -> bool:

@@ -152,7 +152,7 @@ class ConsumerMembershipManager:
         """See `GroupMembership`."""
         if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
+            self._client.send(node, request, now).add_listener(self._left, self._left)
         if self.state == UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
@@ -298,14 +298,18 @@ class ConsumerMembershipManager:
         self._leaves_in_flight = 0 if self._leaving is None else 1
         self._reset()
 
-    def _left(self, _response: object) -> None:
+    def _left(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.
         self._leaves_in_flight -= 1
         self._leaving = None
 
-    def _leave_lost(self, _error: KafkaError) -> None:
-        # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
-        self._leaves_in_flight -= 1
+    def _leave_lost(self, error: KafkaError) -> None:
+        if error.retriable or isinstance(error, UnsupportedVersionError):
+            # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
+            self._leaves_in_flight -= 1
+        else:
+            # An unforeseen error kept the request from being sent.
+            self._farewell = self._leaving
 
     def _lose(self, reason: str) -> None:
         self._reset()

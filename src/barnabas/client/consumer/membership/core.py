@@ -82,6 +82,8 @@ class MembershipCore:
         if self._stop is not None or self.failure is not None:
             self.is_done = now >= self._ends_at or self._is_idle()
         if self.is_done:
+            # What leaves the group and was given to the network just now still goes, without waiting for an answer.
+            self._client.transmit_sends(now)
             return now
         return self._client.poll(self._time_to_next_step(now), now)
 
