@@ -30,6 +30,7 @@ ROOMS = {
     "barnabas.security": "tokens",
     "barnabas.records": "record batches as bytes",
     "barnabas.spark": "the Spark source and sink",
+    "barnabas.streams": "Kafka Streams: the DSL, the Processor API, tests of topologies",
     "barnabas.testing": "for test suites",
 }
 

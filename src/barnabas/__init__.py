@@ -2,7 +2,7 @@
 
 The public names load on first use, so that `import barnabas` stays cheap. The other public rooms are `barnabas.aio`,
 `admin`, `assignors`, `errors`, `metrics`, `partitioners`, `protocol`, `records`, `security`, `serializers`, `spark`,
-`testing` and `tracing`; everything else may move.
+`streams`, `testing` and `tracing`; everything else may move.
 """
 
 from __future__ import annotations

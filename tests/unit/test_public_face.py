@@ -17,7 +17,8 @@ from barnabas import aio
 
 LAZY = [
     "barnabas", "barnabas.aio", "barnabas.assignors", "barnabas.metrics", "barnabas.partitioners", "barnabas.records",
-    "barnabas.security", "barnabas.serializers", "barnabas.spark", "barnabas.testing", "barnabas.tracing",
+    "barnabas.security", "barnabas.serializers", "barnabas.spark", "barnabas.streams", "barnabas.testing",
+    "barnabas.tracing",
 ]  # fmt: skip
 ROOMS = [*LAZY, "barnabas.admin", "barnabas.errors"]
 CLIENTS = [

@@ -163,7 +163,7 @@ def _suppressed(given: dict[str, Any]) -> Suppressed:
 
 def store_builder(given: dict[str, Any]) -> StoreBuilder:
     """Return the builder of a store that the case adds."""
-    name, persistent = given["name"], given.get("persistent", False)
+    name, persistent = given["name"], given.get("persistent", True)
     serdes = (serde(given.get("key")), serde(given.get("value")))
     kind = given["type"]
     if kind == "versioned":
