@@ -28,6 +28,13 @@ CLASSES: dict[str, type[BaseException] | tuple[type[BaseException], ...]] = {
     "java.lang.UnsupportedOperationException": (NotImplementedError, TypeError),
 }
 
+_JAVA_NAMES = {
+    f"{kind.__module__}.{kind.__qualname__}": name
+    for name, kinds in reversed(CLASSES.items())
+    for kind in (kinds if isinstance(kinds, tuple) else (kinds,))
+    if name != "java.lang.IllegalStateException"
+}
+
 #: What each case has unless it says otherwise.
 _CONFIG = {
     "application.id": "app",
@@ -223,7 +230,16 @@ def _internal(topic: str, raw: Any) -> dict[str, Any]:
 
 
 def _headers(headers: Any) -> list[list[Any]]:
-    return [[name, None if value is None else value.decode(errors="replace")] for name, value in headers]
+    return [[name, None if value is None else _header(name, value.decode(errors="replace"))] for name, value in headers]
+
+
+def _header(name: str, value: str) -> str:
+    """Return a header's text; of errors in a dead-letter queue Java's class for ours, and no stack trace."""
+    if name == "__streams.errors.stacktrace":
+        return "..."
+    if name == "__streams.errors.exception":
+        return _JAVA_NAMES.get(value, value)
+    return value
 
 
 def as_json(value: Any) -> Any:

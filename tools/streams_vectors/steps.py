@@ -47,8 +47,8 @@ def serde(spec: Any) -> Any:
 
 
 def _from_value(record: Any, partition_time: int) -> int:
-    found = re.search(r"\d+", record.value) if isinstance(record.value, str) else None
-    return int(found.group()) if found else record.timestamp
+    _, at, time = record.value.rpartition("@") if isinstance(record.value, str) else ("", "", "")
+    return int(time) if at else partition_time
 
 
 _EXTRACTORS: dict[str, Any] = {
@@ -69,7 +69,7 @@ def _consumed(spec: dict[str, Any]) -> Consumed[Any, Any]:
         serde(given.get("key")),
         serde(given.get("value")),
         None if extractor is None else _EXTRACTORS[extractor],
-        given.get("offset_reset"),
+        next((value for word, value in given.items() if "reset" in word), None),
     )
     return consumed.with_name(given["name"]) if "name" in given else consumed
 
