@@ -7,4 +7,6 @@
   implicit rule.
 - `messages.py` writes one module per message.
 - `errors.py` writes `errors.py`.
+- `handlers.py` writes the table of the APIs that the broker serves, from its handlers.
+- `settings.py` writes the typed settings of the clients, from `src/barnabas/config/*.json`.
 """

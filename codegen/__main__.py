@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from codegen import errors, handlers, messages, schema
+from codegen import errors, handlers, messages, schema, settings
 
 PACKAGE = schema.ROOT / "src" / "barnabas"
 MESSAGES = PACKAGE / "protocol" / "messages"
@@ -20,6 +20,7 @@ def generated() -> dict[Path, str]:
     )
     files[PACKAGE / "protocol" / "api_keys.py"] = messages.write_api_keys(all_messages)
     files[handlers.HANDLERS / "served_apis.py"] = handlers.write()
+    files[settings.CONFIG / "typed_settings.py"] = settings.write()
     files[PACKAGE / "errors.py"] = errors.write(schema.read_errors())
     return files
 

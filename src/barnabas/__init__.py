@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transaction import Transaction
     from barnabas.client.producer.transactions.states import PreparedTxnState
     from barnabas.client.telemetry.kafka_metric import KafkaMetric
+    from barnabas.config.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
     from barnabas.protocol.topic_partition import TopicPartition
 
 __version__ = "0.2.0"
 
 __all__ = [
     "AdminClient",
+    "AdminSettings",
     "Broker",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -49,6 +51,7 @@ __all__ = [
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerRecords",
+    "ConsumerSettings",
     "DeliveryCallback",
     "FetchedData",
     "FutureRecordMetadata",
@@ -64,6 +67,7 @@ __all__ = [
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
+    "ProducerSettings",
     "RecordHeader",
     "RecordHeaders",
     "RecordMetadata",
@@ -100,6 +104,7 @@ _HOMES = {
     "barnabas.client.producer.send_table": "TableFuture",
     "barnabas.client.producer.transactions.states": "PreparedTxnState",
     "barnabas.client.telemetry.kafka_metric": "KafkaMetric",
+    "barnabas.config.typed_settings": "AdminSettings ConsumerSettings ProducerSettings",
     "barnabas.protocol.topic_partition": "TopicPartition",
 }
 

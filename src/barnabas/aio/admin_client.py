@@ -6,7 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast
 
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_waiter import LoopWaiter
@@ -14,6 +14,9 @@ from barnabas.client.admin import admin_client
 from barnabas.client.steps import Steps
 from barnabas.client.telemetry.kafka_metric import KafkaMetric
 from barnabas.network.metric_group import Measured, MetricGroup
+
+if TYPE_CHECKING:
+    from barnabas.config.typed_settings import AdminSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,7 +28,7 @@ class _LoopOperations(_Operations):
     """The operations, whose last step is a coroutine here."""
 
     def __init__(
-        self, environment: LoopEnvironment, configs: Mapping[str, Any] | None, settings: Mapping[str, Any]
+        self, environment: LoopEnvironment, configs: Mapping[str, Any] | None, settings: AdminSettings
     ) -> None:
         self.environment = environment
         super().__init__(configs, environment=environment, **settings)
@@ -101,7 +104,7 @@ class AdminClient(Measured):
         /,
         *,
         environment: LoopEnvironment | None = None,
-        **settings: Any,
+        **settings: Unpack[AdminSettings],
     ) -> None:
         self._operations = _LoopOperations(environment or LoopEnvironment(), configs, settings)
 

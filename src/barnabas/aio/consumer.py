@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from barnabas.aio.environment import LoopEnvironment
 from barnabas.aio.loop_use import LoopUse
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.subscription_pattern import SubscriptionPattern
+    from barnabas.config.typed_settings import ConsumerSettings
 
 log = logging.getLogger("barnabas.aio")
 
@@ -63,12 +64,15 @@ class Consumer(ConsumerBase[K, V]):
         key_deserializer: DeserializerSetting[K] = None,
         value_deserializer: DeserializerSetting[V] = None,
         environment: LoopEnvironment | None = None,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
-        settings |= given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
+        given = {
+            **settings,
+            **given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer),
+        }
         self._environment = environment or LoopEnvironment()
         self._loop_use = LoopUse(self._environment)
-        super().__init__(topics, self._environment, self._loop_use, settings)
+        super().__init__(topics, self._environment, self._loop_use, given)
         self._waiter = LoopWaiter(self._environment, self._environment.port_of(self._parts.client.client))
         # What is left of a call that was cancelled while code of the application ran.
         self._unfinished: asyncio.Task[None] | None = None

@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.aio.buffer_pool import WaitingTask
 from barnabas.aio.callback_tasks import CallbackTasks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.send_table import TableFuture
+    from barnabas.config.typed_settings import ProducerSettings
     from barnabas.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -60,11 +61,11 @@ class Producer(ProducerBase[K, V]):
         key_serializer: SerializerSetting[K] = None,
         value_serializer: SerializerSetting[V] = None,
         environment: LoopEnvironment | None = None,
-        **settings: Any,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
+        given = {**settings, **given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)}
         self._environment = loop = environment or LoopEnvironment()
-        parts = ProducerParts(ProducerConfig(config, settings), loop, WaitingTask)
+        parts = ProducerParts(ProducerConfig(config, given), loop, WaitingTask)
         name = f"producer {parts.config.client_id}"
         self._driver = LoopDriver(loop, loop.port_of(parts.client), parts.sender.run_once, name)
         self._waits = LoopWaits(parts, loop, self._driver)

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_driver import AdminApiDriver
@@ -33,6 +33,9 @@ from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import Measured, MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
 from barnabas.network.node import Node
+
+if TYPE_CHECKING:
+    from barnabas.config.typed_settings import AdminSettings
 
 T = TypeVar("T")
 log = client_logger("barnabas.admin")
@@ -83,11 +86,11 @@ class AdminOperations(ReportsTelemetry, Measured):
         /,
         *,
         environment: Environment | None = None,
-        **settings: Any,
+        **settings: Unpack[AdminSettings],
     ) -> None:
         self._environment = environment = environment or Environment()
         self._clock = environment.clock
-        self._config = config = ClientConfig("admin", configs, settings)
+        self._config = config = ClientConfig("admin", configs, cast("Mapping[str, Any]", settings))
         self._client_id = config.get_str("client.id") or f"adminclient-{next(_numbers)}"
         self._metadata = AdminMetadata(
             uses_controllers=config.bootstrap_setting == "bootstrap.controllers",

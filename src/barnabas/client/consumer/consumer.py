@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.arguments import INT32, as_integer, as_partition, as_partitions, as_seconds
 from barnabas.client.consumer import auto_offset_reset_strategy as reset
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.client.cluster import PartitionInfo
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
+    from barnabas.config.typed_settings import ConsumerSettings
 
 T = TypeVar("T")
 
@@ -51,11 +52,14 @@ class Consumer(ConsumerBase[K, V]):
         key_deserializer: DeserializerSetting[K] = None,
         value_deserializer: DeserializerSetting[V] = None,
         environment: Environment | None = None,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         use = SingleThreadUse()
-        settings |= given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer)
-        super().__init__(topics, environment or Environment(), use, settings)
+        given = {
+            **settings,
+            **given_serializers(key_deserializer=key_deserializer, value_deserializer=value_deserializer),
+        }
+        super().__init__(topics, environment or Environment(), use, given)
         self._single_thread = use
 
     def unsubscribe(self) -> None:

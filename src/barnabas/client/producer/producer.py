@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from barnabas.client.environment import Environment
 from barnabas.client.producer import arguments, lifetime
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
     from barnabas.client.producer.send_table import TableFuture
     from barnabas.client.producer.slow_append import SlowAppend, UnsentRecord
+    from barnabas.config.typed_settings import ProducerSettings
     from barnabas.errors import ApiError
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -73,10 +74,10 @@ class Producer(RecordSending, ProducerBase[K, V]):
         key_serializer: SerializerSetting[K] = None,
         value_serializer: SerializerSetting[V] = None,
         environment: Environment | None = None,
-        **settings: Any,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        settings |= given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)
-        parts = ProducerParts(ProducerConfig(config, settings), environment or Environment())
+        given = {**settings, **given_serializers(key_serializer=key_serializer, value_serializer=value_serializer)}
+        parts = ProducerParts(ProducerConfig(config, given), environment or Environment())
         max_block = parts.config.get_seconds("max.block.ms")
         thread = SenderThread(parts.sender, parts.accumulator, parts.config.client_id, parts.clock, max_block)
         self._begin_calls(parts, ThreadWaits(parts, thread))

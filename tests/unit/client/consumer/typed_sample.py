@@ -7,11 +7,13 @@ from typing import Any, NamedTuple, assert_type
 
 import barnabas
 from barnabas import (
+    AdminClient,
     Consumer,
     ConsumerRecord,
     ConsumerRecords,
     Producer,
     ProducerRecord,
+    ProducerSettings,
     RecordMetadata,
     aio,
 )
@@ -111,3 +113,24 @@ async def consume_in_a_loop() -> None:
             assert_type(record.value, Order | None)
             price_of(record)
         assert_type(await consumer.poll(1.0), ConsumerRecords[str, Order])
+
+
+def settings(servers: str, from_a_file: dict[str, str]) -> None:
+    Producer(bootstrap_servers=servers, linger_ms=5, acks=1, enable_idempotence=False, compression_type="zstd")
+    Producer(from_a_file, linger_ms=5)
+    Producer(bootstrap_servers=servers, linger_msec=5)  # type: ignore[call-arg]  # no such setting
+    Producer(bootstrap_servers=servers, linger_ms="soon")  # type: ignore[arg-type]  # a number of milliseconds
+    Consumer("x", bootstrap_servers=[servers], group_id=None, max_poll_records=5, auto_offset_reset="earliest")
+    Consumer("x", {"max.poll.records": "5"})
+    Consumer("x", max_pol_records=5)  # type: ignore[call-arg]  # no such setting
+    Consumer("x", enable_auto_commit="never")  # type: ignore[arg-type]  # a bool
+    AdminClient(bootstrap_servers=servers, request_timeout_ms=100)
+    AdminClient(bootstrap_servers=servers, linger_ms=5)  # type: ignore[call-arg]  # a setting of producers
+    kept: ProducerSettings = {"linger_ms": 5, "acks": "all"}
+    Producer(**kept)
+
+
+async def settings_in_a_loop(servers: str) -> None:
+    await aio.Producer(bootstrap_servers=servers, lingerms=5).close()  # type: ignore[call-arg]  # no such setting
+    await aio.Consumer("x", bootstrap_servers=servers, check_crcs=1.5).close()  # type: ignore[arg-type]  # a bool
+    await aio.AdminClient(bootstrap_servers=servers, retries="many").close()  # type: ignore[arg-type]  # a number
