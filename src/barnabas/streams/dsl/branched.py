@@ -35,7 +35,7 @@ class BranchedKStream(Generic[K, V]):
         self, predicate: Callable[[K, V], object], branched: Branched[K, V] | None = None, *, name: str | None = None
     ) -> BranchedKStream[K, V]:
         """Add a branch for the records for which the predicate holds, and for no branch before."""
-        self._predicates.append(functions.checked(predicate, "key value", "branch"))
+        self._predicates.append(functions.checked(predicate, "key value", "branch", "predicate cannot be null"))
         self._add(branched or Branched(name), len(self._predicates))
         return self
 

@@ -129,7 +129,7 @@ class CogroupedKStream(Generic[K, A]):
 
         if not isinstance(grouped_stream, KGroupedStream):
             raise TypeError(f"cogroup needs a KGroupedStream, not {grouped_stream!r}")
-        checked = functions.checked(aggregator, "key value aggregate", "cogroup")
+        checked = functions.checked(aggregator, "key value aggregate", "cogroup", "aggregator can't be null")
         self._groups.aggregators[grouped_stream] = checked
         return self
 
@@ -141,7 +141,7 @@ class CogroupedKStream(Generic[K, A]):
         store: str | None = None,
     ) -> KTable[K, A]:
         """Aggregate the values of all streams by key."""
-        begin = functions.checked(initializer, "", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
         given, asked = table_options(options, (name, store), "aggregate")
         internal = self._groups.materialized(asked)
         kept = internal.key_value_store()
@@ -190,7 +190,7 @@ class TimeWindowedCogroupedKStream(_WindowedCogroup[K, A]):
         store: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """Aggregate the values of all streams by key and window."""
-        begin = functions.checked(initializer, "", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
         return self._aggregate(begin, None, options, (name, store))
 
 
@@ -206,6 +206,6 @@ class SessionWindowedCogroupedKStream(_WindowedCogroup[K, A]):
         store: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """Aggregate the values of all streams by key and session; the merger takes (key, aggregate, aggregate)."""
-        begin = functions.checked(initializer, "", "aggregate")
-        merge = functions.checked(session_merger, "key first second", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
+        merge = functions.checked(session_merger, "key first second", "aggregate", "sessionMerger can't be null")
         return self._aggregate(begin, merge, options, (name, store))

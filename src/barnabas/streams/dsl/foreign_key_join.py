@@ -59,8 +59,8 @@ def join(
     materialized = pick(Materialized, options, step)
     if materialized is None:
         materialized = Materialized() if store is None else Materialized.as_(store)
-    extractor = functions.with_key(given[0], "value", step)
-    joiner = functions.checked(given[1], "value foreign_value", step)
+    extractor = functions.with_key(given[0], "value", step, "foreignKeyExtractor can't be null")
+    joiner = functions.checked(given[1], "value foreign_value", step, "joiner can't be null")
     foreign.enable_sending_old_values(True)
     table.enable_sending_old_values(True)
     return _ForeignKeyJoin(table, foreign, joined, left).build(extractor, joiner, materialized)

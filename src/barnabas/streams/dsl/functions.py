@@ -10,26 +10,28 @@ from collections.abc import Callable
 from typing import Any, cast
 
 
-def checked(function: Any, arguments: str, step: str) -> Callable[..., Any]:
-    """Return a function that takes exactly these arguments, named by words such as "key value".
+def checked(function: Any, arguments: str, step: str, null: str) -> Callable[..., Any]:
+    """Return a function that takes exactly these arguments, named by words such as "key value"; `null`: not None.
 
     Raises TypeError, naming the step, for what cannot be called with as many.
     """
     names = arguments.split()
-    if _takes(function, len(names), step, names):
+    _check_callable(function, names, step, null)
+    if _takes(function, len(names)):
         return cast("Callable[..., Any]", function)
     raise TypeError(f"{step} needs a function of ({', '.join(names)}), but {_text(function)} takes other arguments")
 
 
-def with_key(function: Any, arguments: str, step: str) -> Callable[..., Any]:
+def with_key(function: Any, arguments: str, step: str, null: str) -> Callable[..., Any]:
     """Return a function of the key and the arguments, of one that takes the key or not.
 
     Raises TypeError, naming the step, for what can be called with neither number of arguments.
     """
     names = arguments.split()
-    if _takes(function, len(names), step, names):
+    _check_callable(function, names, step, null)
+    if _takes(function, len(names)):
         return _KEYLESS[len(names)](function)
-    if _takes(function, len(names) + 1, step, names):
+    if _takes(function, len(names) + 1):
         return cast("Callable[..., Any]", function)
     raise TypeError(
         f"{step} needs a function of ({', '.join(names)}) or (key, {', '.join(names)}), but {_text(function)} takes "
@@ -53,11 +55,18 @@ def reversed_joiner(joiner: Callable[..., Any]) -> Callable[..., Any]:
     return lambda key, right, left: joiner(key, left, right)
 
 
-def _takes(function: Any, count: int, step: str, names: list[str]) -> bool:
+def _check_callable(function: Any, names: list[str], step: str, null: str) -> None:
+    if callable(function):
+        return
+    wanted = f"{step} needs a function of ({', '.join(names)})"
     if function is None:
-        raise TypeError(f"{step} needs a function of ({', '.join(names)}), not None")
-    if not callable(function):
-        raise TypeError(f"{step} needs a function of ({', '.join(names)}), not {function!r}")
+        problem = TypeError(null)  # Kafka's words
+        problem.add_note(wanted)
+        raise problem
+    raise TypeError(f"{wanted}, not {function!r}")
+
+
+def _takes(function: Any, count: int) -> bool:
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:

@@ -53,7 +53,7 @@ class KGroupedStream(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, V]:
         """Combine the values of each key, the one so far with each new one; the first is taken as it is."""
-        reduce = functions.checked(reducer, "value new_value", "reduce")
+        reduce = functions.checked(reducer, "value new_value", "reduce", "reducer can't be null")
         given, asked = table_options(options, (name, store), "reduce")
         upstream = self.upstream
         materialized = asked or Materialized(key_serde=upstream.key_serde, value_serde=upstream.value_serde)
@@ -74,8 +74,8 @@ class KGroupedStream(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, A]:
         """Add each value to the aggregate of its key: the aggregator takes (key, value, aggregate)."""
-        begin = functions.checked(initializer, "", "aggregate")
-        add = functions.checked(aggregator, "key value aggregate", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
+        add = functions.checked(aggregator, "key value aggregate", "aggregate", "aggregator can't be null")
         given, asked = table_options(options, (name, store), "aggregate")
         return self._aggregate(begin, add, given, asked or Materialized(key_serde=self.upstream.key_serde))
 

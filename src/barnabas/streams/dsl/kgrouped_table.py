@@ -50,8 +50,8 @@ class KGroupedTable(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, V]:
         """Combine the values of each key; both functions take (value so far, value of the row)."""
-        add = functions.checked(adder, "value new_value", "reduce")
-        remove = functions.checked(subtractor, "value old_value", "reduce")
+        add = functions.checked(adder, "value new_value", "reduce", "adder can't be null")
+        remove = functions.checked(subtractor, "value old_value", "reduce", "subtractor can't be null")
         given, asked = table_options(options, (name, store), "reduce")
         return self._table(
             _REDUCE, lambda kept: KTableReduce(kept, add, remove), given, asked, self.upstream.value_serde
@@ -67,9 +67,9 @@ class KGroupedTable(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, A]:
         """Add rows to the aggregate of their key and take them from it; both take (key, value, aggregate)."""
-        begin = functions.checked(initializer, "", "aggregate")
-        add = functions.checked(adder, "key value aggregate", "aggregate")
-        remove = functions.checked(subtractor, "key value aggregate", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
+        add = functions.checked(adder, "key value aggregate", "aggregate", "adder can't be null")
+        remove = functions.checked(subtractor, "key value aggregate", "aggregate", "subtractor can't be null")
         given, asked = table_options(options, (name, store), "aggregate")
         return self._table(_AGGREGATE, _aggregate(begin, add, remove), given, asked, None)
 

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from barnabas.streams.dsl.kgrouped_stream import KGroupedStream
     from barnabas.streams.dsl.ktable import KTable
 
+#: What Kafka calls the function that selects a key.
+_SELECTORS = {"group_by": "keySelector"}
+
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
@@ -74,14 +77,16 @@ class KStream(Generic[K, V]):
         self, predicate: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, V]:
         """Keep the records for which the predicate holds."""
-        supplier = KStreamFilter(functions.checked(predicate, "key value", "filter"), False)
+        supplier = KStreamFilter(functions.checked(predicate, "key value", "filter", "predicate cannot be null"), False)
         return self._step(supplier, "KSTREAM-FILTER-", _name(named, name))
 
     def filter_not(
         self, predicate: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, V]:
         """Drop the records for which the predicate holds."""
-        supplier = KStreamFilter(functions.checked(predicate, "key value", "filter_not"), True)
+        supplier = KStreamFilter(
+            functions.checked(predicate, "key value", "filter_not", "predicate cannot be null"), True
+        )
         return self._step(supplier, "KSTREAM-FILTER-", _name(named, name))
 
     def select_key(
@@ -95,7 +100,7 @@ class KStream(Generic[K, V]):
         self, mapper: Callable[[K, V], tuple[K2, V2]], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K2, V2]:
         """Make a pair of a key and a value of each record."""
-        supplier = KStreamMap(functions.checked(mapper, "key value", "map"))
+        supplier = KStreamMap(functions.checked(mapper, "key value", "map", "mapper cannot be null"))
         return self._key_changing(supplier, "KSTREAM-MAP-", _name(named, name))
 
     def flat_map(
@@ -106,7 +111,7 @@ class KStream(Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K2, V2]:
         """Make any number of pairs of a key and a value of each record."""
-        supplier = KStreamFlatMap(functions.checked(mapper, "key value", "flat_map"))
+        supplier = KStreamFlatMap(functions.checked(mapper, "key value", "flat_map", "mapper cannot be null"))
         return self._key_changing(supplier, "KSTREAM-FLATMAP-", _name(named, name))
 
     @overload
@@ -121,7 +126,7 @@ class KStream(Generic[K, V]):
         self, mapper: Callable[..., Any], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, Any]:
         """Make another value of each value; the mapper takes (value) or (key, value)."""
-        supplier = KStreamMapValues(functions.with_key(mapper, "value", "map_values"))
+        supplier = KStreamMapValues(functions.with_key(mapper, "value", "map_values", "mapper cannot be null"))
         return self._value_changing(supplier, "KSTREAM-MAPVALUES-", _name(named, name))
 
     @overload
@@ -136,19 +141,19 @@ class KStream(Generic[K, V]):
         self, mapper: Callable[..., Any], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, Any]:
         """Make any number of values of each value; the mapper takes (value) or (key, value)."""
-        supplier = KStreamFlatMapValues(functions.with_key(mapper, "value", "flat_map_values"))
+        supplier = KStreamFlatMapValues(functions.with_key(mapper, "value", "flat_map_values", "mapper cannot be null"))
         return self._value_changing(supplier, "KSTREAM-FLATMAPVALUES-", _name(named, name))
 
     def peek(
         self, action: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None
     ) -> KStream[K, V]:
         """Show each record to a function on its way; what it does is done again where a batch is repeated."""
-        supplier = KStreamPeek(functions.checked(action, "key value", "peek"))
+        supplier = KStreamPeek(functions.checked(action, "key value", "peek", "action cannot be null"))
         return self._step(supplier, "KSTREAM-PEEK-", _name(named, name))
 
     def foreach(self, action: Callable[[K, V], object], named: Named | None = None, *, name: str | None = None) -> None:
         """Show each record to a function, and end the stream there."""
-        supplier = ForeachProcessor(functions.checked(action, "key value", "foreach"))
+        supplier = ForeachProcessor(functions.checked(action, "key value", "foreach", "action cannot be null"))
         self._step(supplier, "KSTREAM-FOREACH-", _name(named, name))
 
     def print(self, named: Named | None = None, *, name: str | None = None, label: str | None = None) -> None:
@@ -223,9 +228,9 @@ class KStream(Generic[K, V]):
     ) -> None:
         """Write the records to a topic, or to the one that a function of (key, value, record context) names."""
         if topic is None:
-            raise TypeError("topic cannot be null: to() needs a topic or a function that names one")
+            raise TypeError("topic cannot be null")
         if not isinstance(topic, str):
-            functions.checked(topic, "key value record_context", "to")
+            functions.checked(topic, "key value record_context", "to", "topic cannot be null")
         asked = produced or Produced(key, value, name=name)
         upstream = self.upstream
         written: Produced[Any, Any] = Produced(
@@ -432,7 +437,7 @@ class KStream(Generic[K, V]):
         return KStream(self.upstream.after(node, step, key_serde=None, value_serde=None), True)
 
     def _select_key(self, mapper: Any, name: str | None, step: str) -> ProcessorGraphNode:
-        select = functions.checked(mapper, "key value", step)
+        select = functions.checked(mapper, "key value", step, f"{_SELECTORS.get(step, 'mapper')} cannot be null")
         named = self.upstream.builder.names.given_or(name, "KSTREAM-KEY-SELECT-")
         supplier = KStreamMap(lambda key, value: (select(key, value), value))
         node = ProcessorGraphNode(named, ProcessorParameters(supplier, named))
@@ -453,5 +458,7 @@ def _name(named: Named | None, name: str | None) -> str | None:
 
 
 def _stream(other: Any, step: str) -> None:
+    if other is None:
+        raise TypeError("otherStream cannot be null")
     if not isinstance(other, KStream):
         raise TypeError(f"{step} needs another KStream, not {other!r}")

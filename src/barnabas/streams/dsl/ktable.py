@@ -73,7 +73,12 @@ class KTable(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, V]:
         """Keep the rows for which the predicate holds."""
-        return self._filter(functions.checked(predicate, "key value", "filter"), options, (name, store), False)
+        return self._filter(
+            functions.checked(predicate, "key value", "filter", "predicate can't be null"),
+            options,
+            (name, store),
+            False,
+        )
 
     def filter_not(
         self,
@@ -83,7 +88,12 @@ class KTable(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[K, V]:
         """Drop the rows for which the predicate holds."""
-        return self._filter(functions.checked(predicate, "key value", "filter_not"), options, (name, store), True)
+        return self._filter(
+            functions.checked(predicate, "key value", "filter_not", "predicate can't be null"),
+            options,
+            (name, store),
+            True,
+        )
 
     def _filter(self, predicate: Any, options: Any, keywords: Any, filter_not: bool) -> KTable[K, V]:
         given, materialized = table_options(options, keywords, "filter")
@@ -117,7 +127,7 @@ class KTable(Generic[K, V]):
         self, mapper: Callable[..., Any], *options: Any, name: str | None = None, store: str | None = None
     ) -> KTable[K, Any]:
         """Make another value of each value; the mapper takes (value) or (key, value), and never None."""
-        with_key = functions.with_key(mapper, "value", "map_values")
+        with_key = functions.with_key(mapper, "value", "map_values", "mapper can't be null")
         given, materialized = table_options(options, (name, store), "map_values")
         names = self.upstream.builder.names
         internal = _internal(materialized)
@@ -221,7 +231,7 @@ class KTable(Generic[K, V]):
         """Group the rows by another key; the selector returns a pair of a key and a value."""
         from barnabas.streams.dsl.kgrouped_table import KGroupedTable
 
-        select = functions.checked(selector, "key value", "group_by")
+        select = functions.checked(selector, "key value", "group_by", "selector can't be null")
         asked: Grouped[K2, V2] = grouped or Grouped(key, value, name)
         upstream = self.upstream
         step = upstream.builder.names.given_or(asked.name, "KTABLE-SELECT-")

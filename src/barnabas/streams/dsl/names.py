@@ -16,8 +16,10 @@ STATE_STORE = "STATE-STORE-"
 
 def validate(name: str) -> str:
     """Return a name. Raises `TopologyError` when it cannot be one of a topic."""
+    if name is None:
+        raise TypeError("name cannot be null")
     if not isinstance(name, str):
-        raise TypeError(f"name cannot be null: a name is a str, not {name!r}")
+        raise TypeError(f"a name is a str, not {name!r}")
     if not name:
         raise TopologyError("Name is illegal, it can't be empty")
     if name in (".", ".."):

@@ -104,7 +104,7 @@ class _Arguments:
 def _join_streams(
     this: KStream[Any, Any], other: KStream[Any, Any], joiner: Any, windows: Any, options: Any, sides: Sides
 ) -> KStream[Any, Any]:
-    with_key = functions.with_key(joiner, "left right", sides.step)
+    with_key = functions.with_key(joiner, "left right", sides.step, "joiner cannot be null")
     if not isinstance(windows, JoinWindows):
         raise TypeError(f"{sides.step} of two streams needs JoinWindows, not {windows!r}")
     joined: StreamJoined[Any, Any, Any] = options
@@ -205,7 +205,7 @@ class _StreamJoin:
 def _join_table(stream: KStream[Any, Any], table: Any, joiner: Any, joined: Any, sides: Sides) -> KStream[Any, Any]:
     from barnabas.streams.dsl.kstream import KStream
 
-    with_key = functions.with_key(joiner, "value table_value", sides.step)
+    with_key = functions.with_key(joiner, "value table_value", sides.step, "joiner cannot be null")
     if stream.repartition_required:
         name = stream.upstream.name if joined.name is None else joined.name
         serdes = (joined.key_serde, joined.value_serde)
@@ -244,8 +244,8 @@ def _join_global_table(
 ) -> KStream[Any, Any]:
     from barnabas.streams.dsl.kstream import KStream
 
-    select = functions.checked(selector, "key value", sides.step)
-    with_key = functions.with_key(joiner, "value table_value", sides.step)
+    select = functions.checked(selector, "key value", sides.step, "keySelector cannot be null")
+    with_key = functions.with_key(joiner, "value table_value", sides.step, "joiner cannot be null")
     upstream = stream.upstream
     name = upstream.builder.names.given_or(None if named is None else named.name, "KSTREAM-LEFTJOIN-")
     supplier = KStreamGlobalKTableJoin(table.value_getter_supplier, with_key, select, sides.left)

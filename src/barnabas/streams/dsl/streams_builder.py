@@ -49,7 +49,7 @@ class StreamsBuilder:
             raise TypeError("topics can't be null")
         asked = consumed if consumed is not None else Consumed(key, value, name=name)
         step = self._builder.names.given_or(asked.name, "KSTREAM-SOURCE-")
-        read = topics if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
+        read = topics if isinstance(topics, re.Pattern) else _topics(topics)
         node = StreamSourceNode(step, read, asked)
         self._builder.add(self._builder.root, node)
         upstream = Upstream(self._builder, step, node, frozenset({step}), asked.key_serde, asked.value_serde)
@@ -117,6 +117,10 @@ class StreamsBuilder:
         Raises `TopologyError` for what cannot be, with a note that names the step and the line that made it.
         """
         return self._builder.build(config)
+
+
+def _topics(topics: str | Iterable[str]) -> tuple[str, ...]:
+    return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
 
 
 def _table_options(

@@ -36,7 +36,7 @@ def join(
 ) -> KTable[Any, Any]:
     """Add the join of two tables and return the table that comes out."""
     left, right, step = sides
-    joined = functions.checked(joiner, "value other_value", step)
+    joined = functions.checked(joiner, "value other_value", step, "joiner can't be null")
     given, materialized = options
     upstream, builder = table.upstream, table.upstream.builder
     internal = None if materialized is None else materialized_internal(materialized, builder, "KTABLE-MERGE-")

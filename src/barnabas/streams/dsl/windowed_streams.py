@@ -61,7 +61,7 @@ class _WindowedKStream(Generic[K, V]):
         store: str | None = None,
     ) -> KTable[Windowed[K], V]:
         """Combine the values of each key and window, the one so far with each new one."""
-        reduce = functions.checked(reducer, "value new_value", "reduce")
+        reduce = functions.checked(reducer, "value new_value", "reduce", "reducer can't be null")
         given, asked = table_options(options, (name, store), "reduce")
         steps = (nothing, aggregator_of(reduce), merger_of(reduce))
         return self._table(_REDUCE, steps, given, asked, self.upstream.value_serde)
@@ -101,8 +101,8 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         store: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """Add each value to the aggregate of its key and window: the aggregator takes (key, value, aggregate)."""
-        begin = functions.checked(initializer, "", "aggregate")
-        add = functions.checked(aggregator, "key value aggregate", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
+        add = functions.checked(aggregator, "key value aggregate", "aggregate", "aggregator can't be null")
         given, asked = table_options(options, (name, store), "aggregate")
         return self._table(_AGGREGATE, (begin, add, None), given, asked, None)
 
@@ -130,9 +130,9 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         store: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """Add each value to the aggregate of its session; the merger makes one of (key, aggregate, aggregate)."""
-        begin = functions.checked(initializer, "", "aggregate")
-        add = functions.checked(aggregator, "key value aggregate", "aggregate")
-        merge = functions.checked(session_merger, "key first second", "aggregate")
+        begin = functions.checked(initializer, "", "aggregate", "initializer can't be null")
+        add = functions.checked(aggregator, "key value aggregate", "aggregate", "aggregator can't be null")
+        merge = functions.checked(session_merger, "key first second", "aggregate", "sessionMerger can't be null")
         given, asked = table_options(options, (name, store), "aggregate")
         return self._table(_AGGREGATE, (begin, add, merge), given, asked, None)
 

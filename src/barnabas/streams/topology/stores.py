@@ -286,8 +286,10 @@ _FAMILY = {
 
 
 def _checked(name: str) -> str:
+    if name is None:
+        raise TypeError("name cannot be null")
     if not isinstance(name, str):
-        raise TypeError(f"name cannot be null: a store's name is a str, not {name!r}")
+        raise TypeError(f"a store's name is a str, not {name!r}")
     return name
 
 
