@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
-from barnabas.broker.partition import Partition
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.replication.replica import FollowerFetch
 from barnabas.protocol.kinds import IsolationLevel
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.fetch_session import FetchTarget
     from barnabas.broker.log.filesystem import FileRegion
     from barnabas.broker.log.transaction_index import AbortedTxn
+    from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.protocol.messages.fetch_response import FetchResponse
 
@@ -25,12 +26,25 @@ _NOTHING = FetchDataInfo(NO_RECORDS, 0, None)
 _NO_OFFSET = -1
 
 
+class FetchingReplica(NamedTuple):
+    """The follower that fetches: its broker, in which epoch of its registration, and when it asked (epoch ms)."""
+
+    broker_id: int
+    broker_epoch: int
+    now_ms: int
+
+
 class FetchLimits(NamedTuple):
-    """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read."""
+    """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read.
+
+    `replica` is the follower that asks, None for a consumer. One of an old version may read from the leader only.
+    """
 
     min_bytes: int
     max_bytes: int
     isolation: int
+    replica: FetchingReplica | None = None
+    only_leader: bool = False
 
 
 class PartitionRead(NamedTuple):
@@ -76,26 +90,36 @@ def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limi
     left = min(limits.max_bytes, room)
     for target in targets:
         try:
-            read = _read(manager, target, left, limits.isolation, min_one_message=fetched.size == 0)
+            read = _read(manager, target, left, limits, min_one_message=fetched.size == 0)
         except errors.KafkaError as problem:
             read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, 0, None, None)
         size = len(read.records)
         fetched.size += size
         fetched.available += read.available
         left = max(0, left - size)
-        fetched.urgent |= read.error_code != 0 or read.diverging is not None
+        fetched.urgent |= read.error_code != 0 or read.diverging is not None or _lags(read, limits)
         fetched.reads.append(read)
     return fetched
 
 
+def _lags(read: PartitionRead, limits: FetchLimits) -> bool:
+    """Whether a follower has told that it knows a lower high watermark: it need not wait for records (KIP-1166)."""
+    return limits.replica is not None and 0 <= read.target.high_watermark < read.high_watermark
+
+
 def _read(
-    manager: ReplicaManager, target: FetchTarget, left: int, isolation: int, *, min_one_message: bool
+    manager: ReplicaManager, target: FetchTarget, left: int, limits: FetchLimits, *, min_one_message: bool
 ) -> PartitionRead:
     partition = target.partition
     if partition is None or partition.deleted:
         partition = target.partition = _find(manager, target)
     if target.leader_epoch != -1:
         partition.check_leader_epoch(target.leader_epoch)
+    replica = limits.replica
+    if replica is not None:
+        partition.check_follower(replica.broker_id, target.leader_epoch)
+    elif not partition.is_leader and (limits.only_leader or partition.leader_id < 0):
+        partition.check_leader()
     log = partition.log
     diverging = None
     if target.last_fetched_epoch >= 0:
@@ -104,7 +128,12 @@ def _read(
     # At the end of the log there is nothing to read, which is what most polls of most partitions find.
     if target.offset != log.log_end_offset and diverging is None:
         limit = min(left, target.max_bytes)
-        found = log.read(target.offset, limit, min_one_message=min_one_message, isolation=isolation, to_send=True)
+        found = log.read(
+            target.offset, limit, min_one_message=min_one_message, isolation=limits.isolation, to_send=True
+        )
+    if replica is not None and diverging is None:
+        fetch = FollowerFetch(target.offset, target.log_start_offset, replica.broker_epoch)
+        manager.follower_fetched(partition, replica.broker_id, fetch, replica.now_ms)
     return PartitionRead(
         target,
         0,
@@ -153,31 +182,36 @@ class DelayedFetch(DelayedOperation):
         read: Callable[[], Fetched],
         finish: Callable[[Fetched, float], FetchResponse],
     ):
-        seen = {
-            target.partition: (target.partition.readable, target) for target in targets if target.partition is not None
-        }
+        follows = limits.replica is not None
+        seen = {}
+        for target in targets:
+            partition = target.partition
+            if partition is not None:
+                key = partition.log_end if follows else partition
+                seen[key] = (partition, partition.leader_epoch, _size(partition, limits), target)
         super().__init__(deadline, tuple(seen))
         self._read = read
         self._targets = targets
         self._limits = limits
         self._available = available
         self._finish = finish
-        self._seen: dict[Partition, tuple[int, FetchTarget]] = seen
-        self._woken: list[Partition] = []
+        self._seen: dict[Hashable, tuple[Partition, int, int, FetchTarget]] = seen
+        self._woken: list[Hashable] = []
 
     def woken_by(self, key: Hashable) -> None:
         """Keep the partition for `try_complete`."""
-        assert isinstance(key, Partition)
         self._woken.append(key)
 
     def try_complete(self, now: float) -> FetchResponse | None:
         """Answer once enough was appended, a partition is gone, or records that it waits at were deleted."""
         changed = False
-        for partition in self._woken:
-            seen, target = self._seen[partition]
-            self._available += partition.readable - seen
-            self._seen[partition] = partition.readable, target
+        for key in self._woken:
+            partition, leader_epoch, seen, target = self._seen[key]
+            size = _size(partition, self._limits)
+            self._available += size - seen
+            self._seen[key] = partition, leader_epoch, size, target
             changed |= partition.deleted or partition.log.is_offline or target.offset < partition.log.log_start_offset
+            changed |= partition.leader_epoch != leader_epoch
         self._woken.clear()
         if not changed and (self._available < self._limits.min_bytes or self._waits_for_transactions()):
             return None
@@ -195,3 +229,8 @@ class DelayedFetch(DelayedOperation):
     def on_expiration(self, now: float) -> FetchResponse:
         """Whatever there is now."""
         return self._finish(self._read(), now)
+
+
+def _size(partition: Partition, limits: FetchLimits) -> int:
+    """Return how many bytes of a partition there were for this reader since the broker started."""
+    return partition.readable if limits.replica is None else partition.appended

@@ -23,11 +23,13 @@ class FetchTarget:
     """A partition to read from, and, in a session, what the client was last told about it."""
 
     __slots__ = (
+        "high_watermark",
         "index",
         "known_high_watermark",
         "known_log_start_offset",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start_offset",
         "max_bytes",
         "offset",
         "partition",
@@ -41,6 +43,8 @@ class FetchTarget:
         self.max_bytes = 0
         self.leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.log_start_offset = -1
+        self.high_watermark = -1
         self.partition: Partition | None = None
         self.known_high_watermark = -1
         self.known_log_start_offset = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from barnabas.broker.log.filesystem import Buffer
     from barnabas.broker.log.log_append_info import LogAppendInfo
     from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.metadata.partition_registration import PartitionRegistration
+    from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
+    from barnabas.broker.replication.partition_state import PendingExpandIsr, PendingPartitionChange, PendingShrinkIsr
+    from barnabas.broker.replication.replica import FollowerFetch
     from barnabas.broker.storage_threads import Storage
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -20,34 +25,43 @@ if TYPE_CHECKING:
 INITIAL_LEADER_EPOCH = 0
 #: In place of a leader's id: the only replica is offline.
 NO_LEADER = -1
+ACKS_ALL = -1
 
 
 class Partition:
-    """A partition that this broker leads, with its log. Parked fetches and produces wait under it as their key.
+    """A partition that this broker leads or follows, with its log.
 
-    It decides what the log only carries out: in which leader epoch records are written, and which of them are
-    committed: consumers read up to the high watermark, and producers get their answers when it has passed their
-    records. With one replica a record is committed when it is in the log and, where `flush.messages` asks for that, on
-    the disk; with several it will be when every replica in sync has it. A flush goes through `storage`; what is
-    appended meanwhile waits for the next one. `on_committed(partition)` is called when the high watermark has moved
-    later than an append, or never will.
+    Parked fetches and produces wait under it as their key, fetches of followers under `log_end`. It decides what the
+    log only carries out: in which leader epoch records are written, and which of them are committed: consumers read up
+    to the high watermark, and producers get their answers when it has passed their records. With one replica a record
+    is committed when it is in the log and, where `flush.messages` asks for that, on the disk; with several when every
+    replica in sync has it (`in_sync`, None for one replica and for a follower). A flush goes through `storage`; what is
+    appended meanwhile waits for the next one. `mark(key)` is called when the high watermark has moved (key: the
+    partition) or the log has grown (key: `log_end`) later than an append, or whatever waits for that waits in vain.
 
     `appended` and `messages_in` count bytes and records since the broker started, `readable` the bytes of those up to
     the high watermark, `bytes_out` what was fetched; `is_flushing` tells that a flush is in flight, `deleted` that the
-    topic is gone.
+    topic is gone, or this broker's replica. `leaderships` counts how often this broker has ceased to lead.
     """
 
     __slots__ = (
-        "_on_committed",
+        "_mark",
         "_storage",
+        "_uncommitted",
         "appended",
         "bytes_out",
         "deleted",
+        "in_sync",
         "index",
         "is_flushing",
+        "is_leader",
         "leader_epoch",
+        "leader_id",
+        "leaderships",
         "log",
+        "log_end",
         "messages_in",
+        "partition_epoch",
         "readable",
         "topic",
         "topic_id",
@@ -59,20 +73,94 @@ class Partition:
         topic_id: bytes,
         log: UnifiedLog,
         storage: Storage,
-        on_committed: Callable[[Partition], None],
+        mark: Callable[[object], None],
     ):
         self.topic, self.index = topic_partition
         self.topic_id = topic_id
         self.log = log
+        self.is_leader = True
+        self.leader_id = NO_LEADER
+        self.leaderships = 0
         self.leader_epoch = INITIAL_LEADER_EPOCH
+        self.partition_epoch = -1
+        self.in_sync: InSyncReplicas | None = None
+        self.log_end = object()
         self.appended = 0
         self.readable = 0
         self.messages_in = 0
         self.bytes_out = 0
         self.deleted = False
         self._storage = storage
-        self._on_committed = on_committed
+        self._mark = mark
+        self._uncommitted: deque[tuple[int, int]] = deque()
         self.is_flushing = False
+
+    # -- the role ----------------------------------------------------------------------------------------------------
+
+    def await_registration(self) -> None:
+        """Serve nothing before the controller has said who leads."""
+        self.is_leader = False
+        self.leader_epoch = -1
+
+    def make_leader(
+        self, me: int, registration: PartitionRegistration, in_sync: InSyncReplicas | None, now_ms: int
+    ) -> bool:
+        """Lead, or go on with another ISR or assignment; False for news that are older than what is known.
+
+        `in_sync` is what is to know the followers, None where there is no other replica. Raises `KafkaStorageError`.
+        """
+        if registration.partition_epoch < self.partition_epoch:
+            return False
+        is_new = not self.is_leader
+        end = self.log.log_end_offset
+        if registration.leader_epoch > self.leader_epoch and in_sync is not None:
+            # Followers may ask for an epoch in which nothing is written: it must end here for them (KIP-279).
+            try:
+                self.log.leader_epochs.assign(registration.leader_epoch, end)
+            except OSError as error:
+                raise self.log.storage_failure("beginning a leader epoch", error) from error
+        self.in_sync = in_sync
+        if in_sync is not None:
+            in_sync.update(registration, end, now_ms, is_new=is_new)
+        self._take_over(registration)
+        self.is_leader, self.leader_id = True, me
+        self.advance_high_watermark(now_ms)
+        self._wake_all()
+        return True
+
+    def make_follower(self, registration: PartitionRegistration) -> bool:
+        """Follow, or wait for a leader; whether the epoch is a new one, so that fetching has to begin anew."""
+        if registration.partition_epoch < self.partition_epoch:
+            return False
+        is_new_epoch = registration.leader_epoch > self.leader_epoch or self.is_leader
+        self.in_sync = None
+        self.leaderships += self.is_leader
+        self._take_over(registration)
+        self.is_leader, self.leader_id = False, registration.leader
+        self._wake_all()
+        return is_new_epoch
+
+    def _take_over(self, registration: PartitionRegistration) -> None:
+        self.leader_epoch = max(registration.leader_epoch, self.leader_epoch)
+        self.partition_epoch = registration.partition_epoch
+
+    def _wake_all(self) -> None:
+        self._mark(self)
+        self._mark(self.log_end)
+
+    @property
+    def is_sole_replica(self) -> bool:
+        """Whether this broker leads, and no other has a replica."""
+        return self.is_leader and self.in_sync is None
+
+    def check_leader(self) -> None:
+        """Raise NotLeaderOrFollowerError unless this broker leads."""
+        if not self.is_leader:
+            raise errors.NotLeaderOrFollowerError(
+                f"{self.topic}-{self.index} is led by broker {self.leader_id} in epoch {self.leader_epoch}, not here."
+            )
+
+    # -- appending ---------------------------------------------------------------------------------------------------
 
     def append(self, records: Buffer, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
         """Append record batches as the partition's leader. Raises KafkaError, see `UnifiedLog.append`.
@@ -80,6 +168,7 @@ class Partition:
         A client's records may wait for a flush when this returns (`is_committed`). A coordinator's never do: its
         memory follows its records at once, so for these the loop waits for the disk.
         """
+        self.check_leader()
         log = self.log
         info = log.append(records, now_ms=now_ms, origin=origin, leader_epoch=self.leader_epoch)
         if not info.duplicate:
@@ -88,32 +177,109 @@ class Partition:
         elif self.is_committed(info.last_offset):
             return info
         if not log.must_flush:
-            self._advance_high_watermark()
+            self._appended(now_ms)
         elif origin == CLIENT:
+            if self.in_sync is not None:
+                self._note_growth()
             self._flush(now_ms)
         else:
             log.flush()
-            self._advance_high_watermark()
+            self._appended(now_ms)
         return info
 
     def append_plain(self, batch: memoryview, now_ms: int) -> int:
         """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 for one that is not."""
+        if not self.is_leader:
+            return -1
         log = self.log
         offset = append_plain(log, batch, now_ms, self.leader_epoch)
         if offset >= 0:
             self.appended += len(batch)
             self.messages_in += log.local_log.log_end_offset - offset
-            self._advance_high_watermark()
+            self._appended(now_ms)
         return offset
 
     def is_committed(self, offset: int) -> bool:
         """Whether the record at an offset is committed, so that its producer may be answered."""
         return offset < self.log.high_watermark
 
-    def _advance_high_watermark(self) -> None:
-        if not self.is_flushing:
-            log = self.log
-            log.update_high_watermark(log.local_log.log_end_offset)
+    def is_written(self, offset: int) -> bool:
+        """Whether the record at an offset is in the log here, and on the disk where `flush.messages` asks for it."""
+        return offset < self.log.recovery_point or not (self.is_flushing or self.log.must_flush)
+
+    def check_enough_in_sync(self, acks: int) -> None:
+        """Raise NotEnoughReplicasError if a Produce with acks=all may not be appended."""
+        in_sync = self.in_sync
+        if in_sync is not None and acks == ACKS_ALL:
+            wanted = in_sync.effective_min_isr(self.log.config.min_insync_replicas)
+            if len(in_sync.state.isr) < wanted:
+                raise errors.NotEnoughReplicasError(
+                    f"{self.topic}-{self.index} has {len(in_sync.state.isr)} replica(s) in sync "
+                    f"({', '.join(map(str, sorted(in_sync.state.isr)))}); min.insync.replicas asks for {wanted}."
+                )
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether a record that is committed now is on as many replicas as `min.insync.replicas` asks for."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            return True
+        return len(in_sync.state.maximal_isr) >= in_sync.effective_min_isr(self.log.config.min_insync_replicas)
+
+    # -- what is committed -------------------------------------------------------------------------------------------
+
+    def _appended(self, now_ms: int) -> None:
+        if self.in_sync is None:
+            if not self.is_flushing:
+                log = self.log
+                log.update_high_watermark(log.local_log.log_end_offset)
+                self.readable = self.appended
+            return
+        self._note_growth()
+        self.advance_high_watermark(now_ms)
+
+    def _note_growth(self) -> None:
+        self._uncommitted.append((self.log.log_end_offset, self.appended))
+        self._mark(self.log_end)
+
+    def advance_high_watermark(self, now_ms: int, end: int = -1) -> bool:
+        """Move the high watermark to where it may be by now; whether it has moved.
+
+        `end` is up to where the leader's own log counts: without it to its end, unless that is being flushed.
+        """
+        log, in_sync = self.log, self.in_sync
+        if end < 0:
+            end = log.recovery_point if self.is_flushing or log.must_flush else log.log_end_offset
+        if in_sync is not None:
+            end = in_sync.high_watermark(end, log.config.min_insync_replicas, now_ms)
+        if end <= log.high_watermark:
+            return False
+        log.update_high_watermark(end)
+        self._count_readable()
+        self._mark(self)
+        return True
+
+    def follow_high_watermark(self, high_watermark: int) -> bool:
+        """Take over the leader's high watermark, as far as the log reaches; whether it has moved."""
+        log = self.log
+        before = log.high_watermark
+        if log.update_high_watermark(high_watermark) == before:
+            return False
+        self._count_readable()
+        self._mark(self)
+        return True
+
+    def followed(self, size: int) -> None:
+        """Count what was appended as a follower."""
+        self.appended += size
+        self._note_growth()
+
+    def _count_readable(self) -> None:
+        uncommitted, end = self._uncommitted, self.log.high_watermark
+        while uncommitted and uncommitted[0][0] <= end:
+            self.readable = uncommitted.popleft()[1]
+        if end >= self.log.log_end_offset:
+            uncommitted.clear()
             self.readable = self.appended
 
     def _flush(self, now_ms: int) -> None:
@@ -128,22 +294,71 @@ class Partition:
             log.end_flush(end, sync.error, now_ms)
             if log is self.log and not log.is_offline:
                 self._flushed(end, readable, now_ms)
-            self._on_committed(self)
+            self._mark(self)
 
         self.is_flushing = True
         self._storage.submit(sync.run, done)
 
     def _flushed(self, end: int, readable: int, now_ms: int) -> None:
-        if not self.log.must_flush:
-            self._advance_high_watermark()
+        if self.in_sync is not None:
+            self.advance_high_watermark(now_ms, end)
+        elif self.is_leader and self.log.must_flush:
+            self.log.update_high_watermark(end)
+            self.readable = readable
+        elif self.is_leader:
+            self._appended(now_ms)
+        if not self.log.must_flush or not self.is_leader:
             return
-        self.log.update_high_watermark(end)
-        self.readable = readable
         try:
             self._flush(now_ms)
         except errors.KafkaStorageError:
             # The log has said so, and what waits is told as much.
             return
+
+    # -- followers ---------------------------------------------------------------------------------------------------
+
+    def check_follower(self, replica_id: int, leader_epoch: int) -> None:
+        """Raise unless the broker is a follower here, as far as is known; it tries again then."""
+        self.check_leader()
+        if self.in_sync is None or replica_id not in self.in_sync.replicas:
+            problem = errors.UnknownLeaderEpochError if leader_epoch >= 0 else errors.NotLeaderOrFollowerError
+            raise problem(f"Broker {replica_id} is no replica of {self.topic}-{self.index} as far as is known here.")
+
+    def update_follower_fetch_state(
+        self, replica_id: int, fetch: FollowerFetch, now_ms: int
+    ) -> PendingExpandIsr | None:
+        """Take note of how far a follower has come, move the high watermark; gives a proposal to take it into the ISR.
+
+        Raises NotLeaderOrFollowerError.
+        """
+        in_sync = self.in_sync
+        assert in_sync is not None, "the follower was checked"
+        before = in_sync.replicas[replica_id].log_end_offset
+        replica = in_sync.record_fetch(replica_id, fetch, self.log.log_end_offset, now_ms)
+        proposal = in_sync.expand(replica, self.log.high_watermark)
+        if replica.log_end_offset != before:
+            self.advance_high_watermark(now_ms)
+        return proposal
+
+    def shrink_isr(self, now_ms: int) -> PendingShrinkIsr | None:
+        """Return a proposal to take late followers out of the ISR; None where there are none."""
+        return None if self.in_sync is None else self.in_sync.shrink(self.log.log_end_offset, now_ms)
+
+    def alter_partition_completed(
+        self, proposal: PendingPartitionChange, answer: PartitionRegistration | int, now_ms: int
+    ) -> bool:
+        """Take in what the controller says of a proposal, or its error; whether it is to be sent again."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            return False
+        if isinstance(answer, int):
+            return in_sync.refused(proposal, answer)
+        if in_sync.accepted(proposal, answer):
+            self.partition_epoch = in_sync.partition_epoch
+            self.advance_high_watermark(now_ms)
+        return False
+
+    # -- epochs ------------------------------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise FencedLeaderEpochError or UnknownLeaderEpochError unless `epoch` is current; -1 is not checked."""
@@ -156,8 +371,13 @@ class Partition:
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch not above `epoch` and where it ends; (-1, -1) for one that is not known."""
-        if epoch == self.leader_epoch:
+        if epoch == self.leader_epoch and self.is_leader:
             # The current epoch goes on, also where nothing was written in it yet.
             return epoch, self.log.log_end_offset
         found = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)
         return found.epoch, found.start_offset
+
+    @property
+    def lags_behind_its_epoch(self) -> bool:
+        """Whether the leader does not know yet what was committed before its epoch (OFFSET_NOT_AVAILABLE, KIP-207)."""
+        return self.in_sync is not None and self.in_sync.epoch_start_offset > self.log.high_watermark

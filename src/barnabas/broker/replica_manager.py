@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
+from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import NO_TIMESTAMP
 
@@ -18,12 +19,26 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
+    from barnabas.broker.metadata.partition_registration import PartitionRegistration
     from barnabas.broker.purgatory import Purgatory
+    from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
+    from barnabas.broker.replication.replica import FollowerFetch
+    from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
 
 Buffer = bytes | bytearray | memoryview
 
 #: In place of an offset in DeleteRecords: everything that can be read.
 _HIGH_WATERMARK = -1
+
+
+class Cluster(NamedTuple):
+    """What a member of a cluster has beside its partitions; `max_lag_ms` is `replica.lag.time.max.ms`."""
+
+    me: int
+    brokers: Brokers
+    alter_partitions: AlterPartitionManager
+    fetchers: ReplicaFetchers
+    max_lag_ms: int = 30_000
 
 
 class ReplicaManager:
@@ -35,13 +50,15 @@ class ReplicaManager:
         self._logs = logs
         self._purgatory = purgatory
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._cluster: Cluster | None = None
         metadata.on_topics_changed = self._topics_changed
         metadata.on_topic_configured = self._topic_configured
 
     def partition(self, topic: str, index: int) -> Partition:
         """Return the partition of that name. Raises UnknownTopicOrPartitionError.
 
-        Where a crash has left much to recover, NotLeaderOrFollowerError is raised until that is done.
+        Where a crash has left much to recover, or the controller has not said yet whose it is, NotLeaderOrFollowerError
+        is raised until that is done.
         """
         found = self._partitions.get((topic, index))
         return found if found is not None else self._open(self._metadata.topic(topic), index)
@@ -61,6 +78,121 @@ class ReplicaManager:
             raise errors.UnknownTopicIdError("There is no topic with this id.")
         found = self._partitions.get((topic.name, index))
         return found if found is not None else self._open(topic, index)
+
+    # -- in a cluster ------------------------------------------------------------------------------------------------
+
+    def join(self, cluster: Cluster) -> None:
+        """From now on take the roles of partitions from `apply_delta`."""
+        self._cluster = cluster
+        self._logs.checkpoints.is_replicated = self._is_replicated
+
+    def _is_replicated(self, name: TopicPartition) -> bool:
+        partition = self._partitions.get(name)
+        return partition is None or not partition.is_sole_replica
+
+    def apply_delta(
+        self,
+        changed: Mapping[TopicPartition, tuple[bytes, PartitionRegistration]],
+        deleted: Collection[TopicPartition],
+        now_ms: int,
+    ) -> dict[TopicPartition, errors.KafkaError]:
+        """Lead, follow, stop and delete as the controller says; what could not be carried out for its log's sake.
+
+        `changed` has the topic's id and the partition as it is now. A replica that is no longer assigned is deleted.
+        """
+        cluster = self._cluster
+        assert cluster is not None, "a broker joins a cluster first"
+        failed: dict[TopicPartition, errors.KafkaError] = {}
+        for name in deleted:
+            self._stop_replica(cluster, name)
+        for name, (topic_id, registration) in changed.items():
+            if cluster.me not in registration.replicas:
+                self._stop_replica(cluster, name)
+                continue
+            try:
+                self._take_role(cluster, self._replica(name, topic_id), name, registration, now_ms)
+            except errors.KafkaError as problem:
+                failed[name] = problem
+        return failed
+
+    def _take_role(
+        self,
+        cluster: Cluster,
+        partition: Partition,
+        name: TopicPartition,
+        registration: PartitionRegistration,
+        now_ms: int,
+    ) -> None:
+        fetchers = cluster.fetchers
+        if registration.leader == cluster.me:
+            fetchers.remove(name)
+            in_sync = partition.in_sync
+            if in_sync is None and len(registration.replicas) > 1:
+                in_sync = InSyncReplicas(cluster.me, cluster.brokers, cluster.max_lag_ms)
+            elif len(registration.replicas) == 1:
+                in_sync = None
+            partition.make_leader(cluster.me, registration, in_sync, now_ms)
+        elif partition.make_follower(registration):
+            fetchers.remove(name)
+            if registration.leader >= 0:
+                fetchers.add(name, partition.topic_id, registration.leader, partition.leader_epoch, now_ms)
+
+    def _replica(self, name: TopicPartition, topic_id: bytes) -> Partition:
+        """Return the partition with its log, made or taken over. A log of another topic of that name is put aside."""
+        found = self._partitions.get(name)
+        if found is not None and found.topic_id == topic_id:
+            return found
+        if found is not None:
+            self._forget(name, found)
+        log = self._logs.get_log(name)
+        if log is not None and log.topic_id not in (None, topic_id):
+            self._logs.mark_stray(name)
+            log = None
+        if log is None:
+            topic = self._metadata.topic(name.topic)
+            log = self._logs.create_log(name, topic_id, topic.configs if topic is not None else None)
+        found = self._partitions[name] = Partition(name, topic_id, log, self._logs.storage, self._purgatory.mark)
+        found.await_registration()
+        return found
+
+    def _stop_replica(self, cluster: Cluster, name: TopicPartition) -> None:
+        cluster.fetchers.remove(name)
+        partition = self._partitions.get(name)
+        if partition is not None:
+            self._forget(name, partition)
+        self._logs.delete_log(name)
+
+    def _forget(self, name: TopicPartition, partition: Partition) -> None:
+        del self._partitions[name]
+        partition.deleted = True
+        self._purgatory.mark(partition)
+        self._purgatory.mark(partition.log_end)
+
+    def follower_fetched(self, partition: Partition, broker_id: int, fetch: FollowerFetch, now_ms: int) -> None:
+        """Take note of how far a follower has come. Raises NotLeaderOrFollowerError."""
+        proposal = partition.update_follower_fetch_state(broker_id, fetch, now_ms)
+        if proposal is not None:
+            self._propose(partition, proposal)
+
+    def shrink_isrs(self, now_ms: int) -> None:
+        """Propose to take followers out that have lagged too long; call it every half `replica.lag.time.max.ms`."""
+        for partition in self._partitions.values():
+            proposal = partition.shrink_isr(now_ms)
+            if proposal is not None:
+                self._propose(partition, proposal)
+
+    def _propose(self, partition: Partition, proposal: PendingPartitionChange) -> None:
+        cluster = self._cluster
+        assert cluster is not None, "only a member of a cluster has followers"
+
+        def done(answer: PartitionRegistration | int, now_ms: int) -> None:
+            if partition.alter_partition_completed(proposal, answer, now_ms):
+                self._propose(partition, proposal)
+
+        name = TopicPartition(partition.topic, partition.index)
+        cluster.alter_partitions.submit(name, partition.topic_id, proposal.sent, done)
+
+    # -- appending and reading ---------------------------------------------------------------------------------------
 
     def append(self, partition: Partition, records: Buffer, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
         """Append record batches; waiting fetches are told. Raises KafkaError.
@@ -82,7 +214,7 @@ class ReplicaManager:
     def append_plain(self, partition: Partition, batch: memoryview, now_ms: int) -> int:
         """Append a batch if it is plain (see `log.plain_append`): its first offset, or -1 for one that is not."""
         offset = partition.append_plain(batch, now_ms)
-        if offset >= 0:
+        if offset >= 0 and partition.in_sync is None:
             self._purgatory.mark(partition)
         return offset
 
@@ -153,6 +285,10 @@ class ReplicaManager:
         if topic is None or not 0 <= index < topic.partitions:
             raise errors.UnknownTopicOrPartitionError(
                 "There is no such topic." if topic is None else f"{topic.name} has no partition {index}."
+            )
+        if self._cluster is not None:
+            raise errors.NotLeaderOrFollowerError(
+                f"{topic.name}-{index} is not assigned to this broker as far as is known."
             )
         name = TopicPartition(topic.name, index)
         log = self._logs.get_log(name)

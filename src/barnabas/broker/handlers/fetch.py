@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
 from barnabas.broker.client_quotas import FETCH
-from barnabas.broker.delayed_fetch import DelayedFetch, Fetched, FetchLimits, PartitionRead, read_targets
+from barnabas.broker.delayed_fetch import (
+    DelayedFetch,
+    Fetched,
+    FetchingReplica,
+    FetchLimits,
+    PartitionRead,
+    read_targets,
+)
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
+from barnabas.broker.log.unified_log import LOG_END
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
@@ -39,6 +47,9 @@ OPERATION = AclOperation.READ
 RESOURCE = ResourceType.TOPIC
 
 _SESSIONS_FROM = 7
+#: From these versions on a consumer may read from a follower (KIP-392), a follower tells its broker epoch (KIP-903).
+_FOLLOWER_FETCH_FROM, _REPLICA_STATE_FROM = 11, 15
+_NO_HIGH_WATERMARK = 2**63 - 1
 #: About what a partition takes in a response beside its records, in bytes.
 _PARTITION_OVERHEAD = 50
 #: Clients that do not take what they fetched may make the broker hold about so much. Beyond that a fetch still brings
@@ -68,10 +79,13 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
     if broker.client_quotas.enabled:
         max_bytes = int(min(max_bytes, broker.client_quotas.most_at_once(context, FETCH, now)))
+    replica = _replica(context, request)
     limits = FetchLimits(
         min(request.min_bytes, max_bytes),
         max_bytes,
-        isolation_level(request.isolation_level),
+        isolation_level(request.isolation_level) if replica is None else LOG_END,
+        replica,
+        only_leader=context.api_version < _FOLLOWER_FETCH_FROM,
     )
     asked = list(targets.values())
 
@@ -84,6 +98,14 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000
     return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
+
+
+def _replica(context: RequestContext, request: FetchRequest) -> FetchingReplica | None:
+    """Return the follower that asks; None for a consumer."""
+    broker_id, broker_epoch = request.replica_id, -1
+    if context.api_version >= _REPLICA_STATE_FROM:
+        broker_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    return FetchingReplica(broker_id, broker_epoch, context.now_ms) if broker_id >= 0 else None
 
 
 def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched, now: float) -> bool:
@@ -137,6 +159,8 @@ def _merge(
             target.max_bytes = asked.partition_max_bytes
             target.leader_epoch = asked.current_leader_epoch
             target.last_fetched_epoch = asked.last_fetched_epoch
+            target.log_start_offset = asked.log_start_offset
+            target.high_watermark = asked.high_watermark if asked.high_watermark != _NO_HIGH_WATERMARK else -1
     return targets
 
 

@@ -12,8 +12,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
-from barnabas.protocol.kinds import AclOperation, IsolationLevel, ResourceType, isolation_level
+from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -38,7 +39,7 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.TOPIC
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
-_LEADER_EPOCH_FROM = 4
+_LEADER_EPOCH_FROM, _OFFSET_NOT_AVAILABLE_FROM = 4, 5
 #: The first version in which a special timestamp may be asked for.
 _FROM_VERSION = {
     LATEST: 1,
@@ -72,7 +73,9 @@ def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsReq
                 if times[topic.name, partition.partition_index] > 1:
                     raise errors.InvalidRequestError
                 found = broker.replica_manager.partition(topic.name, partition.partition_index)
-                _look_up(found, partition, isolation, version, response)
+                # A follower asks for the end of the log.
+                follows = found.in_sync is not None and request.replica_id in found.in_sync.replicas
+                _look_up(found, partition, LOG_END if follows else isolation, version, response)
             except errors.KafkaError as problem:
                 response.error_code = problem.code
             responses.append(response)
@@ -98,7 +101,13 @@ def _look_up(
     if timestamp < 0 and version < _FROM_VERSION.get(timestamp, version + 1):
         raise errors.UnsupportedVersionError
     partition.check_leader_epoch(asked.current_leader_epoch)
-    found = _find(partition, timestamp, isolation)
+    partition.check_leader()
+    try:
+        found = _find(partition, timestamp, isolation)
+    except errors.OffsetNotAvailableError:
+        if version < _OFFSET_NOT_AVAILABLE_FROM:
+            raise errors.LeaderNotAvailableError from None
+        raise
     if found is not None:
         response.timestamp = found.timestamp
         response.offset = found.offset
@@ -109,12 +118,19 @@ def _look_up(
 
 def _find(partition: Partition, timestamp: int, isolation: int) -> TimestampAndOffset | None:
     log = partition.log
+    lags = isolation != LOG_END and partition.lags_behind_its_epoch
     if timestamp == LATEST:
+        if lags:
+            raise errors.OffsetNotAvailableError
         return log.latest_offset(isolation)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.earliest_offset()
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    end = log.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else log.high_watermark
-    return found if found is not None and found.offset < end else None
+    end = log.latest_offset(isolation).offset
+    if found is not None and found.offset < end:
+        return found
+    if lags and found is not None:
+        raise errors.OffsetNotAvailableError
+    return None

@@ -62,6 +62,7 @@ def _end_offset(broker: BrokerState, topic: str, asked: OffsetForLeaderPartition
     try:
         partition = broker.replica_manager.partition(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
+        partition.check_leader()
     except errors.KafkaError as problem:
         return EpochEndOffset(partition=asked.partition, error_code=problem.code)
     epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)

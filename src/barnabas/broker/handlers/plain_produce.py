@@ -1,8 +1,9 @@
 """The short way of a small Produce: from the bytes of the request to the log, and to the bytes of the response.
 
 It knows what most producers send: a request of a flexible version with one batch for one partition that can be appended
-as it is. Of anything else it says so, before anything has happened, and the handler in `produce.py` answers. So the
-errors are all there, and none here. The messages are those of `barnabas.protocol.messages`, as they lie in memory.
+as it is, and has no other replica that must have it first. Of anything else it says so, before anything has happened,
+and the handler in `produce.py` answers. So the errors are all there, and none here. The messages are those of
+`barnabas.protocol.messages`, as they lie in memory.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def answer(broker: BrokerState, frame: memoryview, now_ms: int) -> bytes | None:
         partition = _partition(broker, topic, version, index)
     except (StructError, IndexError, UnicodeDecodeError):
         return None
-    if partition is None or partitions != _ONE_ELEMENT:
+    if partition is None or partitions != _ONE_ELEMENT or not partition.is_sole_replica:
         return None
     start = end + _PARTITION.size
     if low < _MORE:

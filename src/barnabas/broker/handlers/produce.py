@@ -8,11 +8,12 @@ response (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 the broker adds par
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.client_quotas import PRODUCE
-from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted
+from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.kinds import AclOperation, ResourceType
@@ -65,7 +66,7 @@ def handle(
     """Append each partition's batch; each has its own result. With acks=0 an error ends the connection.
 
     With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given, and on
-    the disk where `flush.messages` asks for that.
+    the disk where `flush.messages` asks for that. With several, acks=all waits for those in sync.
     """
     waiting: list[Uncommitted] = []
     refused = _verify_transaction(broker, context, request) if request.transactional_id is not None else {}
@@ -86,7 +87,10 @@ def handle(
         response = ProduceResponse(responses=responses)
         if not waiting:
             return response
-        delayed = DelayedProduce(waiting, lambda: response)
+        deadline = inf
+        if any(found.partition.in_sync is not None for found in waiting):
+            deadline = context.now + max(request.timeout_ms, 0) / 1000
+        delayed = DelayedProduce(waiting, lambda: response, deadline)
         # What a flush has failed for already is not told again.
         return delayed.try_complete(context.now) or delayed
     for topic in responses:
@@ -120,6 +124,8 @@ def _append(
             raise errors.TransactionalIdAuthorizationError("Transactional records need a transactional id.")
         if partition in refused:
             raise refused[partition]
+        partition.check_leader()
+        partition.check_enough_in_sync(request.acks)
         info = broker.replica_manager.append(partition, records, context.now_ms)
     except errors.KafkaError as problem:
         response.error_code = problem.code
@@ -132,8 +138,9 @@ def _append(
         response.base_offset = info.first_offset
         response.log_append_time_ms = info.log_append_time
         response.log_start_offset = info.log_start_offset
-        if not partition.is_committed(info.last_offset):
-            waiting.append(Uncommitted(partition, info.last_offset, response))
+        pending = Uncommitted(partition, info.last_offset, partition.leaderships, request.acks, response)
+        if not is_done(pending):
+            waiting.append(pending)
     return response
 
 

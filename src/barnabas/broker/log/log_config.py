@@ -27,6 +27,7 @@ INTEGER_SETTINGS: dict[str, tuple[int, int]] = {
     "delete.retention.ms": (86400000, 0),
     "min.compaction.lag.ms": (0, 0),
     "max.compaction.lag.ms": (LONG_MAX, 1),
+    "min.insync.replicas": (1, 1),
 }
 CLEANUP_POLICIES = frozenset(("compact", "delete"))
 TIMESTAMP_TYPES = {"CreateTime": 0, "LogAppendTime": 1}
@@ -70,6 +71,7 @@ class LogConfig:
         "message_timestamp_type",
         "min_cleanable_dirty_ratio",
         "min_compaction_lag_ms",
+        "min_insync_replicas",
         "originals",
         "preallocate",
         "retention_bytes",
@@ -95,6 +97,7 @@ class LogConfig:
     file_delete_delay_ms: int
     delete_retention_ms: int
     min_compaction_lag_ms: int
+    min_insync_replicas: int
     max_compaction_lag_ms: int
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:

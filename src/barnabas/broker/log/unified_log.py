@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from barnabas.records.batch_header import BatchHeader
 
 
+#: The isolation with which a follower reads: what is written counts, committed or not (FetchIsolation).
+LOG_END = -1
 WRITING, FLUSHING, CLEANING, READING, OFFLINE = "writing", "flushing", "cleaning", "reading", "being offline"
 _CONSEQUENCES = {
     WRITING: "records are refused until the disk takes them again, reading goes on",
@@ -261,16 +263,9 @@ class UnifiedLog:
             self._update_producers(producers, completed)
         if self.troubles:
             self._succeeded(WRITING)
-        return LogAppendInfo(
-            records.first_offset,
-            records.last_offset,
-            -1,
-            self.log_start_offset,
-            records.record_count,
-            len(records.buffer),
-            False,
-            records.headers[-1].partition_leader_epoch,
-        )
+        size, epoch = len(records.buffer), records.headers[-1].partition_leader_epoch
+        first, last, count = records.first_offset, records.last_offset, records.record_count
+        return LogAppendInfo(first, last, -1, self.log_start_offset, count, size, False, epoch)
 
     def _check_producers(
         self, records: ValidatedRecords, origin: int
@@ -389,7 +384,8 @@ class UnifiedLog:
     ) -> FetchDataInfo:
         """Whole batches from the one with `offset` on.
 
-        They end at the high watermark (with READ_COMMITTED at the last stable offset, and never beyond `max_offset`)
+        They end at the high watermark (with READ_COMMITTED at the last stable offset, with LOG_END at the end of the
+        log, as for followers, and never beyond `max_offset`)
         and within `max_bytes`; but the first batch comes in any case if `min_one_message`. Much comes as a region of a
         file if it is `to_send` to a socket, at once. Nothing is returned at the end of what may be seen. Raises
         `OffsetOutOfRangeError` for an offset before the log's start or behind its end, and `KafkaStorageError`.
@@ -400,7 +396,7 @@ class UnifiedLog:
                 f"offset {offset} of {self.topic_partition} was asked for; the log starts at {self.log_start_offset}"
             )
         committed = isolation == IsolationLevel.READ_COMMITTED
-        bound = self.last_stable_offset if committed else self.high_watermark
+        bound = self._end_for(isolation)
         if max_offset is not None:
             bound = min(bound, max_offset)
         try:
@@ -438,8 +434,12 @@ class UnifiedLog:
 
     def latest_offset(self, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> TimestampAndOffset:
         """Return the end of what may be seen (ListOffsets, timestamp -1); the timestamp is -1."""
-        offset = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.high_watermark
-        return TimestampAndOffset(-1, offset, self.latest_epoch)
+        return TimestampAndOffset(-1, self._end_for(isolation), self.latest_epoch)
+
+    def _end_for(self, isolation: int) -> int:
+        if isolation == IsolationLevel.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.log_end_offset if isolation == LOG_END else self.high_watermark
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """Return the first record with the largest timestamp (ListOffsets, timestamp -3); None for an empty log."""

@@ -1,0 +1,343 @@
+"""Copies partitions from one leader (AbstractFetcherThread, ReplicaFetcherThread), as a state machine.
+
+Whoever has the connection asks `next_request(now)`, sends it, and hands over what comes (`receive`, or `disconnected`).
+One request is in flight at a time. Truncation rests on Fetch (versions 12 and later): the leader tells where the
+follower's last epoch ends with it, and the follower cuts there, and asks again (KIP-595, with KIP-279's rules).
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas import errors
+from barnabas.broker.log.leader_epoch_file_cache import UNDEFINED_EPOCH
+from barnabas.broker.replication.replica_fetch_session import ReplicaFetchSession
+from barnabas.protocol.messages.fetch_request import FetchPartition, FetchRequest
+from barnabas.protocol.messages.fetch_request import ReplicaState as FetchReplicaState
+from barnabas.protocol.messages.fetch_response import FetchResponse
+from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.log.leader_epoch_file_cache import EpochEntry
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.fetch_response import PartitionData
+    from barnabas.protocol.topic_partition import TopicPartition
+
+LATEST, EARLIEST = -1, -2
+_FENCED = errors.FencedLeaderEpochError.code
+_OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
+
+
+class FetcherSettings(NamedTuple):
+    """`replica.fetch.*`: sizes in bytes, times in seconds."""
+
+    max_wait: float = 0.5
+    min_bytes: int = 1
+    partition_max_bytes: int = 1 << 20
+    max_bytes: int = 10 << 20
+    backoff: float = 1.0
+
+
+class FollowerLogs(Protocol):
+    """What a fetcher does to the follower's logs."""
+
+    def log_start_offset(self, name: TopicPartition) -> int:
+        """Where the log begins."""
+
+    def log_end_offset(self, name: TopicPartition) -> int:
+        """Where the log ends."""
+
+    def high_watermark(self, name: TopicPartition) -> int:
+        """Return what the follower knows to be committed."""
+
+    def latest_epoch(self, name: TopicPartition) -> int:
+        """Return the epoch of the last record, -1 without one."""
+
+    def end_offset_for_epoch(self, name: TopicPartition, epoch: int) -> EpochEntry:
+        """Return the largest epoch not above the one given, and where it ends; -1 for both if unknown."""
+
+    def append(self, name: TopicPartition, data: PartitionData, leader_epoch: int, now_ms: int) -> None:
+        """Append the records of a response, take over high watermark and log start. Raises `KafkaError`."""
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Mapping[TopicPartition, Exception]:
+        """Cut logs; gives what has failed."""
+
+    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Begin a log anew. Raises `KafkaStorageError`."""
+
+
+class PartitionFetchState:
+    """How far one partition is; `leader_end_offset` is set while it is looked up where an offset out of range goes."""
+
+    __slots__ = (
+        "delayed_until",
+        "fetch_offset",
+        "is_out_of_range",
+        "last_fetched_epoch",
+        "leader_end_offset",
+        "leader_epoch",
+        "topic_id",
+    )
+
+    def __init__(self, topic_id: bytes, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int) -> None:
+        self.topic_id = topic_id
+        self.leader_epoch = leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.delayed_until = -inf
+        self.is_out_of_range = False
+        self.leader_end_offset: int | None = None
+
+
+class ReplicaFetcher:
+    """The partitions that one broker copies from one leader."""
+
+    def __init__(
+        self,
+        me: int,
+        logs: FollowerLogs,
+        broker_epoch: Callable[[], int],
+        settings: FetcherSettings | None = None,
+    ) -> None:
+        self._me = me
+        self._logs = logs
+        self._broker_epoch = broker_epoch
+        self._settings = settings or FetcherSettings()
+        self._states: dict[TopicPartition, PartitionFetchState] = {}
+        self._session = ReplicaFetchSession()
+        self._asked: dict[TopicPartition, tuple[int, int]] = {}
+        self._request: Message | None = None
+        self.failed: dict[TopicPartition, Exception | None] = {}
+        """Partitions that are left alone until they are added again: fenced, or their disk has failed."""
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    def __contains__(self, name: TopicPartition) -> bool:
+        return name in self._states
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def fetch_offset(self, name: TopicPartition) -> int:
+        """Return the next offset that is fetched."""
+        return self._states[name].fetch_offset
+
+    def add_partition(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, now_ms: int) -> None:
+        """Copy a partition from now on, from the end of its log; one without epochs from its high watermark."""
+        self.failed.pop(name, None)
+        known = self._states.get(name)
+        if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
+            return
+        logs = self._logs
+        epoch, offset = logs.latest_epoch(name), logs.log_end_offset(name)
+        self._states[name] = PartitionFetchState(topic_id, leader_epoch, offset, epoch)
+        if epoch == UNDEFINED_EPOCH and logs.high_watermark(name) < offset:
+            # Of an old format: nothing else says what may be kept.
+            self._truncate({name: logs.high_watermark(name)}, now_ms)
+
+    def remove_partition(self, name: TopicPartition) -> None:
+        """Copy a partition no more."""
+        self._states.pop(name, None)
+        self.failed.pop(name, None)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def next_request(self, now: float) -> Message | None:
+        """Return the next request, None as long as one is in flight, or nothing is due."""
+        if self._request is not None:
+            return None
+        ready = {name: state for name, state in self._states.items() if state.delayed_until <= now}
+        lost = {name: state for name, state in ready.items() if state.is_out_of_range}
+        self._request = self._list_offsets(lost) if lost else self._fetch(ready)
+        return self._request
+
+    def next_deadline(self) -> float:
+        """When `next_request` may give something that it does not give now."""
+        if self._request is not None:
+            return inf
+        return min((state.delayed_until for state in self._states.values()), default=inf)
+
+    def _fetch(self, ready: Mapping[TopicPartition, PartitionFetchState]) -> FetchRequest | None:
+        logs, settings = self._logs, self._settings
+        wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
+        for name, state in ready.items():
+            wanted[name] = (
+                state.topic_id,
+                FetchPartition(
+                    partition=name.partition,
+                    current_leader_epoch=state.leader_epoch,
+                    fetch_offset=state.fetch_offset,
+                    last_fetched_epoch=state.last_fetched_epoch,
+                    log_start_offset=logs.log_start_offset(name),
+                    partition_max_bytes=settings.partition_max_bytes,
+                    high_watermark=logs.high_watermark(name),
+                ),
+            )
+        request = FetchRequest(
+            max_wait_ms=int(settings.max_wait * 1000),
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            replica_state=FetchReplicaState(replica_id=self._me, replica_epoch=self._broker_epoch()),
+        )
+        if not self._session.fill(request, wanted):
+            return None
+        self._asked = {name: (state.leader_epoch, state.fetch_offset) for name, state in ready.items()}
+        return request
+
+    def _list_offsets(self, lost: Mapping[TopicPartition, PartitionFetchState]) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for name, state in lost.items():
+            topic = topics.setdefault(name.topic, ListOffsetsTopic(name=name.topic))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=name.partition,
+                    current_leader_epoch=state.leader_epoch,
+                    timestamp=LATEST if state.leader_end_offset is None else EARLIEST,
+                )
+            )
+        self._asked = {name: (state.leader_epoch, state.fetch_offset) for name, state in lost.items()}
+        return ListOffsetsRequest(replica_id=self._me, topics=list(topics.values()))
+
+    # -- responses ---------------------------------------------------------------------------------------------------
+
+    def receive(self, response: Message, now: Instant) -> None:
+        """Take in the response to the request in flight."""
+        self._request = None
+        if isinstance(response, FetchResponse):
+            self._take_fetched(response, now)
+        elif isinstance(response, ListOffsetsResponse):
+            self._take_offsets(response, now)
+
+    def disconnected(self, now: float) -> None:
+        """Give the request in flight up; all that it asked for waits a while."""
+        self._request = None
+        self._session.reset()
+        self._delay(self._asked, now)
+
+    def _delay(self, names: Mapping[TopicPartition, object], now: float) -> None:
+        for name in names:
+            state = self._states.get(name)
+            if state is not None:
+                state.delayed_until = now + self._settings.backoff
+
+    def _asked_state(self, name: TopicPartition) -> PartitionFetchState | None:
+        """Return the state of a partition, if it is still that in which it was asked for."""
+        state = self._states.get(name)
+        if state is None or self._asked.get(name) != (state.leader_epoch, state.fetch_offset):
+            return None
+        return state
+
+    def _take_fetched(self, response: FetchResponse, now: Instant) -> None:
+        found = self._session.take(response)
+        if found is None:
+            self._delay(self._asked if response.error_code else {}, now.now)
+            return
+        cuts: dict[TopicPartition, int] = {}
+        for name, data in found.items():
+            state = self._asked_state(name)
+            if state is None or state.is_out_of_range:
+                continue
+            if data.error_code:
+                self._take_error(name, state, data.error_code, now.now)
+            elif data.diverging_epoch.epoch >= 0:
+                cuts[name] = self._truncation_offset(name, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            else:
+                self._append(name, state, data, now)
+        if cuts:
+            self._truncate(cuts, now.now_ms)
+
+    def _take_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
+        if code == _OUT_OF_RANGE:
+            state.is_out_of_range, state.leader_end_offset = True, None
+        elif code == _FENCED:
+            # The leader knows a later epoch: the metadata that tell of it are on their way.
+            self._fail(name, None)
+        else:
+            state.delayed_until = now + self._settings.backoff
+
+    def _fail(self, name: TopicPartition, problem: Exception | None) -> None:
+        del self._states[name]
+        self.failed[name] = problem
+
+    def _append(self, name: TopicPartition, state: PartitionFetchState, data: PartitionData, now: Instant) -> None:
+        logs = self._logs
+        if logs.log_end_offset(name) != state.fetch_offset:
+            self._fail(name, errors.IllegalStateError(f"{name} was changed while it was fetched"))
+            return
+        try:
+            logs.append(name, data, state.leader_epoch, now.now_ms)
+        except (errors.CorruptRecordError, errors.InvalidRecordError):
+            # Damaged on the way, or in the leader's log, which may be mended: another try tells.
+            state.delayed_until = now.now + self._settings.backoff
+        except errors.KafkaError as problem:
+            self._fail(name, problem)
+            return
+        end = logs.log_end_offset(name)
+        if end != state.fetch_offset:
+            # Without new records the last epoch stays what it was (KAFKA-15510).
+            state.fetch_offset, state.last_fetched_epoch = end, logs.latest_epoch(name)
+
+    # -- truncating --------------------------------------------------------------------------------------------------
+
+    def _truncation_offset(self, name: TopicPartition, leader_epoch: int, leader_end_offset: int) -> int:
+        """Return where to cut, of what the leader says of the follower's last epoch (KIP-279).
+
+        Where the follower has that epoch too, at the end of the shorter one. Else at the end of its largest epoch that
+        is smaller: the leader is asked of that next.
+        """
+        logs = self._logs
+        end = logs.log_end_offset(name)
+        ours = logs.end_offset_for_epoch(name, leader_epoch)
+        if ours.epoch == UNDEFINED_EPOCH or leader_epoch == UNDEFINED_EPOCH:
+            return min(leader_end_offset, end)
+        if ours.epoch != leader_epoch:
+            return min(ours.start_offset, end)
+        return min(ours.start_offset, leader_end_offset, end)
+
+    def _truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> None:
+        failed = self._logs.truncate_to(offsets, now_ms)
+        for name in offsets:
+            if name in failed:
+                self._fail(name, failed[name])
+                continue
+            state = self._states[name]
+            state.fetch_offset = self._logs.log_end_offset(name)
+            state.last_fetched_epoch = self._logs.latest_epoch(name)
+
+    def _take_offsets(self, response: ListOffsetsResponse, now: Instant) -> None:
+        from barnabas.protocol.topic_partition import TopicPartition
+
+        for topic in response.topics:
+            for found in topic.partitions:
+                name = TopicPartition(topic.name, found.partition_index)
+                state = self._asked_state(name)
+                if state is None or not state.is_out_of_range:
+                    continue
+                if found.error_code:
+                    self._take_error(name, state, found.error_code, now.now)
+                    if name in self._states and found.error_code == _OUT_OF_RANGE:
+                        state.delayed_until = now.now + self._settings.backoff
+                elif state.leader_end_offset is None and found.offset >= self._logs.log_end_offset(name):
+                    # Not too long: perhaps it ends before the leader begins.
+                    state.leader_end_offset = found.offset
+                elif state.leader_end_offset is None:
+                    state.is_out_of_range = False
+                    self._truncate({name: found.offset}, now.now_ms)
+                else:
+                    self._start_at(name, state, found.offset, now.now_ms)
+
+    def _start_at(self, name: TopicPartition, state: PartitionFetchState, leader_start: int, now_ms: int) -> None:
+        state.is_out_of_range, state.leader_end_offset = False, None
+        if leader_start <= self._logs.log_end_offset(name):
+            return
+        try:
+            self._logs.truncate_fully_and_start_at(name, leader_start, now_ms)
+        except errors.KafkaStorageError as problem:
+            self._fail(name, problem)
+            return
+        state.fetch_offset, state.last_fetched_epoch = leader_start, self._logs.latest_epoch(name)

@@ -1,0 +1,84 @@
+"""The logs of followed partitions, as `ReplicaFetcher` uses them (what ReplicaFetcherThread overrides)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.follower_records import UnexpectedAppendOffsetError
+from barnabas.broker.log.leader_epoch_file_cache import UNDEFINED_EPOCH, EpochEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.partition import Partition
+    from barnabas.errors import KafkaStorageError
+    from barnabas.protocol.messages.fetch_response import PartitionData
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class ReplicaLogs:
+    """Implements `FollowerLogs` on the partitions of this broker."""
+
+    __slots__ = ("_logs", "_partition")
+
+    def __init__(self, logs: LogManager, partition: Callable[[TopicPartition], Partition]) -> None:
+        self._logs = logs
+        self._partition = partition
+
+    def log_start_offset(self, name: TopicPartition) -> int:
+        """Where the log begins."""
+        return self._partition(name).log.log_start_offset
+
+    def log_end_offset(self, name: TopicPartition) -> int:
+        """Where the log ends."""
+        return self._partition(name).log.log_end_offset
+
+    def high_watermark(self, name: TopicPartition) -> int:
+        """Return what the follower knows to be committed."""
+        return self._partition(name).log.high_watermark
+
+    def latest_epoch(self, name: TopicPartition) -> int:
+        """Return the epoch of the last record, -1 without one."""
+        return self._partition(name).log.latest_epoch
+
+    def end_offset_for_epoch(self, name: TopicPartition, epoch: int) -> EpochEntry:
+        """Return the largest epoch not above the one given, and where it ends; -1 for both if unknown."""
+        log = self._partition(name).log
+        if epoch > log.latest_epoch != UNDEFINED_EPOCH:
+            # What a leader says of an epoch that this log does not have: all of it is of earlier ones.
+            return EpochEntry(log.latest_epoch, log.log_end_offset)
+        return log.end_offset_for_epoch(epoch)
+
+    def append(self, name: TopicPartition, data: PartitionData, leader_epoch: int, now_ms: int) -> None:
+        """Append the records of a response, take over high watermark and log start. Raises `KafkaError`."""
+        partition = self._partition(name)
+        log = partition.log
+        records = data.records or b""
+        if len(records):
+            before = log.log_end_offset
+            try:
+                log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+            except UnexpectedAppendOffsetError as error:
+                if log.log_start_offset != log.log_end_offset or error.last_offset < log.log_end_offset:
+                    raise
+                # The leader's log starts within a batch (DeleteRecords): an empty follower takes the batch whole.
+                self._logs.truncate_fully_and_start_at(name, error.first_offset, now_ms)
+                log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+            if log.log_end_offset != before:
+                partition.followed(len(records))
+            if log.must_flush:
+                log.flush()
+        partition.follow_high_watermark(data.high_watermark)
+        if log.log_start_offset < data.log_start_offset <= log.high_watermark:
+            log.increment_log_start_offset(data.log_start_offset, "the leader's starts there")
+
+    def truncate_to(
+        self, offsets: Mapping[TopicPartition, int], now_ms: int
+    ) -> Mapping[TopicPartition, KafkaStorageError]:
+        """Cut logs; gives what has failed."""
+        return self._logs.truncate_to(offsets, now_ms)
+
+    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
+        """Begin a log anew. Raises `KafkaStorageError`."""
+        self._logs.truncate_fully_and_start_at(name, offset, now_ms)
