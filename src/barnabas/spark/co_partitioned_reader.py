@@ -5,13 +5,13 @@ Spark logs a micro-batch's offsets before it runs, so one that is repeated reads
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from barnabas.clock import wall_clock_ms
 from barnabas.spark.co_partitions import CoPartitions, PlannedTask, planned_tasks, time_of, with_time
 from barnabas.spark.offsets import CLOCK, OffsetsJson
 from barnabas.spark.options import SourceOptions
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OffsetsMapping = Mapping[str, Mapping[str, int]]
-
-
-def wall_clock_ms() -> int:
-    """Return the time in epoch milliseconds."""
-    return int(time.time() * 1000)
 
 
 class CoPartition(InputPartition):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
+from barnabas.clock import wall_clock_ms
 from barnabas.streams.errors import StreamsError
 
 _log = logging.getLogger(__name__)
@@ -64,4 +64,4 @@ class WallclockTimestampExtractor:
 
     def __call__(self, record: Any, partition_time: int) -> int:
         """Return the clock's time in milliseconds."""
-        return int(time.time() * 1000)
+        return wall_clock_ms()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from barnabas.clock import wall_clock_ms
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.engine.global_task import GlobalTask
@@ -286,7 +286,7 @@ _GETTERS: tuple[tuple[type, str], ...] = (
 
 def _clock(start: datetime | int | None) -> int:
     if start is None:
-        return int(time.time() * 1000)
+        return wall_clock_ms()
     return start if isinstance(start, int) else round(start.timestamp() * 1000)
 
 

@@ -47,8 +47,8 @@ MUTATIONS = [
     Mutation(
         "the high watermark is one too far",
         "barnabas.broker.log.unified_log",
-        "min(max(offset, self.log_start_offset), self.log_end_offset)",
-        "max(offset, self.log_start_offset) + 1",
+        "self.high_watermark = offset\n",
+        "self.high_watermark = offset + 1\n",
     ),
     Mutation(
         "a flush does not reach the disk",
