@@ -104,9 +104,10 @@ class TimeOrderedChangeBuffer(SerdeStore):
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog. Raises `StreamsError` for the forms that Kafka wrote before 2.4."""
         for record in records:
+            if record.key in self._values:
+                # Its time may be another one: it was sent on and held back anew between two flushes.
+                self._forget(record.key)
             if record.value is None:
-                if record.key in self._values:
-                    self._forget(record.key)
                 continue
             version = next((value for name, value in reversed(record.headers) if name == "v"), None)
             if version != b"\x03":
@@ -188,7 +189,8 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
         for record in records:
-            timestamp, self._sequence = _LONG.unpack_from(record.key, 1)[0], _INT.unpack(record.key[-4:])[0]
+            timestamp = _LONG.unpack_from(record.key, 1)[0]
+            self._sequence = max(self._sequence, _INT.unpack(record.key[-4:])[0])
             self.observed_stream_time = max(self.observed_stream_time, timestamp)
             if record.value is None:
                 self._map.delete(record.key)
