@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     )
     from barnabas.streams.serdes.serde import Serde, Serdes
     from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
+    from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
     from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic, TestRecord
     from barnabas.streams.testing.topology_test_driver import TopologyTestDriver
     from barnabas.streams.topology.description import TopologyDescription
@@ -139,6 +140,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KafkaStreams",
     "LogAndContinueExceptionHandler",
     "LogAndContinueProcessingExceptionHandler",
     "LogAndFailExceptionHandler",
@@ -167,6 +169,7 @@ __all__ = [
     "SessionWindowedSerde",
     "SessionWindows",
     "SlidingWindows",
+    "State",
     "StateStoreMigratedError",
     "StateStoreNotAvailableError",
     "StoreBuilder",
@@ -174,6 +177,7 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamPartitioner",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
@@ -244,6 +248,7 @@ _HOMES = {
     ),
     "barnabas.streams.serdes.serde": "Serde Serdes",
     "barnabas.streams.serdes.windowed": "SessionWindowedSerde TimeWindowedSerde",
+    "barnabas.streams.spark.kafka_streams": "KafkaStreams State StreamThreadExceptionResponse",
     "barnabas.streams.testing.test_topics": "TestInputTopic TestOutputTopic TestRecord",
     "barnabas.streams.testing.topology_test_driver": "TopologyTestDriver",
     "barnabas.streams.topology.description": "TopologyDescription",

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from barnabas.spark.exactly_once import driver, task_writer
-from barnabas.spark.exactly_once.decision import DecisionError
 from barnabas.spark.exactly_once.driver import SinkPlace
-from barnabas.spark.exactly_once.protocol import Task, TaskReport
+from barnabas.spark.exactly_once.protocol import TaskReport
+from barnabas.spark.exactly_once.task_identity import current_task
 from barnabas.spark.options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# What Spark tells a task of its query: the id that a checkpoint keeps, the run (a job group of its own), the batch.
-QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
 
 
 class Report(WriterCommitMessage):
@@ -40,7 +36,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows in a transaction that stays open; runs in an executor."""
-        return Report(task_writer.write(self.place, _task(), iterator, self.rows))
+        return Report(task_writer.write(self.place, current_task(), iterator, self.rows))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Decide which transactions are the batch, and commit them; runs in the driver."""
@@ -54,16 +50,3 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
 def _contents(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport | None]:
     return [None if message is None else cast("Report", message).content for message in messages]
-
-
-def _task() -> Task:
-    context = TaskContext.get()
-    found = {name: None if context is None else context.getLocalProperty(name) for name in (QUERY, RUN, BATCH)}
-    missing = [name for name, value in found.items() if value is None]
-    if context is None or missing:
-        raise DecisionError(
-            f"Spark did not tell this task its {', '.join(missing)}; guarantee=exactly-once is for writeStream with "
-            "PySpark 4.2 and later"
-        )
-    query, run, batch = found.values()
-    return Task(str(query), str(run), int(str(batch)), context.partitionId())

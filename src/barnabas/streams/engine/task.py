@@ -231,6 +231,10 @@ class Task:
         """When the next punctuator is due by the wall clock, in milliseconds; None when there is none."""
         return self._queues[PunctuationType.WALL_CLOCK_TIME].next_time()
 
+    def wall_clock_intervals(self) -> list[int]:
+        """Return the intervals of all punctuators by the wall clock, in milliseconds."""
+        return [found.interval_ms for found in self._queues[PunctuationType.WALL_CLOCK_TIME].schedules()]
+
     def _punctuate(self, schedule: Schedule, timestamp: int) -> None:
         context = self._context
         node = schedule.node

@@ -8,6 +8,13 @@ Rules of the room
    repeated sees the same time.
 3. Output, repartition and changelog records are rows of one exactly-once batch, and the decision on it is on the state
    of each task, too: `state_protocol` says when a task may compute and from which state, as steps without I/O.
+4. A repartition topic is a topic, as in Kafka: what one batch writes to it the next one reads. Order and results are
+   Kafka's; the cost is a batch of latency for each step.
+5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the
+   changelogs and the decision log say.
 
-Files: `state_protocol`.
+Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
+(how many partitions, and making them), `starting_offsets`, `application`; in a task `task_runner`, `task_server` (a
+process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine),
+`changelog_reader` (restores), `rows` (Arrow to records and back); `state_protocol`.
 """

@@ -246,6 +246,9 @@ def attempt(cluster: Cluster, process: Process, run: str, batch: int, task: int)
 class Driver(model.DriverPerformer):
     """A driver whose own transactions are short, as the real one's are."""
 
+    #: Whether it marks a decision as complete before it goes on; the real one does not wait for that.
+    has_marks = True
+
     def TakeOver(self, run: str) -> model.Requests:
         if self._identity is None:
             name = f"{model.BASE}-driver"
@@ -261,8 +264,8 @@ class Driver(model.DriverPerformer):
         return self._decision
 
     def Record(self, decision: Decision) -> model.Requests:
-        if decision.state == COMPLETE and decision != self._decision:
-            self._decision = decision  # a thread would write it, some time or never
+        if not self.has_marks and decision.state == COMPLETE and decision != self._decision:
+            self._decision = decision  # a thread writes it, some time or never
             yield None
         else:
             yield from super().Record(decision)

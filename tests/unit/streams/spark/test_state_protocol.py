@@ -166,6 +166,7 @@ MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 def test_a_protocol_without_one_of_its_rules_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, attribute, mutated = MUTATIONS[name]
     monkeypatch.setattr(place, attribute, mutated)
+    monkeypatch.setattr(model.Driver, "has_marks", mutated is not reading_an_old_decision)
 
     def fails(seed: int) -> bool:
         try:
@@ -174,3 +175,9 @@ def test_a_protocol_without_one_of_its_rules_is_found_out(name: str, monkeypatch
             return True
 
     assert any(fails(seed) for seed in range(60))
+
+
+def test_the_decision_log_is_read_to_its_end_where_its_last_record_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model.Driver, "has_marks", False)
+
+    assert [model.chaos(seed) for seed in range(8)] == [[]] * 8

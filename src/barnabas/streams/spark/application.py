@@ -1,0 +1,37 @@
+"""What travels to the tasks: topologies, settings, and where the cluster is. Picklable by value, lambdas and all."""
+
+from __future__ import annotations
+
+import copyreg
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.streams.topology.nodes import ProcessorTopology
+
+
+class Application(NamedTuple):
+    """A topology cut into sub-topologies, by number. `partitions` says how many each known topic has.
+
+    `must_wait` are the sub-topologies of several topics whose timestamps an extractor of the user's makes: only the
+    engine can tell the order of their records, so it needs all of a batch at once.
+    """
+
+    id: str
+    config: Mapping[str, Any]
+    subtopologies: Mapping[int, ProcessorTopology]
+    global_topology: ProcessorTopology | None
+    partitions: Mapping[str, int]
+    must_wait: frozenset[int]
+    place: SinkPlace
+    client: ClientSettings
+
+
+def _reduced(packed: struct.Struct) -> tuple[type[struct.Struct], tuple[str]]:
+    return struct.Struct, (packed.format,)
+
+
+# Serdes are made of closures over it, and Python leaves it to its users to say that it is its format.
+copyreg.pickle(struct.Struct, _reduced)

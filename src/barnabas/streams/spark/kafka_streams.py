@@ -1,0 +1,280 @@
+"""`KafkaStreams`: runs a topology as a streaming query of Spark. Source: Kafka's KafkaStreams."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.errors import IllegalStateError
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.durations import Duration, as_ms
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark import internal_topics, plan, rows, starting_offsets
+from barnabas.streams.spark.application import Application
+from barnabas.streams.spark.task_runner import TaskRunner
+from barnabas.streams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOGGER = logging.getLogger("barnabas.streams")
+
+#: Where checkpoints lie unless `state.dir` or `checkpoint_location` says otherwise; Kafka's default.
+STATE_DIR = "/tmp/kafka-streams"  # noqa: S108
+
+_TURN = 0.1
+
+
+class State(Enum):
+    """What a `KafkaStreams` is doing; the names and steps are Kafka's."""
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+
+class StreamThreadExceptionResponse(Enum):
+    """What follows when the query has failed: it is started again, or the application ends."""
+
+    REPLACE_THREAD = "REPLACE_THREAD"
+    SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
+
+
+_NEXT = {
+    State.CREATED: {State.REBALANCING, State.PENDING_SHUTDOWN},
+    State.REBALANCING: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.RUNNING: {State.REBALANCING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.PENDING_SHUTDOWN: {State.NOT_RUNNING},
+    State.NOT_RUNNING: set(),
+    State.PENDING_ERROR: {State.ERROR},
+    State.ERROR: {State.PENDING_SHUTDOWN},
+}
+
+StateListener = Callable[[State, State], object]
+ExceptionHandler = Callable[[BaseException], StreamThreadExceptionResponse]
+
+
+class KafkaStreams:
+    """Runs a topology on Spark, exactly once.
+
+    Settings are Kafka's, in a mapping or as keywords with underscores (`application_id="delays"`). State, output and
+    positions are those of one checkpoint, at `checkpoint_location`, else in `state.dir`: on a cluster a folder that all
+    machines reach. Records are processed exactly once whatever `processing.guarantee` says. Raises ConfigError for
+    settings, TopologyError for topologies that do not run on Spark.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Mapping[str, Any] | None = None,
+        *,
+        spark: SparkSession,
+        checkpoint_location: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = {**(config or {}), **{name.replace("_", "."): value for name, value in settings.items()}}
+        self._config = StreamsConfig(given)
+        if not self._config.values["bootstrap.servers"]:
+            raise StreamsError("setting bootstrap.servers is missing: set it to the brokers' addresses")
+        self._spark = spark
+        self._plan = plan.planned(topology, self._config)
+        folder = Path(str(self._config.values["state.dir"] or STATE_DIR)) / self._config.application_id
+        self._checkpoint = checkpoint_location or str(folder / "checkpoint")
+        self._trigger = dict(trigger or {"processingTime": "0 seconds"})
+        self._state = State.CREATED
+        self._changed = threading.Condition(threading.RLock())
+        self._listener: StateListener | None = None
+        self._handler: ExceptionHandler = lambda error: StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+        self._query: StreamingQuery | None = None
+        self._monitor: threading.Thread | None = None
+        self._exception: BaseException | None = None
+
+    # -- life
+
+    def start(self) -> KafkaStreams:
+        """Create the internal topics, and start the query; returns itself.
+
+        Raises IllegalStateError unless it is CREATED, MissingSourceTopicError, TopologyError for topics that are not
+        co-partitioned, StreamsError for internal topics that do not fit.
+        """
+        with self._changed:
+            if self._state is not State.CREATED:
+                raise IllegalStateError(f"The client is either already started or already stopped ({self._state.name})")
+            self._set(State.REBALANCING)
+        try:
+            self._application = self._prepared()
+            self._start_query()
+        except BaseException as error:
+            self._exception = error
+            self._set(State.PENDING_ERROR)
+            self._set(State.ERROR)
+            raise
+        self._monitor = threading.Thread(target=self._watch, name=f"{self._config.application_id}-monitor", daemon=True)
+        self._monitor.start()
+        return self
+
+    def close(self, timeout: Duration | None = None) -> bool:
+        """Stop the query; returns whether it ended within `timeout` (timedelta or milliseconds, None waits for ever).
+
+        A batch that is not finished is done again at the next start. May be called again, in any state.
+        """
+        deadline = None if timeout is None else time.monotonic() + as_ms(timeout, "timeout") / 1000
+        with self._changed:
+            if self._state is State.NOT_RUNNING:
+                return True
+            if self._state is not State.PENDING_SHUTDOWN:
+                self._set(State.PENDING_SHUTDOWN)
+        if self._query is not None:
+            self._query.stop()
+        if self._monitor is not None and self._monitor is not threading.current_thread():
+            self._monitor.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if self._monitor.is_alive():
+                return False
+        self._set(State.NOT_RUNNING)
+        return True
+
+    def __enter__(self) -> KafkaStreams:
+        """Start unless it was started."""
+        if self._state is State.CREATED:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    # -- asking
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        return self._state
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The error that ended the application."""
+        return self._exception
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's streaming query. Raises IllegalStateError before `start()`."""
+        if self._query is None:
+            raise IllegalStateError("there is no query before start()")
+        return self._query
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Call `listener(new, old)` at each change of the state. Raises IllegalStateError after `start()`."""
+        self._check_created("Can only set StateListener before calling start()")
+        self._listener = listener
+
+    def set_uncaught_exception_handler(self, handler: ExceptionHandler) -> None:
+        """Ask `handler(error)` what follows when the query fails. Raises IllegalStateError after `start()`."""
+        self._check_created("Can only set UncaughtExceptionHandler before calling start()")
+        self._handler = handler
+
+    def wait_for(self, *states: State, timeout: float | None = None) -> bool:
+        """Wait until it is in one of these states; returns whether it is, after at most `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._state in states, timeout)
+
+    # -- inside
+
+    def _check_created(self, message: str) -> None:
+        with self._changed:
+            if self._state is not State.CREATED:
+                raise IllegalStateError(f"{message}. Current state is: {self._state.name}")
+
+    def _set(self, new: State) -> bool:
+        with self._changed:
+            old = self._state
+            if new not in _NEXT[old]:
+                return False
+            self._state = new
+            self._changed.notify_all()
+        LOGGER.info("%s: State transition from %s to %s", self._config.application_id, old.name, new.name)
+        if self._listener is not None:
+            self._listener(new, old)
+        return True
+
+    def _prepared(self) -> Application:
+        """Make the topics, settle where to begin, and return what travels to the tasks."""
+        values = self._config.values
+        with AdminClient(plan.clients_of(values, "admin")) as admin:
+            existing = internal_topics.partition_counts(
+                admin, self._plan.sources | self._plan.sinks | self._plan.global_topics
+            )
+            counts = internal_topics.counted(self._plan.infos, self._plan.copartitioned, existing)
+            internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
+            default = values.get("consumer.auto.offset.reset") or values.get("auto.offset.reset") or "earliest"
+            policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
+            if not (Path(self._checkpoint) / "offsets").exists():
+                starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies)
+        return plan.application(self._plan, counts, existing)
+
+    def frame(self) -> DataFrame:
+        """Return the rows that the topology makes of its topics, as the sink takes them."""
+        read = self._spark.readStream.format("barnabas").options(**plan.source_options(self._plan)).load()
+        return read.mapInArrow(TaskRunner(self._application), rows.OUTPUT_SCHEMA)
+
+    def _start_query(self) -> None:
+        import barnabas.spark
+
+        barnabas.spark.register(self._spark)
+        writer = self.frame().writeStream.format("barnabas").options(**plan.sink_options(self._config.values))
+        writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
+        self._query = writer.trigger(**self._trigger).start()
+
+    def _watch(self) -> None:
+        """Follow the query until it ends, in a thread of its own."""
+        while True:
+            query = self.query
+            while query.isActive:
+                if self._state is State.REBALANCING and _has_begun(query):
+                    self._set(State.RUNNING)
+                time.sleep(_TURN)
+            if self._state is State.PENDING_SHUTDOWN:
+                return
+            error = query.exception()
+            if error is None:
+                # A trigger that ends by itself.
+                self._set(State.RUNNING)
+                self._set(State.PENDING_SHUTDOWN)
+                self._set(State.NOT_RUNNING)
+                return
+            if not self._replaced(error):
+                return
+
+    def _replaced(self, error: BaseException) -> bool:
+        LOGGER.error("%s: the query has failed: %s", self._config.application_id, error)
+        try:
+            response = self._handler(error)
+        except Exception:
+            LOGGER.exception("the uncaught exception handler has failed")
+            response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+        if response is StreamThreadExceptionResponse.REPLACE_THREAD and self._state is not State.PENDING_SHUTDOWN:
+            self._set(State.REBALANCING)
+            self._start_query()
+            return True
+        self._exception = error
+        self._set(State.PENDING_ERROR)
+        self._set(State.ERROR)
+        return False
+
+
+def _has_begun(query: StreamingQuery) -> bool:
+    return query.lastProgress is not None or "Waiting" in str(query.status["message"])

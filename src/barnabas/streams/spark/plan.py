@@ -1,0 +1,180 @@
+"""From a topology to one streaming query: which topics it reads, as which tasks, with which options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from barnabas.config.definitions import definitions
+from barnabas.spark.client_settings import ClientSettings
+from barnabas.spark.co_partitions import CoPartitions, Group
+from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.options import SinkOptions, SourceOptions
+from barnabas.streams.config import SETTINGS, StreamsConfig
+from barnabas.streams.engine.global_task import GlobalTask
+from barnabas.streams.engine.task import Task, TaskSettings
+from barnabas.streams.errors import TopologyError
+from barnabas.streams.spark import rows
+from barnabas.streams.spark.application import Application
+from barnabas.streams.spark.internal_topics import TopicCounts
+from barnabas.streams.topology.nodes import ProcessorNode, ProcessorTopology, SourceNode
+from barnabas.streams.topology.processor_api import TaskId
+from barnabas.streams.topology.processor_topology import (
+    TopicsInfo,
+    build_global_state_topology,
+    build_subtopology,
+    topics_by_subtopology,
+)
+from barnabas.streams.topology.topology import Topology
+
+#: What all transactional ids of an application begin with; then come its query and its processes.
+TRANSACTIONAL_ID_PREFIX = "barnabas-streams"
+
+
+class Plan(NamedTuple):
+    """A topology that is fitted to an application."""
+
+    config: StreamsConfig
+    infos: dict[int, TopicsInfo]
+    copartitioned: list[set[str]]
+    subtopologies: dict[int, ProcessorTopology]
+    global_topology: ProcessorTopology | None
+
+    @property
+    def sources(self) -> set[str]:
+        """All topics that tasks read, repartition topics among them."""
+        return {topic for info in self.infos.values() for topic in info.source_topics}
+
+    @property
+    def sinks(self) -> set[str]:
+        """All topics that the topology names for its output."""
+        return {topic for info in self.infos.values() for topic in info.sink_topics}
+
+    @property
+    def global_topics(self) -> set[str]:
+        """The topics of global stores."""
+        return set() if self.global_topology is None else set(self.global_topology.source_by_topic)
+
+
+def planned(topology: Topology, config: StreamsConfig) -> Plan:
+    """Cut a topology into what tasks run. Raises TopologyError for what does not run on Spark."""
+    builder = topology.builder
+    builder.rewrite_topology(config.values)
+    infos = topics_by_subtopology(builder)
+    subtopologies = {number: build_subtopology(builder, number) for number in infos}
+    for found in subtopologies.values():
+        if found.pattern_sources:
+            raise TopologyError(
+                f"sources that match topics by a pattern do not run on Spark yet ({', '.join(found.pattern_sources)}): "
+                "name the topics"
+            )
+    if not infos:
+        raise TopologyError("Topology has no stream threads and no global threads, must subscribe to a source topic")
+    return Plan(config, infos, builder.copartitioning.groups(), subtopologies, build_global_state_topology(builder))
+
+
+def clients_of(config: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """Return the settings of a kind of client: general ones, and over them those with its prefix, as Kafka has them."""
+    known = definitions(kind).keys
+    prefixes = [f"{kind}."] if kind != "consumer" else ["consumer.", "main.consumer."]
+    found = {name: value for name, value in config.items() if name in known and name not in _NOT_OF_CLIENTS}
+    for prefix in prefixes:
+        found |= {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
+    return {name: _text(value) for name, value in found.items() if value is not None}
+
+
+_NOT_OF_CLIENTS = {
+    "application.id", "enable.auto.commit", "auto.offset.reset", "group.id", "client.id", "isolation.level",
+    *(name for name in SETTINGS if name != "bootstrap.servers"),
+}  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)
+
+
+def application(plan: Plan, counts: TopicCounts, sink_counts: Mapping[str, int]) -> Application:
+    """Return what travels to the tasks."""
+    values = plan.config.values
+    sink = SinkOptions(sink_options(values))
+    must_wait = {number for number, found in plan.subtopologies.items() if _has_own_times(found)}
+    return Application(
+        plan.config.application_id,
+        {name: value for name, value in values.items() if value is not None},
+        plan.subtopologies,
+        plan.global_topology,
+        {**sink_counts, **counts.partitions},
+        frozenset(must_wait),
+        SinkPlace(tuple(sorted(sink.client.items())), sink.decision_topic, sink.transactional_id_prefix),
+        ClientSettings(clients_of(values, "consumer")),
+    )
+
+
+def _has_own_times(topology: ProcessorTopology) -> bool:
+    if len(topology.source_by_topic) < 2:
+        return False
+    sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
+    return any(node.timestamp_extractor is not None for node in sources)
+
+
+def co_partitions(plan: Plan) -> CoPartitions:
+    """Return the tasks for the source: on ties of time the topic that sorts first is first, as in the engine."""
+    groups = {
+        str(number): Group(tuple(sorted(info.source_topics)), _clock_ms(plan, number))
+        for number, info in plan.infos.items()
+    }
+    return CoPartitions(groups, tuple(sorted(plan.global_topics)))
+
+
+def _clock_ms(plan: Plan, number: int) -> int | None:
+    """Return how often tasks must run for punctuators by the wall clock, in milliseconds; None: there are none.
+
+    Only a user's processor can ask for one, and says so in `init`: a task is made to hear it.
+    """
+    topology = plan.subtopologies[number]
+    processors = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode)]
+    if all(_is_of_the_dsl(node.supplier) for node in processors):
+        return None
+    settings = TaskSettings(plan.config)
+    if plan.global_topology is not None:
+        settings = settings._replace(global_store=GlobalTask(plan.global_topology, settings).store)
+    task = Task(topology, TaskId(number, 0), settings)
+    intervals = task.wall_clock_intervals()
+    task.close()
+    return min(intervals, default=None)
+
+
+def _is_of_the_dsl(supplier: Any) -> bool:
+    return str(getattr(supplier, "__module__", None) or type(supplier).__module__).startswith("barnabas.streams.")
+
+
+def source_options(plan: Plan) -> dict[str, str]:
+    """Return the options of `readStream`."""
+    values = plan.config.values
+    options = {f"kafka.{name}": value for name, value in clients_of(values, "consumer").items()}
+    options |= {
+        "kafka.group.id": plan.config.application_id,
+        "kafka.isolation.level": "read_committed",
+        "subscribe": ",".join(sorted(plan.sources | plan.global_topics)),
+        "startingOffsets": "group",
+        "offsetCommitMode": "onCheckpoint",
+        "includeHeaders": "true",
+        "columns": ",".join(rows.INPUT_COLUMNS),
+        "coPartitions": co_partitions(plan).to_json(),
+    }
+    SourceOptions(options, streaming=True)
+    return options
+
+
+def sink_options(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of `writeStream`."""
+    refused = {"acks", "enable.idempotence", "transactional.id", "key.serializer", "value.serializer"}
+    client = {name: value for name, value in clients_of(values, "producer").items() if name not in refused}
+    return {
+        **{f"kafka.{name}": value for name, value in client.items()},
+        "guarantee": "exactly-once",
+        "takeNotes": "true",
+        "transactionalIdPrefix": TRANSACTIONAL_ID_PREFIX,
+    }

@@ -1,0 +1,73 @@
+"""Rows of Spark as records of the engine and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from barnabas.spark.exactly_once.task_notes import NOTE_TOPIC, Note
+from barnabas.streams.engine.record import InputRecord, OutputRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What goes into the sink.
+OUTPUT_SCHEMA = (
+    "topic string, partition int, key binary, value binary, timestamp bigint, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+#: What is read of the source.
+INPUT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+
+
+def input_records(batch: pa.RecordBatch) -> Iterator[InputRecord]:
+    """Return the records of a batch of the source's rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    times = pc.divide(batch.column("timestamp").cast(pa.int64()), 1000).to_pylist()
+    topics, partitions, offsets, keys, values = (
+        batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "key", "value")
+    )
+    headers = batch.column("headers").to_pylist()
+    texts = ([] if found is None else _pairs(found) for found in headers)
+    return map(InputRecord._make, zip(topics, partitions, offsets, times, keys, values, texts, strict=True))
+
+
+def _pairs(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:
+    return [(header["key"], header["value"]) for header in headers]
+
+
+def output_rows(records: Iterable[OutputRecord]) -> pa.RecordBatch | None:
+    """Return rows for the sink, in the order of the records; None without any."""
+    columns = list(zip(*records, strict=True))
+    if not columns:
+        return None
+    topics, partitions, keys, values, times, headers = columns
+    texts = [[{"key": name, "value": value} for name, value in found] if found else None for found in headers]
+    return _rows([topics, partitions, keys, values, times, texts])
+
+
+def note_row(note: Note) -> pa.RecordBatch:
+    """Return the row by which a task tells the sink of its state."""
+    return _rows([[NOTE_TOPIC], [None], [None], [note.encode()], [None], [None]])
+
+
+def _rows(columns: list[Any]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = output_schema()
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def output_schema() -> pa.Schema:
+    """Return `OUTPUT_SCHEMA` for Arrow."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    return pa.schema([
+        ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
+        ("timestamp", pa.int64()), ("headers", pa.list_(pa.field("element", header))),
+    ])  # fmt: skip

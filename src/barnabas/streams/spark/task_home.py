@@ -1,0 +1,233 @@
+"""The tasks that a process holds: takes the steps of `state_protocol` on a real cluster, and runs the engine."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from barnabas.client.admin.admin_client import AdminClient
+from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.exactly_once.decision import Decision, TaskState
+from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
+from barnabas.spark.exactly_once.protocol import Task as SparkTask
+from barnabas.spark.exactly_once.task_notes import Note
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.engine.global_task import GlobalTask
+from barnabas.streams.engine.record import InputRecord
+from barnabas.streams.engine.task import Task, TaskSettings
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark import rows
+from barnabas.streams.spark.application import Application
+from barnabas.streams.spark.changelog_reader import ChangelogReader
+from barnabas.streams.spark.state_protocol import Compute, HeldTask, ReadDecision, Restore, TaskBatch, run_task
+from barnabas.streams.state.store import ChangelogRecord, StateStore
+from barnabas.streams.topology.processor_api import TaskId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows = Generator["pa.RecordBatch", None, Any]
+
+
+class Request(NamedTuple):
+    """Which task is to compute which batch: as Spark calls it, and what the source planned for it (JSON)."""
+
+    spark: SparkTask
+    planned: str
+
+
+class EngineTask(HeldTask):
+    """A task of the engine, when it is whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.task: Task | None = None
+
+
+class TaskHome:
+    """The tasks of one application in one process. An attempt takes its task out while it works on it."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._config = StreamsConfig(application.config)
+        self._held: dict[str, EngineTask] = {}
+        self._lock = threading.Lock()
+        self._decisions: DecisionReader | None = None
+        self._admin: AdminClient | None = None
+        self._changelogs = ChangelogReader(application.client)
+        self._global: GlobalTask | None = None
+        self._global_positions: dict[TopicPartition, int] = {}
+
+    def run(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the task sends in the batch, and its note; nothing when the batch is decided already."""
+        plan = json.loads(request.planned)
+        name = str(plan["task"])
+        held = self._held.pop(name, None) or EngineTask()
+        attempt = _Attempt(self, request, plan, held, batches)
+        try:
+            yield from attempt.run()
+        finally:
+            self._held[name] = held
+
+    def decision(self, query: str, least: int) -> Decision | None:
+        """See `state_protocol.ReadDecision`."""
+        place = self._application.place
+        client = dict(place.client)
+        if self._decisions is None:
+            self._decisions = DecisionReader(client, place.topic)
+        decision = self._decisions.read(query)
+        if decision is not None and decision.batch >= least:
+            return decision
+        if self._admin is None:
+            self._admin = AdminClient(settings_of("admin", client))
+        return self._decisions.read(query, past=log_end(self._admin, place.topic))
+
+    def restored(self, plan: dict[str, Any], state: TaskState | None) -> Task:
+        """Return the task as it was when it left this state."""
+        id = TaskId.parse(plan["task"])
+        self.catch_up_global(plan)
+        topology = self._application.subtopologies[id.subtopology]
+        settings = TaskSettings(self._config, None, self._global_store, self._partitions_of)
+        task = Task(topology, id, settings, plan["now_ms"])
+        planned = {(topic, partition): start for topic, partition, start, _ in plan["ranges"]}
+        for name, topic in topology.store_to_changelog_topic.items():
+            if name in task.stores:
+                self._restore(task.stores[name], TopicPartition(topic, id.partition), state, planned)
+        if state is not None:
+            task.restore_metadata(json.loads(state.note)["metadata"].encode())
+        return task
+
+    def _restore(
+        self, store: StateStore, partition: TopicPartition, state: TaskState | None, planned: dict[Any, int]
+    ) -> None:
+        ends = {} if state is None else state.ends.get(partition.topic, {})
+        if partition in planned:
+            end = planned[partition]  # the task's own source serves as the changelog
+        elif str(partition.partition) in ends:
+            end = ends[str(partition.partition)] + 1
+        else:
+            end = self._changelogs.stable_end(partition)
+        for records in self._changelogs.read(partition, end):
+            store.restore(
+                [ChangelogRecord(each.key, each.value, each.timestamp, list(each.headers)) for each in records]
+            )
+
+    def catch_up_global(self, plan: dict[str, Any]) -> None:
+        """Fill the global stores up to where the batch's plan says."""
+        topology = self._application.global_topology
+        if topology is None:
+            return
+        with self._lock:
+            if self._global is None:
+                self._global = GlobalTask(topology, TaskSettings(self._config, None, partitions_of=self._partitions_of))
+            for topic, number, _, end in plan["shared"]:
+                partition = TopicPartition(topic, number)
+                for records in self._changelogs.read(partition, end, self._global_positions.get(partition)):
+                    for each in records:
+                        found = (each.offset, each.timestamp, each.key, each.value, list(each.headers))
+                        self._global.process(InputRecord(topic, number, *found), plan["now_ms"])
+                self._global_positions[partition] = max(end, self._global_positions.get(partition, 0))
+
+    def _global_store(self, name: str) -> StateStore | None:
+        return None if self._global is None else self._global.store(name)
+
+    def _partitions_of(self, topic: str) -> int:
+        found = self._application.partitions.get(topic)
+        if found is None:
+            raise StreamsError(
+                f"a partitioner is asked about topic {topic}, which the topology does not name: its number of "
+                "partitions is not known on Spark"
+            )
+        return found
+
+    def must_wait(self, subtopology: int) -> bool:
+        """Whether the engine needs all records of a batch at once."""
+        return subtopology in self._application.must_wait
+
+    def changelogs_of(self, id: TaskId) -> tuple[str, ...]:
+        """Return the changelog topics of a task."""
+        return tuple(self._application.subtopologies[id.subtopology].store_to_changelog_topic.values())
+
+    def close(self) -> None:
+        """Close tasks and connections."""
+        for held in self._held.values():
+            if held.task is not None:
+                with suppress(StreamsError):
+                    held.task.close()
+        self._changelogs.close()
+        for client in (self._decisions, self._admin):
+            if client is not None:
+                with suppress(KafkaError):
+                    client.close()
+
+
+class _Attempt:
+    """One attempt to compute a batch of a task."""
+
+    def __init__(
+        self,
+        home: TaskHome,
+        request: Request,
+        plan: dict[str, Any],
+        held: EngineTask,
+        batches: Iterable[pa.RecordBatch],
+    ) -> None:
+        self._home = home
+        self._spark = request.spark
+        self._plan = plan
+        self._held = held
+        self._batches = iter(batches)
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; takes all of the input even if it is not computed, as Spark wants."""
+        steps = run_task(TaskBatch(self._plan["task"], self._spark.batch, self._spark.partition), self._held)
+        try:
+            step = next(steps)
+            while True:
+                result = (yield from self._computed()) if isinstance(step, Compute) else self._perform(step)
+                step = steps.send(result)
+        except StopIteration:
+            pass
+        finally:
+            steps.close()
+        for _ in self._batches:
+            pass
+
+    def _perform(self, step: ReadDecision | Restore) -> Decision | None:
+        if isinstance(step, ReadDecision):
+            return self._home.decision(self._spark.query, step.least)
+        self._held.task = None
+        self._held.task = self._home.restored(self._plan, step.state)
+        return None
+
+    def _computed(self) -> Rows:
+        task = self._held.task
+        assert task is not None, "it was restored"
+        now = self._plan["now_ms"]
+        self._home.catch_up_global(self._plan)
+        if self._home.must_wait(task.id.subtopology):
+            for batch in self._batches:
+                task.add_records(rows.input_records(batch))
+            yield from self._worked_off(task, now)
+        else:
+            for batch in self._batches:
+                task.add_records(rows.input_records(batch))
+                yield from self._worked_off(task, now)
+        task.punctuate_system_time(now)
+        if (sent := rows.output_rows(task.commit())) is not None:
+            yield sent
+        text = json.dumps({"id": uuid.uuid4().hex, "metadata": task.metadata().decode()})
+        yield rows.note_row(Note(self._plan["task"], text, self._home.changelogs_of(task.id)))
+        return text
+
+    @staticmethod
+    def _worked_off(task: Task, now_ms: int) -> Iterator[pa.RecordBatch]:
+        while task.process_next(now_ms):
+            task.punctuate_stream_time()
+        if (sent := rows.output_rows(task.collector.take())) is not None:
+            yield sent

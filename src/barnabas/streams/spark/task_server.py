@@ -1,0 +1,246 @@
+"""A process for each task, so that its state stays in one place whichever Python worker Spark takes for a batch.
+
+Spark gives a task to any idle worker, and a worker that has not run the last batch would have to restore the state from
+its changelogs. So workers pass their rows on to the task's process, through a Unix socket, as Arrow streams. It ends
+with the Spark that began it, or when it has had nothing to do for ten minutes; what it held is a cache.
+
+A connection: a frame with the pickled application, a frame with the pickled `Request`, the input as an Arrow stream;
+back come the output as an Arrow stream, and a frame with the pickled error, empty without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from barnabas.records.arrow import arrow_schema
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark import rows
+from barnabas.streams.spark.task_home import Request, TaskHome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Seconds until a process ends that is asked for nothing.
+IDLE = 600.0
+
+#: Seconds that a process may take until it listens.
+START = 60.0
+
+_SIZE = struct.Struct(">I")
+
+
+# The workers' side.
+
+
+def run(application: bytes, name: str, request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Have the task's process compute a batch; raises what it raised."""
+    import pyarrow as pa
+
+    with _connected(name) as connection, connection.makefile("rwb") as stream:
+        _send(stream, application)
+        _send(stream, pickle.dumps(request))
+        sender = _Sender(stream, batches)
+        sender.start()
+        with pa.ipc.open_stream(stream) as output:
+            yield from output
+        sender.join()
+        if sender.error is not None:
+            raise sender.error
+        if failed := _receive(stream):
+            raise pickle.loads(failed)  # noqa: S301  of a process of ours
+
+
+class _Sender(threading.Thread):
+    """Sends the input, while the output is read."""
+
+    def __init__(self, stream: Any, batches: Iterator[pa.RecordBatch]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self._batches = batches
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        import pyarrow as pa
+
+        try:
+            schema = arrow_schema(rows.INPUT_COLUMNS)
+            with pa.ipc.new_stream(self._stream, schema) as writer:
+                for batch in self._batches:
+                    columns = [batch.column(field.name).cast(field.type) for field in schema]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            self._stream.flush()
+        except BaseException as error:  # noqa: BLE001  the thread that waits raises it
+            self.error = error
+
+
+@contextlib.contextmanager
+def _connected(name: str) -> Iterator[socket.socket]:
+    path = _folder() / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}-{os.getppid()}"
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with connection:
+        try:
+            connection.connect(str(path))
+        except OSError:
+            _start(path)
+            connection.connect(str(path))
+        yield connection
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"barnabas-streams-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise StreamsError(f"{folder} belongs to another user: remove it, or set TMPDIR")
+    return folder
+
+
+def _start(path: Path) -> None:
+    """Start the process, unless another worker has; raises StreamsError when it does not come up."""
+    deadline = time.monotonic() + START
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _answers(path):
+            return
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        command = [sys.executable, "-m", "barnabas.streams.spark.task_server", str(path), str(os.getppid())]
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+        while not _answers(path):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise StreamsError(f"the process of a task did not start (exit code {process.poll()}): {command}")
+            time.sleep(0.01)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+# Frames.
+
+
+def _send(stream: Any, data: bytes) -> None:
+    stream.write(_SIZE.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def _receive(stream: Any) -> bytes:
+    head = stream.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        raise EOFError("the other side has closed the connection")
+    (size,) = _SIZE.unpack(head)
+    data: bytes = stream.read(size)
+    if len(data) < size:
+        raise EOFError("the other side has closed the connection")
+    return data
+
+
+# The process.
+
+
+class TaskServer:
+    """Serves the attempts of one task, one after the other."""
+
+    def __init__(self) -> None:
+        self._application = b""
+        self._home: TaskHome | None = None
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer one connection; one that only looks whether there is someone is closed at once."""
+        import pyarrow as pa
+
+        with connection, connection.makefile("rwb") as stream:
+            try:
+                home = self._home_of(_receive(stream))
+                request = pickle.loads(_receive(stream))  # noqa: S301  of a worker of ours
+            except EOFError:
+                return
+            error = b""
+            with pa.ipc.open_stream(stream) as batches, pa.ipc.new_stream(stream, rows.output_schema()) as writer:
+                try:
+                    _write(writer, home.run(request, batches))
+                except (OSError, EOFError):
+                    raise
+                except Exception as failed:  # noqa: BLE001  the worker raises it
+                    error = _pickled(failed)
+            _send(stream, error)
+
+    def _home_of(self, application: bytes) -> TaskHome:
+        """Return the home of this version of the application; another one begins without a task."""
+        if self._home is None or application != self._application:
+            if self._home is not None:
+                self._home.close()
+            self._application, self._home = application, TaskHome(pickle.loads(application))  # noqa: S301  of ours
+        return self._home
+
+
+def _write(writer: Any, batches: Iterable[pa.RecordBatch]) -> None:
+    for batch in batches:
+        writer.write_batch(batch)
+
+
+def _pickled(error: Exception) -> bytes:
+    text = "".join(traceback.format_exception(error))
+    error.add_note(f"in the process of the task:\n{text}")
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)  # noqa: S301  our own
+        return data
+    except Exception:  # noqa: BLE001  whatever a user's error makes of it
+        return pickle.dumps(StreamsError(text))
+
+
+def main(path: str, parent: int) -> None:
+    """Serve until the parent is gone or nothing was asked for a while."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        Path(path).unlink(missing_ok=True)
+        listener.bind(path)
+        listener.listen(8)
+        listener.settimeout(1.0)
+        server, used = TaskServer(), time.monotonic()
+        threading.Thread(target=_end_with, args=(parent, path), daemon=True).start()
+        while time.monotonic() - used < IDLE:
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            connection.settimeout(None)
+            with contextlib.suppress(OSError, EOFError):
+                server.serve(connection)
+            used = time.monotonic()
+        Path(path).unlink(missing_ok=True)
+
+
+def _end_with(parent: int, path: str) -> None:
+    while True:
+        time.sleep(1.0)
+        try:
+            os.kill(parent, 0)
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(path).unlink(missing_ok=True)
+                Path(f"{path}.lock").unlink(missing_ok=True)
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,121 @@
+"""`KafkaStreams` on a running Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from barnabas import AdminClient, Consumer, Producer
+from barnabas.errors import IllegalStateError
+from barnabas.streams import KafkaStreams, MissingSourceTopicError, Serdes, State, StreamsBuilder, Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NewTopicName = Callable[[int], str]
+LONGEST = 240.0
+
+
+def send(servers: str, topic: str, *values: str) -> None:
+    with Producer(bootstrap_servers=servers) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value.encode(), key=b"%d" % number, timestamp_ms=1000 + number)
+
+
+def committed(servers: str, topic: str, partitions: int) -> list[Any]:
+    wanted = [(topic, number) for number in range(partitions)]
+    settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with Consumer(bootstrap_servers=servers, **settings) as consumer:
+        consumer.assign(wanted)
+        ends, found = consumer.end_offsets(wanted), []
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            found += consumer.poll(timeout=0.5)
+        return found
+
+
+def word_count(source: str, target: str) -> Topology:
+    builder = StreamsBuilder()
+    lines = builder.stream(source, key=Serdes.string(), value=Serdes.string())
+    words = lines.flat_map_values(lambda line: line.split()).group_by(lambda key, word: word)
+    words.count(store="words").to_stream().map_values(str).to(target)
+    return builder.build()
+
+
+def settings(servers: str, name: str) -> dict[str, Any]:
+    return {
+        "application.id": name, "bootstrap.servers": servers, "default.key.serde": "string",
+        "default.value.serde": "string", "statestore.cache.max.bytes": 0,
+    }  # fmt: skip
+
+
+def test_words_are_counted_once_each_across_a_restart(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source, target = new_topic(2), new_topic(2)
+    name, states = f"words-{source}", []
+
+    def run(total: int) -> dict[bytes, list[bytes]]:
+        streams = KafkaStreams(
+            word_count(source, target), settings(servers, name), spark=spark, checkpoint_location=checkpoint
+        )
+        streams.set_state_listener(lambda new, old: states.append(new))
+        with streams:
+            deadline = time.monotonic() + LONGEST
+            while len(records := committed(servers, target, 2)) < total and time.monotonic() < deadline:
+                assert streams.exception is None
+                time.sleep(0.5)
+        found: dict[bytes, list[bytes]] = {}
+        for record in records:
+            found.setdefault(record.key, []).append(record.value)
+        return found
+
+    send(servers, source, "a b a", "b c")
+    first = run(5)
+    send(servers, source, "a", "c c")
+    second = run(8)
+
+    assert first == {b"a": [b"1", b"2"], b"b": [b"1", b"2"], b"c": [b"1"]}
+    assert second == {b"a": [b"1", b"2", b"3"], b"b": [b"1", b"2"], b"c": [b"1", b"2", b"3"]}
+    once = [State.REBALANCING, State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+    assert [state for state in states if state is not State.RUNNING] == once * 2
+    changes = committed(servers, f"{name}-words-changelog", 2)
+    assert {change.key: int.from_bytes(change.value, "big") for change in changes} == {b"a": 3, b"b": 2, b"c": 3}
+    with AdminClient(bootstrap_servers=servers) as admin:
+        offsets = admin.list_consumer_group_offsets(name)
+    assert {partition.topic for partition in offsets} == {source, f"{name}-words-repartition"}
+
+
+def test_a_topic_that_is_missing_is_an_error_at_the_start(spark: SparkSession, servers: str, checkpoint: str) -> None:
+    streams = KafkaStreams(
+        word_count("not-there", "out"), settings(servers, "nothing"), spark=spark, checkpoint_location=checkpoint
+    )
+
+    with pytest.raises(MissingSourceTopicError, match="not-there"):
+        streams.start()
+
+    assert streams.state is State.ERROR
+    with pytest.raises(IllegalStateError, match="already started or already stopped"):
+        streams.start()
+    assert streams.close()
+    assert streams.state is State.NOT_RUNNING
+
+
+def test_an_error_of_the_users_ends_the_application_and_is_told(
+    spark: SparkSession, servers: str, new_topic: NewTopicName, checkpoint: str
+) -> None:
+    source = new_topic(1)
+    builder = StreamsBuilder()
+    builder.stream(source, key=Serdes.string(), value=Serdes.string()).map_values(lambda value: int(value)).to("never")
+    send(servers, source, "no number")
+    streams = KafkaStreams(
+        builder.build(), settings(servers, f"fails-{source}"), spark=spark, checkpoint_location=checkpoint
+    )
+
+    streams.start()
+
+    assert streams.wait_for(State.ERROR, timeout=LONGEST)
+    assert f"topic={source}, partition=0, offset=0" in str(streams.exception)
+    assert streams.close()

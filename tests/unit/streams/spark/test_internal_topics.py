@@ -1,0 +1,71 @@
+"""How many partitions tasks and internal topics have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.streams import Consumed, JoinWindows, MissingSourceTopicError, Repartitioned, Serdes, StreamsBuilder
+from barnabas.streams.config import StreamsConfig
+from barnabas.streams.errors import TopologyError
+from barnabas.streams.spark.internal_topics import TopicCounts, counted
+from barnabas.streams.spark.plan import planned
+
+CONFIG = {"application.id": "app", "bootstrap.servers": "localhost:9092"}
+TEXT = Consumed.with_(Serdes.string(), Serdes.string())
+
+
+def counts(builder: StreamsBuilder, **existing: int) -> TopicCounts:
+    plan = planned(builder.build(), StreamsConfig(CONFIG))
+    return counted(plan.infos, plan.copartitioned, existing)
+
+
+def word_count(builder: StreamsBuilder) -> Any:
+    words = builder.stream("lines", TEXT).group_by(lambda key, value: value)
+    words.count(store="words").to_stream().to("counts")
+
+
+def test_a_repartition_topic_has_as_many_partitions_as_what_its_writers_read() -> None:
+    builder = StreamsBuilder()
+    word_count(builder)
+
+    found = counts(builder, lines=5)
+
+    (name,) = set(found.partitions) - {"lines"}
+    assert (name.startswith("app-"), name.endswith("-repartition")) == (True, True)
+    assert found.partitions[name] == 5
+    assert found.tasks == {0: 5, 1: 5}
+
+
+def test_the_number_that_the_user_gave_wins() -> None:
+    builder = StreamsBuilder()
+    builder.stream("lines", TEXT).repartition(Repartitioned(number_of_partitions=7)).to("out")
+
+    assert counts(builder, lines=5).tasks == {0: 5, 1: 7}
+
+
+def test_a_repartition_topic_goes_together_with_the_topic_that_it_is_joined_with() -> None:
+    builder = StreamsBuilder()
+    left = builder.stream("left", TEXT).select_key(lambda key, value: value)
+    left.join(
+        builder.stream("right", TEXT), lambda one, other: one + other, JoinWindows.of_time_difference_with_no_grace(5)
+    ).to("out")
+
+    assert counts(builder, left=2, right=6).tasks == {0: 2, 1: 6}
+
+
+def test_topics_that_are_joined_and_not_copartitioned_are_refused() -> None:
+    builder = StreamsBuilder()
+    builder.stream("left", TEXT).join(builder.table("right", TEXT), lambda one, other: one).to("out")
+
+    with pytest.raises(TopologyError, match=r"Topics not co-partitioned: \[\{left=2, right=3\}\]"):
+        counts(builder, left=2, right=3)
+
+
+def test_a_topic_that_is_missing_is_named() -> None:
+    builder = StreamsBuilder()
+    word_count(builder)
+
+    with pytest.raises(MissingSourceTopicError, match="lines"):
+        counts(builder)
