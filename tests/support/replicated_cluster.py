@@ -43,6 +43,10 @@ REQUEST_TIMEOUT = 2.0
 TICK = 0.05
 FETCH_VERSION, LIST_OFFSETS_VERSION, PRODUCE_VERSION = 18, 9, 11
 CONTROLLER = -1
+FAULTS = (
+    "kill", "pause", "cut from controller", "deaf to the controller", "cut from brokers", "half cut", "move", "power",
+    "restart all",
+)  # fmt: skip
 SMALL_SEGMENTS = {"segment.bytes": 4000, "index.interval.bytes": 200}
 
 
@@ -143,7 +147,8 @@ class Node:
     def _fetcher(self, leader: int) -> ReplicaFetcher:
         manager = self.broker.state.replica_manager
         logs = ReplicaLogs(self.broker.node.logs, lambda name: manager.used_partition(*name))
-        fetcher = ReplicaFetcher(self.id, logs, lambda: self.broker_epoch, FetcherSettings(0.3, backoff=0.2))
+        settings = FetcherSettings(0.3, partition_max_bytes=self.cluster.fetch_bytes, backoff=0.2)
+        fetcher = ReplicaFetcher(self.id, logs, lambda: self.broker_epoch, settings)
         self.links[leader] = Link(self, self.cluster.nodes[leader], fetcher)
         return fetcher
 
@@ -426,6 +431,9 @@ class ReplicatedCluster:
 
     def __init__(self, seed: int, brokers: int = 3, min_insync_replicas: int = 2) -> None:
         self.world = World(seed)
+        #: So few that a follower takes a while to catch up, in half of the histories: one batch at a time.
+        self.fetch_bytes = self.world.random.choice((100, 1 << 20))
+        self.min_insync_replicas = min_insync_replicas
         self.topic_configs = {"min.insync.replicas": str(min_insync_replicas)}
         self.nodes: dict[int, Node] = {}
         self.controller = Controller(self, tuple(range(brokers)))
@@ -478,10 +486,18 @@ class ReplicatedCluster:
                 found = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
                 if found.error_code == 0:
                     self.oracles.acknowledge(found.base_offset, value)
+                    self.check_copies(found.base_offset)
             if self.loads:
                 self.world.after(self.world.random.random() * 0.05, self.produce)
 
         self._ask(self._leader(), produce(NAME.topic, batch(value)), PRODUCE_VERSION, then)
+
+    def check_copies(self, offset: int) -> None:
+        """An acknowledged record is on as many disks as min.insync.replicas asks for; who is down may have it."""
+        running = [node.partition for node in self.nodes.values() if node.alive]
+        without = sum(1 for found in running if found is not None and found.log.log_end_offset <= offset)
+        copies = len(self.nodes) - without
+        assert copies >= self.min_insync_replicas, f"offset {offset} was acknowledged with {copies} copies"
 
     def consume(self, consumer: int, offset: int) -> None:
         """Read on; now and then ask where the end is, or begin anew."""
@@ -523,8 +539,7 @@ class ReplicatedCluster:
         """Let something happen, and be mended after a while."""
         world = self.world
         node = world.random.choice(list(self.nodes.values()))
-        kinds = ("kill", "pause", "cut from controller", "cut from brokers", "half cut", "move", "power", "restart all")
-        kind = world.random.choice(kinds)
+        kind = world.random.choice(FAULTS)
         lasting = world.random.choice((0.3, 1.0, 3.0, 6.0))
         others = [other for other in self.nodes if other != node.id]
         if kind == "move":
@@ -539,7 +554,9 @@ class ReplicatedCluster:
             world.after(lasting, lambda life=node.life: node.resume() if node.life == life else None)
         else:
             pairs = {(node.id, CONTROLLER), (CONTROLLER, node.id)}
-            if kind != "cut from controller":
+            if kind == "deaf to the controller":
+                pairs = {(CONTROLLER, node.id)}
+            elif kind != "cut from controller":
                 pairs = {pair for other in others for pair in ((node.id, other), (other, node.id))}
             if kind == "half cut":
                 pairs = {pair for pair in pairs if pair[0] == node.id}

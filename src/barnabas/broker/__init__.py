@@ -26,8 +26,8 @@ records (to the system's cache), reads (which wait where the cache lacks them), 
 where `flush.messages` is set for its topic, the first flush of a leader epoch, commits for topics that are made
 automatically, for settings and for blocks of producer ids, and renames.
 
-Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed. Replication moves
-in there: more replicas to wait for, the same `DelayedProduce`.
+Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
+other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.
 
 Rule 7. **An error is an answer.** Handlers turn `KafkaError` into error codes. `CloseConnection` is for a client that
 cannot be told otherwise; any other exception ends one connection and is reported as a fault. A failing disk costs the

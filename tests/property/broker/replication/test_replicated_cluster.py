@@ -111,10 +111,6 @@ def read_past_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(UnifiedLog, "_end_for", lambda self, isolation: original(self, LOG_END))
 
 
-def obey_fetches_of_another_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Partition, "check_leader_epoch", lambda _self, _epoch: None)
-
-
 def apply_answers_to_another_question(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaFetcher, "_asked_state", lambda self, name: self._states.get(name))
 
@@ -167,3 +163,30 @@ def is_found(plant: Patch, seeds: range) -> int | None:
             except AssertionError:
                 return seed
     return None
+
+
+#: Every fault, and how many histories are tried at most until it shows.
+PLANTED: tuple[Patch, ...] = (
+    truncate_to_the_high_watermark,
+    never_truncate,
+    truncate_to_what_the_leader_says_alone,
+    expand_the_isr_too_early,
+    forget_the_pending_isr,
+    take_a_shrink_for_granted,
+    commit_without_the_isr,
+    acknowledge_in_another_leadership,
+    read_past_the_high_watermark,
+    apply_answers_to_another_question,
+    believe_the_leaders_high_watermark_beyond_the_log,
+    tell_an_end_before_it_is_known,
+    append_to_an_isr_too_small,
+    keep_the_epochs_of_what_is_cut,
+    begin_no_epoch,
+    let_a_later_leader_be_appended,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Patch) -> None:
+    assert is_found(plant, range(120)) is not None
