@@ -78,8 +78,8 @@ MUTATIONS = [
     Mutation(
         "readers of committed records read open transactions",
         "barnabas.broker.log.unified_log",
-        "bound = self.last_stable_offset if committed else self.high_watermark",
-        "bound = self.high_watermark",
+        "            return self.last_stable_offset\n",
+        "            return self.high_watermark\n",
     ),
     Mutation(
         "a marker that could not be written is lost",
