@@ -1,6 +1,7 @@
 """A disk with 50 ms per fsync: what clients that do not ask for a flush feel of those that do, against Apache Kafka.
 
-Four producers send to a topic with flush.messages=1, or one client creates topics; meanwhile one client sends single
+Four producers send to a topic with flush.messages=1, or one client creates topics (also automatically), changes
+settings or takes producer ids; meanwhile one client sends single
 records to another topic, one at a time, and its round trips are what counts. Both brokers run with the same library
 preloaded, which makes fsync and fdatasync slow. Run: ./run bench broker_slow_disk [--rounds N] [--seconds S]
 """
@@ -15,6 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from barnabas.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from benchmarks._options import options
 from benchmarks._race import Figures, Peer, brokers, in_turns
 from tests.support.core_broker import SocketClient, batch, create, produce
@@ -88,10 +96,37 @@ def create_one(client: SocketClient, name: str) -> None:
         raise SystemExit(f"CreateTopics: error {code}")
 
 
+def create_automatically(client: SocketClient, name: str) -> None:
+    """Ask for the metadata of a topic that is not there, until it is."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=f"auto-{name}")], allow_auto_topic_creation=True)
+    while client.request(request, 12).topics[0].error_code:
+        time.sleep(0.005)
+
+
+def change_settings(client: SocketClient, name: str) -> None:
+    """Give a topic another setting."""
+    value = str(time.time_ns() // 1000)
+    config = AlterableConfig(name="retention.ms", config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=2, resource_name="flushed", configs=[config])
+    code = client.request(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0].error_code
+    if code:
+        raise SystemExit(f"IncrementalAlterConfigs: error {code}")
+
+
+def ask_for_ids(client: SocketClient, name: str) -> None:
+    """Take 100 producer ids; a block of them is a commit."""
+    for _ in range(100):
+        while client.request(InitProducerIdRequest(transactional_id=None), 4).error_code:
+            time.sleep(0.005)
+
+
 LOADS: dict[str, tuple[int, Callable[[SocketClient, str], None]]] = {
     "nothing else": (0, lambda client, name: None),
     "flush.messages=1": (PRODUCERS, lambda client, name: send(client, "flushed")),
     "CreateTopics": (1, create_one),
+    "automatic topics": (1, create_automatically),
+    "IncrementalAlterConfigs": (1, change_settings),
+    "InitProducerId": (1, ask_for_ids),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from barnabas import errors
 from barnabas.broker.config_helper import CLIENT_METRICS_SETTINGS
@@ -12,18 +12,18 @@ from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.group_configs import GROUP_SETTINGS, check_group_configs
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS, TopicMetadata
-from barnabas.broker.piecewise import PIECE
+from barnabas.broker.piecewise import ArrayField, Pieces, Steps, in_pieces, outcome_of, pieces_of, turn_of
 from barnabas.broker.topic_admin import check_topic_configs, check_topic_name, text_of
 from barnabas.config.definitions import definitions
 from barnabas.protocol.kinds import ConfigResourceType, OpType
 
 if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
 
-Response = TypeVar("Response")
-#: What a commit is worth, in partitions of a Metadata response.
-_COMMIT = PIECE // 2
+#: So many resources are changed in one turn of the loop and one commit: some milliseconds.
+_AT_ONCE = 50
 
 
 class Change(NamedTuple):
@@ -34,8 +34,19 @@ class Change(NamedTuple):
     value: str | None
 
 
+class ConfigsChange(NamedTuple):
+    """All settings that a resource other than a topic is to have; `kind` and `name` as in the metadata."""
+
+    kind: str
+    name: str
+    configs: dict[str, str]
+
+
+Planned: TypeAlias = TopicMetadata | ConfigsChange
+
+
 class ConfigAdmin:
-    """Checks what is asked for and writes it to the metadata; it comes into force from there."""
+    """Checks what is asked for and plans it; written to the metadata (`commit`), it comes into force from there."""
 
     def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, dynamic: DynamicBrokerConfig, loggers: Loggers):
         self._config = config
@@ -43,21 +54,32 @@ class ConfigAdmin:
         self._dynamic = dynamic
         self._loggers = loggers
 
-    def alter(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
-        """Change some settings of one resource, all or none. Raises KafkaError."""
+    def commit(self, planned: Sequence[Planned], done: Done) -> None:
+        """Store what was planned for different resources, in one commit."""
+        self._metadata.put_settings(
+            [found for found in planned if isinstance(found, TopicMetadata)],
+            [found for found in planned if isinstance(found, ConfigsChange)],
+            done,
+        )
+
+    def alter(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> Planned | None:
+        """Plan other settings for one resource; None where there is nothing to commit. Raises KafkaError.
+
+        The levels of loggers are not stored: they change at once.
+        """
         _check_changes(changes)
         if kind == ConfigResourceType.BROKER_LOGGER:
             self._alter_loggers(name, changes, validate_only)
-            return
+            return None
         configs = dict(self._stored(kind, name))
         for change in changes:
             self._apply(kind, configs, change)
-        self._store(kind, name, configs, validate_only)
+        return self._plan(kind, name, configs, validate_only)
 
-    def replace(self, kind: int, name: str, configs: Mapping[str, str], *, validate_only: bool) -> None:
-        """Give one resource these settings and no others (AlterConfigs). Raises KafkaError."""
+    def replace(self, kind: int, name: str, configs: Mapping[str, str], *, validate_only: bool) -> Planned | None:
+        """Plan these settings and no others for one resource (AlterConfigs). Raises KafkaError."""
         self._stored(kind, name)
-        self._store(kind, name, dict(configs), validate_only)
+        return self._plan(kind, name, dict(configs), validate_only)
 
     def _stored(self, kind: int, name: str) -> Mapping[str, str]:
         if kind == ConfigResourceType.TOPIC:
@@ -85,14 +107,13 @@ class ConfigAdmin:
             raise errors.UnknownTopicOrPartitionError(f"The topic '{name}' does not exist.")
         return topic
 
-    def _store(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
+    def _plan(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> Planned | None:
         if kind == ConfigResourceType.TOPIC:
             topic = self._topic(name)
             checked = check_topic_configs(configs, self._config.topic_defaults)
             if not validate_only and checked != topic.configs:
-                changed = TopicMetadata(topic.name, topic.id, topic.partitions, checked, topic.created_ms)
-                self._metadata.put_topics([changed])
-            return
+                return TopicMetadata(topic.name, topic.id, topic.partitions, checked, topic.created_ms)
+            return None
         stored_kind, stored_name = GROUPS, name
         if kind == ConfigResourceType.BROKER:
             stored_kind, stored_name = BROKERS, str(int(name)) if name else ""
@@ -104,7 +125,8 @@ class ConfigAdmin:
             stored_kind = CLIENT_METRICS
             _check_client_metrics(configs)
         if not validate_only and configs != self._metadata.configs(stored_kind, stored_name):
-            self._metadata.put_configs(stored_kind, stored_name, configs)
+            return ConfigsChange(stored_kind, stored_name, configs)
+        return None
 
     def _apply(self, kind: int, configs: dict[str, str], change: Change) -> None:
         name, operation, value = change
@@ -151,27 +173,49 @@ class ConfigAdmin:
             self._loggers.set(change.name, None if change.operation == OpType.DELETE else change.value)
 
 
-def changing(
-    resources: Sequence[Any], change: Callable[[Any], None], new_response: Callable[..., Response]
-) -> Callable[[Any], tuple[Response, int]]:
-    """Return what changes one of the resources of a request: it gives the response to that one, and its weight.
+def altered(
+    broker: BrokerState,
+    resources: Sequence[Any],
+    plan: Callable[[Any], Planned | None],
+    array: ArrayField,
+    new_response: Callable[..., Any],
+) -> Pieces:
+    """Make the response to a request that changes resources; each has its own result, in `array`.
 
-    One that is named twice is not changed at all, like in Apache Kafka. Each change is a commit of its own.
+    One that is named twice is not changed at all, like in Apache Kafka. `_AT_ONCE` of them are one commit.
     """
+    message: type[Any] = array.message
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    responses: list[Any] = []
+    for some in in_pieces(resources, _AT_ONCE):
+        if responses:
+            yield None
+        yield from turn_of(broker.metadata)
+        planned: list[tuple[Any, Planned]] = []
+        for resource in some:
+            kind, name = resource.resource_type, resource.resource_name
+            response = new_response(resource_type=kind, resource_name=name)
+            try:
+                if times[kind, name] > 1:
+                    raise errors.InvalidRequestError("Each resource must appear at most once.")
+                found = plan(resource)
+                if found is not None:
+                    planned.append((response, found))
+            except errors.KafkaError as problem:
+                response.error_code, response.error_message = problem.code, str(problem)
+            responses.append(response)
+        yield from _commit(broker.config_admin, planned)
+    return (yield from pieces_of(array, responses, lambda one: (one, 1), lambda all: message(responses=all)))
 
-    def change_one(resource: Any) -> tuple[Response, int]:
-        kind, name = resource.resource_type, resource.resource_name
-        code, message = errors.NONE, None
-        try:
-            if times[kind, name] > 1:
-                raise errors.InvalidRequestError("Each resource must appear at most once.")
-            change(resource)
-        except errors.KafkaError as problem:
-            code, message = problem.code, str(problem)
-        return new_response(resource_type=kind, resource_name=name, error_code=code, error_message=message), _COMMIT
 
-    return change_one
+def _commit(admin: ConfigAdmin, planned: Sequence[tuple[Any, Planned]]) -> Steps[None]:
+    def begin(tell: Callable[[errors.KafkaError | None], None]) -> None:
+        admin.commit([change for _, change in planned], tell)
+
+    problem = (yield from outcome_of(begin)) if planned else None
+    if problem is not None:
+        for response, _ in planned:
+            response.error_code, response.error_message = problem.code, str(problem)
 
 
 def check_broker_id(name: str, node_id: int) -> None:

@@ -1,9 +1,13 @@
-"""Large responses that are made a piece at a time: the loop serves others between two pieces."""
+"""Responses that are made a piece at a time: the loop serves others between two pieces, and while a piece waits.
+
+The pieces are a generator. It yields None where the loop may go on, and a `Wait` where it cannot go on before the disk
+has done something (`turn_of`, `outcome_of`).
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -13,34 +17,41 @@ from barnabas.protocol.encoded_elements import EncodedElements
 from barnabas.protocol.framing import encode_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from barnabas.broker.instant import Instant
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
     from barnabas.protocol.message import Message
 
 #: So many elements, each worth about a partition in a Metadata response, take a millisecond or two.
 PIECE = 500
 
-#: Yields wherever the loop may go on, and returns the response.
-Pieces: TypeAlias = Generator[None, None, "Message"]
+#: Called with what has the next piece made.
+Wait: TypeAlias = Callable[[Callable[[], None]], object]
 Element = TypeVar("Element")
 Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+#: Yields wherever the loop may go on or has to, and returns the outcome.
+Steps: TypeAlias = Generator["Wait | None", None, Outcome]
+Pieces: TypeAlias = Generator["Wait | None", None, "Message"]
 
 
 class PiecewiseResponse(DelayedOperation):
-    """A response in the making. `on_fault` gets what its pieces raise, which is a fault of this program."""
+    """A response in the making. `on_fault` gets what its pieces raise, which is a fault of this program.
 
-    __slots__ = ("_pieces", "on_fault")
+    `wait` is what the next piece waits for, if it does.
+    """
 
-    def __init__(self, pieces: Pieces):
+    __slots__ = ("_pieces", "on_fault", "wait")
+
+    def __init__(self, pieces: Pieces, wait: Wait | None = None):
         super().__init__()
         self._pieces = pieces
+        self.wait = wait
         self.on_fault: Callable[[Exception], None] | None = None
 
     def step(self) -> bool:
         """Make one more piece; False after the last one, which answers, or a fault."""
         try:
-            next(self._pieces)
+            self.wait = next(self._pieces)
         except StopIteration as end:
             self.complete(end.value)
         except Exception as problem:
@@ -64,29 +75,34 @@ class PiecewiseResponses:
     def __init__(self) -> None:
         self._waiting: deque[PiecewiseResponse] = deque()
 
-    def begin(self, pieces: Pieces) -> PiecewiseResponse:
-        """Have a response made; the handler returns what this returns."""
-        response = PiecewiseResponse(pieces)
-        self._waiting.append(response)
+    def _begin(self, pieces: Pieces, wait: Wait | None) -> PiecewiseResponse:
+        response = PiecewiseResponse(pieces, wait)
+        self._go_on(response)
         return response
+
+    def _go_on(self, response: PiecewiseResponse) -> None:
+        if response.wait is None:
+            self._waiting.append(response)
+        else:
+            response.wait(lambda: self._waiting.append(response))
 
     def answer(self, pieces: Pieces) -> Message | PiecewiseResponse:
         """Make the first piece at once, and the others in turn; the response itself if there are no others."""
         try:
-            next(pieces)
+            wait = next(pieces)
         except StopIteration as end:
             response: Message = end.value
             return response
-        return self.begin(pieces)
+        return self._begin(pieces, wait)
 
     def tick(self, instant: Instant) -> None:
         """Make one piece of one response."""
         response = self._waiting.popleft()
         if not response.done and response.step():
-            self._waiting.append(response)
+            self._go_on(response)
 
     def next_deadline(self) -> float:
-        """At once, while anything is in the making."""
+        """At once, while anything is in the making that does not wait."""
         return 0.0 if self._waiting else inf
 
 
@@ -121,7 +137,17 @@ def answer_in_pieces(
     make: Callable[[Item], tuple[Any, int]],
     finish: Callable[[Any], Message],
 ) -> Message | PiecewiseResponse:
-    """Answer at once if `items` come to less than a piece, or else a piece at a time.
+    """Answer at once if `items` come to less than a piece, or else a piece at a time; see `pieces_of`."""
+    return responses.answer(pieces_of(array, items, make, finish))
+
+
+def pieces_of(
+    array: ArrayField,
+    items: Iterable[Item],
+    make: Callable[[Item], tuple[Any, int]],
+    finish: Callable[[Any], Message],
+) -> Pieces:
+    """Make a response of one array.
 
     `make` gives the element for an item and its weight, of which `PIECE` take a millisecond or two; `finish` gives the
     response for all elements, or for their bytes.
@@ -131,7 +157,7 @@ def answer_in_pieces(
     weight = 0
     for item in left:
         if weight >= PIECE:
-            return responses.begin(_rest(array, elements, chain((item,), left), make, finish))
+            return (yield from _rest(array, elements, chain((item,), left), make, finish))
         element, its_weight = make(item)
         elements.append(element)
         weight += its_weight
@@ -148,7 +174,7 @@ def _rest(
     done = EncodedElements()
     done.add(encode_elements(elements, *array), len(elements))
     elements, weight = [], 0
-    yield
+    yield None
     for item in left:
         element, its_weight = make(item)
         elements.append(element)
@@ -156,10 +182,32 @@ def _rest(
         if weight >= PIECE:
             done.add(encode_elements(elements, *array), len(elements))
             elements, weight = [], 0
-            yield
+            yield None
     if elements:
         done.add(encode_elements(elements, *array), len(elements))
     return finish(done)
+
+
+def turn_of(metadata: ClusterMetadata) -> Steps[None]:
+    """Wait until no change of the metadata is in flight: who plans one plans it on what there is."""
+    while metadata.is_committing:
+        yield metadata.when_committed
+
+
+def outcome_of(begin: Callable[[Callable[[Outcome], None]], None]) -> Steps[Outcome]:
+    """Begin something, and return what it tells; what is told at once is not waited for."""
+    told: list[Outcome] = []
+    waiting: list[Callable[[], None]] = []
+
+    def tell(outcome: Outcome) -> None:
+        told.append(outcome)
+        for go_on in waiting:
+            go_on()
+
+    begin(tell)
+    if not told:
+        yield waiting.append
+    return told[0]
 
 
 def in_pieces(elements: Iterable[Element], size: int) -> Iterator[list[Element]]:

@@ -320,16 +320,9 @@ class ReplicaManager:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
 
         self._logs.on_opened = opened
-        self._logs.on_all_opened = self._forget_deleted_topics
+        self._logs.on_all_opened = self._metadata.forget_deleted_topics
         if not self._logs.unopened:
-            self._forget_deleted_topics()
-
-    def _forget_deleted_topics(self) -> None:
-        try:
             self._metadata.forget_deleted_topics()
-        except errors.KafkaStorageError:
-            # The store has said so. It is done at the next start.
-            return
 
     def _adopt(
         self, log: UnifiedLog, topic: TopicMetadata | None, deleted: Collection[bytes], warn: Callable[[str], None]

@@ -17,9 +17,16 @@ from barnabas import errors
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+from tests.unit.broker.test_failing_disk import CHANGES
 
 
 class SlowStorage:
@@ -222,15 +229,104 @@ class TestCommits:
         finish(broker, storage)
         assert create_code(second) == 0
 
-    def test_what_cannot_wait_for_its_turn_comes_after_what_is_in_flight(
-        self, broker: CoreBroker, storage: SlowStorage
+    @pytest.mark.parametrize("api", CHANGES)
+    def test_whoever_changes_the_metadata_waits_and_nobody_else(
+        self, api: str, broker: CoreBroker, storage: SlowStorage
     ) -> None:
+        request, version, codes = CHANGES[api]
+        waiting, other = broker.connect(), broker.connect()
+        waiting.send(create("there"), 7)
+        finish(broker, storage)
+        assert waiting.request(request, version) is None
+        for _ in range(3):
+            broker.advance(1)
+            assert result(other.request(produce("fast", batch(b"b")), 9)).error_code == 0
+        finish(broker, storage)
+        broker.advance(0)
+        assert codes(waiting.responses[-1]) == [0]
+        assert not storage.in_flight
+
+    @pytest.mark.parametrize("api", CHANGES)
+    def test_a_change_waits_for_the_one_before(self, api: str, broker: CoreBroker, storage: SlowStorage) -> None:
+        request, version, codes = CHANGES[api]
+        first, second = broker.connect(), broker.connect()
+        first.send(create("there"), 7)
+        second.send(request, version)
+        assert len(storage.in_flight) == 1
+        finish(broker, storage, 1)
+        broker.advance(0)
+        finish(broker, storage)
+        broker.advance(0)
+        assert create_code(first) == 0
+        assert codes(second.responses[-1]) == [0]
+
+    def test_a_topic_that_was_made_meanwhile_is_not_made_again(self, broker: CoreBroker, storage: SlowStorage) -> None:
         first, other = broker.connect(), broker.connect()
         first.send(create("new"), 7)
-        auto = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
-        assert other.request(auto, 12).topics[0].error_code == 0
+        auto = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
+        assert other.request(auto, 12) is None
+        finish(broker, storage)
+        broker.advance(0)
         assert create_code(first) == 0
-        assert [broker.state.metadata.topic(name) is not None for name in ("new", "auto")] == [True, True]
+        (topic,) = other.responses[-1].topics
+        assert (topic.error_code, topic.topic_id) == (0, broker.state.metadata.topic("new").id)
+
+    def test_settings_of_many_resources_are_changed_in_few_commits(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        client = broker.connect()
+        for number in range(120):
+            client.send(create(f"t{number}"), 7)
+        finish(broker, storage)
+        config = AlterableConfig(name="retention.ms", config_operation=0, value="1000")
+        resources = [
+            AlterConfigsResource(resource_type=2, resource_name=f"t{number}", configs=[config]) for number in range(121)
+        ]
+        client.send(IncrementalAlterConfigsRequest(resources=resources), 1)
+        commits = 0
+        while storage.in_flight:
+            finish(broker, storage, 1)
+            broker.advance(0)
+            commits += 1
+        assert commits == 3
+        found = [response.error_code for response in client.responses[-1].responses]
+        assert found == [0] * 120 + [errors.UnknownTopicOrPartitionError.code]
+
+    def test_producer_ids_never_run_out_while_the_disk_keeps_up(self, broker: CoreBroker, storage: SlowStorage) -> None:
+        client = broker.connect()
+        ids = []
+        for _ in range(2500):
+            response = client.request(InitProducerIdRequest(transactional_id=None), 4)
+            if response is None:
+                assert not ids, "only the first waits"
+                finish(broker, storage)
+                broker.advance(0)
+                response = client.responses[-1]
+            elif len(ids) % 1000 == 950:
+                finish(broker, storage)
+            assert response.error_code == 0
+            ids.append(response.producer_id)
+        assert ids == list(range(2500))
+
+    def test_while_no_block_can_be_reserved_ids_are_refused_and_come_back(
+        self, broker: CoreBroker, storage: SlowStorage
+    ) -> None:
+        manager = broker.state.producer_id_manager
+        with pytest.raises(errors.CoordinatorLoadInProgressError):
+            manager.next()
+        broker.store.fail = lambda _: errors.KafkaStorageError("the disk is full")
+        finish(broker, storage)
+        first, second = broker.connect(), broker.connect()
+        first.send(InitProducerIdRequest(transactional_id=None), 4)
+        second.send(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000), 4)
+        finish(broker, storage)
+        broker.advance(0)
+        assert [client.responses[-1].error_code for client in (first, second)] == [errors.KafkaStorageError.code] * 2
+        broker.store.fail = None
+        assert first.request(InitProducerIdRequest(transactional_id=None), 4) is None
+        finish(broker, storage)
+        broker.advance(0)
+        assert first.responses[-1].error_code == 0
 
     def test_a_client_that_goes_meanwhile_harms_nobody(self, broker: CoreBroker, storage: SlowStorage) -> None:
         first, gone, last = broker.connect(), broker.connect(), broker.connect()

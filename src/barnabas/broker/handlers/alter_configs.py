@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config_admin import changing
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
+from barnabas.broker.config_admin import Planned, altered
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -28,19 +28,14 @@ RESOURCE = ResourceType.CLUSTER
 def handle(broker: BrokerState, context: RequestContext, request: AlterConfigsRequest) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
 
-    def change(resource: AlterConfigsResource) -> None:
+    def plan(resource: AlterConfigsResource) -> Planned | None:
         configs = _configs(resource)
-        broker.config_admin.replace(
+        return broker.config_admin.replace(
             resource.resource_type, resource.resource_name, configs, validate_only=request.validate_only
         )
 
-    return answer_in_pieces(
-        broker.large_responses,
-        ArrayField(AlterConfigsResponse, "responses", context.api_version),
-        request.resources,
-        changing(request.resources, change, AlterConfigsResourceResponse),
-        lambda responses: AlterConfigsResponse(responses=responses),
-    )
+    array = ArrayField(AlterConfigsResponse, "responses", context.api_version)
+    return broker.large_responses.answer(altered(broker, request.resources, plan, array, AlterConfigsResourceResponse))
 
 
 def _configs(resource: AlterConfigsResource) -> dict[str, str]:

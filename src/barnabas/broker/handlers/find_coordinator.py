@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
 from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
@@ -16,6 +18,7 @@ from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 
 API = 10
@@ -24,23 +27,51 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.GROUP
 
 
-#: From this version on a request asks for several keys at once.
+_TOPICS: dict[int, str] = {
+    CoordinatorType.GROUP: GROUP_METADATA_TOPIC,
+    CoordinatorType.TRANSACTION: TRANSACTION_STATE_TOPIC,
+}
 
 
-def handle(broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Return this broker, for every key of a kind that it looks after."""
+def handle(
+    broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest
+) -> Message | PiecewiseResponse:
+    """Return this broker, for every key of a kind that it looks after; the first request creates the kind's topic."""
+    topic = _TOPICS.get(request.key_type)
+    asks = context.api_version < FIND_COORDINATOR_KEYS_FROM or request.coordinator_keys
+    if topic is None or broker.metadata.topic(topic) is not None or not asks:
+        return _answer(broker, context, request, None)
+    return broker.large_responses.answer(_answer_with_topic(broker, context, request, topic))
+
+
+def _answer_with_topic(
+    broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest, topic: str
+) -> Pieces:
+    from barnabas.broker.auto_topic_creation import ensure_internal
+
+    problem = yield from ensure_internal(broker, topic, context.now_ms)
+    return _answer(broker, context, request, problem)
+
+
+def _answer(
+    broker: BrokerState, context: RequestContext, request: FindCoordinatorRequest, problem: errors.KafkaError | None
+) -> FindCoordinatorResponse:
     if context.api_version >= FIND_COORDINATOR_KEYS_FROM:
-        found = [_coordinator(broker, context, request.key_type, key) for key in request.coordinator_keys]
+        found = [_coordinator(broker, context, request.key_type, key, problem) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = _coordinator(broker, context, request.key_type, request.key)
+    one = _coordinator(broker, context, request.key_type, request.key, problem)
     message = one.error_message if one.error_code else "NONE"  # so does Kafka
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
     )
 
 
-def _coordinator(broker: BrokerState, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _coordinator(
+    broker: BrokerState, context: RequestContext, key_type: int, key: str, problem: errors.KafkaError | None
+) -> Coordinator:
     try:
+        if problem is not None:
+            raise problem
         if key_type == CoordinatorType.GROUP:
             broker.group_coordinator.ensure_topic(context.now_ms)
         elif key_type == CoordinatorType.TRANSACTION:

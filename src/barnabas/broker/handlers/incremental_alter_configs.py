@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.broker.config_admin import Change, changing
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
+from barnabas.broker.config_admin import Change, Planned, altered
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -35,16 +35,11 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """Each resource is changed as a whole or not at all, and has its own result."""
 
-    def change(resource: AlterConfigsResource) -> None:
+    def plan(resource: AlterConfigsResource) -> Planned | None:
         changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
-        broker.config_admin.alter(
+        return broker.config_admin.alter(
             resource.resource_type, resource.resource_name, changes, validate_only=request.validate_only
         )
 
-    return answer_in_pieces(
-        broker.large_responses,
-        ArrayField(IncrementalAlterConfigsResponse, "responses", context.api_version),
-        request.resources,
-        changing(request.resources, change, AlterConfigsResourceResponse),
-        lambda responses: IncrementalAlterConfigsResponse(responses=responses),
-    )
+    array = ArrayField(IncrementalAlterConfigsResponse, "responses", context.api_version)
+    return broker.large_responses.answer(altered(broker, request.resources, plan, array, AlterConfigsResourceResponse))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import Pieces, PiecewiseResponse, outcome_of
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
 API = 22
@@ -25,8 +27,21 @@ RESOURCE = ResourceType.CLUSTER
 _PRODUCER_FENCED_FROM = 4
 
 
-def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> Message | PiecewiseResponse:
     """Without a transactional id every request gets a new producer id. Version 6 is KIP-939."""
+    if broker.producer_id_manager.is_ready:
+        return _answer(broker, context, request)
+    return broker.large_responses.answer(_answer_when_ready(broker, context, request))
+
+
+def _answer_when_ready(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> Pieces:
+    problem = yield from outcome_of(broker.producer_id_manager.when_ready)
+    if problem is not None:
+        return InitProducerIdResponse(error_code=problem.code, producer_id=-1, producer_epoch=-1)
+    return _answer(broker, context, request)
+
+
+def _answer(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     producer_id, epoch = request.producer_id, request.producer_epoch
     try:
         if (producer_id == -1) != (epoch == -1):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
-from barnabas.broker.auto_topic_creation import AutoTopicCreation
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
-from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces
+from barnabas.broker.piecewise import ArrayField, LazyList, Pieces, PiecewiseResponse, Steps, pieces_of
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
@@ -49,24 +48,22 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
         if request.include_topic_authorized_operations
         else AUTHORIZED_OPERATIONS_NOT_REQUESTED
     )
-    found: Iterable[TopicMetadata | MetadataResponseTopic]
-    if request.topics is None or (version == 0 and not request.topics):
-        found = broker.metadata.topics()
-    else:
-        found = _asked_for(broker, context, request)
 
     def make(topic: TopicMetadata | MetadataResponseTopic) -> tuple[MetadataResponseTopic, int]:
         if isinstance(topic, MetadataResponseTopic):
             return topic, 1
         return describe_topic(broker, topic, operations), 1 + topic.partitions
 
-    return answer_in_pieces(
-        broker.large_responses,
-        ArrayField(MetadataResponse, "topics", version),
-        found,
-        make,
-        lambda topics: _response(broker, context, request, topics),
-    )
+    def pieces() -> Pieces:
+        found: Iterable[TopicMetadata | MetadataResponseTopic]
+        if request.topics is None or (version == 0 and not request.topics):
+            found = broker.metadata.topics()
+        else:
+            found = yield from _asked_for(broker, context, request)
+        array = ArrayField(MetadataResponse, "topics", version)
+        return (yield from pieces_of(array, found, make, lambda topics: _response(broker, context, request, topics)))
+
+    return broker.large_responses.answer(pieces())
 
 
 def _response(broker: BrokerState, context: RequestContext, request: MetadataRequest, topics: Any) -> MetadataResponse:
@@ -122,28 +119,29 @@ def _partitions(broker: BrokerState, topic: TopicMetadata) -> Iterator[MetadataR
 
 def _asked_for(
     broker: BrokerState, context: RequestContext, request: MetadataRequest
-) -> list[TopicMetadata | MetadataResponseTopic]:
+) -> Steps[list[TopicMetadata | MetadataResponseTopic]]:
     """Each topic that is asked for, once, however often it is named; new ones are created in one commit."""
-    found: dict[str | bytes, TopicMetadata | MetadataResponseTopic] = {}
-    creation = AutoTopicCreation(broker, request.allow_auto_topic_creation, context.now_ms)
+    found: dict[str | bytes, TopicMetadata | MetadataResponseTopic | None] = {}
     for asked in request.topics or ():
         if asked.name is None or asked.topic_id != ZERO_UUID:
             key: str | bytes = asked.topic_id
             if key not in found:
                 found[key] = _by_id(broker, context, asked)
         elif asked.name not in found:
-            topic = broker.metadata.topic(asked.name)
-            try:
-                found[asked.name] = topic or creation.plan(asked.name)
-            except errors.KafkaError as problem:
-                found[asked.name] = MetadataResponseTopic(error_code=problem.code, name=asked.name)
-    if creation.planned:
-        try:
-            broker.topic_admin.create(creation.planned.values())
-        except errors.KafkaError as problem:
-            for new in creation.planned.values():
-                found[new.name] = MetadataResponseTopic(error_code=problem.code, name=new.name)
-    return list(found.values())
+            found[asked.name] = broker.metadata.topic(asked.name)
+    missing = [name for name, topic in found.items() if topic is None and isinstance(name, str)]
+    if missing:
+        from barnabas.broker.auto_topic_creation import AutoTopicCreation
+
+        creation = AutoTopicCreation(broker, request.allow_auto_topic_creation, context.now_ms)
+        made = yield from creation.create(missing)
+        for name, topic in made.items():
+            found[name] = (
+                MetadataResponseTopic(error_code=topic.code, name=name)
+                if isinstance(topic, errors.KafkaError)
+                else topic
+            )
+    return [topic for topic in found.values() if topic is not None]
 
 
 def _by_id(

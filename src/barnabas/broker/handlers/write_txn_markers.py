@@ -57,7 +57,7 @@ def _append_all(markers: PartitionMarkers, request: WriteTxnMarkersRequest, now_
                 partitions.append(WritableTxnMarkerPartitionResult(index, code))
                 appends += 1
                 if appends % _APPENDS_AT_ONCE == 0:
-                    yield
+                    yield None
             result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
         results.append(result)
     return WriteTxnMarkersResponse(markers=results)

@@ -160,7 +160,18 @@ class ClusterMetadata:
 
     def put_configs(self, kind: str, name: str, configs: dict[str, str]) -> None:
         """Store all settings of a resource; none at all deletes its record."""
-        self._put(f"{_CONFIGS}{kind}/{name}", configs or None)
+        self.put_settings([], [(kind, name, configs)])
+
+    def put_settings(
+        self,
+        topics: Iterable[TopicMetadata],
+        configs: Iterable[tuple[str, str, dict[str, str]]],
+        done: Done | None = None,
+    ) -> None:
+        """Store changed topics and all settings of other resources (kind, name, settings), in one commit."""
+        operations = [Operation(_TOPICS + topic.name, topic.to_value()) for topic in topics]
+        operations += [Operation(f"{_CONFIGS}{kind}/{name}", values or None) for kind, name, values in configs]
+        self._commit(operations, {found.key: self._versions.get(found.key, 0) for found in operations}, done=done)
 
     @property
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
@@ -187,12 +198,7 @@ class ClusterMetadata:
 
     def put_topics(self, topics: Iterable[TopicMetadata], done: Done | None = None) -> None:
         """Store topics, new or changed. Raises VersionConflictError if another writer was faster."""
-        topics = list(topics)
-        self._commit(
-            [Operation(_TOPICS + topic.name, topic.to_value()) for topic in topics],
-            {_TOPICS + topic.name: self._versions.get(_TOPICS + topic.name, 0) for topic in topics},
-            done=done,
-        )
+        self.put_settings(topics, [], done)
 
     def delete_topics(self, names: Iterable[str], done: Done | None = None) -> None:
         """Delete topics from the metadata, and note whose logs have to go, should the broker stop before they have.
@@ -212,16 +218,19 @@ class ClusterMetadata:
         return {bytes.fromhex(key[len(_DELETED_TOPICS) :]) for key in self._values if key.startswith(_DELETED_TOPICS)}
 
     def forget_deleted_topics(self) -> None:
-        """Note that the logs of all deleted topics are gone."""
+        """Note that the logs of all deleted topics are gone; what cannot be noted now is noted by a later broker."""
+        if self._is_committing:
+            self.when_committed(self.forget_deleted_topics)
+            return
         keys = [key for key in self._values if key.startswith(_DELETED_TOPICS)]
         if keys:
-            self._commit([Operation(key, None) for key in keys])
+            self._commit([Operation(key, None) for key in keys], done=lambda problem: None)
 
-    def allocate_producer_ids(self) -> range:
-        """Return the next block of producer ids; never given again, whatever happens."""
+    def allocate_producer_ids(self, done: Callable[[range, KafkaStorageError | None], None]) -> None:
+        """Reserve the next block of producer ids, which is never given again; only while no commit is in flight."""
         start = self._values.get(_PRODUCER_IDS, {}).get("next", 0)
-        self._put(_PRODUCER_IDS, {"next": start + PRODUCER_ID_BLOCK_SIZE})
-        return range(start, start + PRODUCER_ID_BLOCK_SIZE)
+        block = range(start, start + PRODUCER_ID_BLOCK_SIZE)
+        self._put(_PRODUCER_IDS, {"next": block.stop}, lambda problem: done(block, problem))
 
     def close(self) -> None:
         """Stop following the store; the store stays open."""

@@ -2,25 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from barnabas import errors
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+
+#: The next block is asked for when so few ids are left (Kafka: a tenth of a block).
+_PREFETCH_AT = 100
 
 
 class ProducerIdManager:
-    """The block of producer ids that this broker gives out."""
+    """The blocks of producer ids that this broker gives out; the next one is reserved beside the loop."""
 
-    __slots__ = ("_block", "_metadata")
+    __slots__ = ("_block", "_is_asking", "_metadata", "_next_block", "_waiting")
 
     def __init__(self, metadata: ClusterMetadata):
         self._metadata = metadata
-        self._block: Iterator[int] = iter(())
+        self._block = range(0)
+        self._next_block = range(0)
+        self._is_asking = False
+        self._waiting: list[Callable[[errors.KafkaError | None], None]] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `next` has an id to give."""
+        return bool(self._block or self._next_block)
+
+    def when_ready(self, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        """Reserve a block; `tell` is called with None when its ids can be given, or with why they cannot."""
+        self._waiting.append(tell)
+        self._ask()
 
     def next(self) -> int:
-        """Return a producer id that was never given before; every thousandth one costs a write to the metadata."""
-        for id in self._block:
-            return id
-        self._block = iter(self._metadata.allocate_producer_ids())
-        return next(self._block)
+        """Return a producer id that was never given before. Raises CoordinatorLoadInProgressError, KafkaStorageError.
+
+        The first of them means that the next block is on its way to the disk: the client asks again, as with Kafka.
+        """
+        if not self.is_ready:
+            told: list[errors.KafkaError | None] = []
+            self.when_ready(told.append)
+            if told and told[0] is not None:
+                raise told[0]
+        if not self._block:
+            self._block, self._next_block = self._next_block, range(0)
+        if not self._block:
+            raise errors.CoordinatorLoadInProgressError("The next block of producer ids is being reserved.")
+        found, self._block = self._block[0], self._block[1:]
+        if len(self._block) < _PREFETCH_AT and not self._next_block:
+            self._ask()
+        return found
+
+    def _ask(self) -> None:
+        if self._is_asking:
+            return
+        self._is_asking = True
+        if self._metadata.is_committing:
+            self._metadata.when_committed(self._allocate)
+        else:
+            self._allocate()
+
+    def _allocate(self) -> None:
+        self._metadata.allocate_producer_ids(self._allocated)
+
+    def _allocated(self, block: range, problem: errors.KafkaError | None) -> None:
+        self._is_asking = False
+        if problem is None:
+            self._next_block = block
+        waiting, self._waiting = self._waiting, []
+        for tell in waiting:
+            tell(problem)
