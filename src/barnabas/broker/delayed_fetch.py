@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.log.cold_range import ColdRange, cold_range
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.replication.replica import FollowerFetch
@@ -68,20 +69,23 @@ class Fetched:
     """One round of reading: the partitions in order, how many bytes came, and whether an answer is due at once.
 
     `available` counts the bytes of cut batches, too: they are not sent, and yet a client that wants so many at least
-    does not wait for more.
+    does not wait for more. `cold` is what was not read, because it would have had to wait for the disk.
     """
 
-    __slots__ = ("available", "reads", "size", "urgent")
+    __slots__ = ("available", "cold", "reads", "size", "urgent")
 
     def __init__(self) -> None:
+        self.cold: list[ColdRange] = []
         self.reads: list[PartitionRead] = []
         self.available = 0
         self.size = 0
         self.urgent = False
 
 
-def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limits: FetchLimits, room: int) -> Fetched:
-    """Read every target, until `max_bytes` are there, or `room` bytes.
+def read_targets(
+    manager: ReplicaManager, targets: Collection[FetchTarget], limits: FetchLimits, room: int, *, only_cached: bool
+) -> Fetched:
+    """Read every target, until `max_bytes` are there, or `room` bytes; with `only_cached` leave out what is cold.
 
     The first batch of the first partition that has any is read even if it is larger than all limits: else a consumer
     could never get past it (KIP-74).
@@ -90,6 +94,12 @@ def read_targets(manager: ReplicaManager, targets: Collection[FetchTarget], limi
     left = min(limits.max_bytes, room)
     for target in targets:
         try:
+            if only_cached and left > 0:
+                cold = _cold_range(manager, target, min(left, target.max_bytes))
+                if cold is not None:
+                    fetched.cold.append(cold)
+                    left = max(0, left - cold.size)
+                    continue
             read = _read(manager, target, left, limits, min_one_message=fetched.size == 0)
         except errors.KafkaError as problem:
             read = PartitionRead(target, problem.code, -1, -1, -1, NO_RECORDS, 0, None, None)
@@ -110,9 +120,7 @@ def _lags(read: PartitionRead, limits: FetchLimits) -> bool:
 def _read(
     manager: ReplicaManager, target: FetchTarget, left: int, limits: FetchLimits, *, min_one_message: bool
 ) -> PartitionRead:
-    partition = target.partition
-    if partition is None or partition.deleted:
-        partition = target.partition = _find(manager, target)
+    partition = _partition_of(manager, target)
     if target.leader_epoch != -1:
         partition.check_leader_epoch(target.leader_epoch)
     replica = limits.replica
@@ -145,6 +153,25 @@ def _read(
         found.aborted_transactions,
         diverging,
     )
+
+
+def _cold_range(manager: ReplicaManager, target: FetchTarget, limit: int) -> ColdRange | None:
+    partition = _partition_of(manager, target)
+    if target.offset == partition.log.log_end_offset:
+        return None
+    try:
+        return cold_range(partition.log, target.offset, limit)
+    except OSError:
+        # The read meets it, too, and says what it was.
+        return None
+
+
+def _partition_of(manager: ReplicaManager, target: FetchTarget) -> Partition:
+    partition = target.partition
+    if partition is not None and not partition.deleted:
+        return partition
+    partition = target.partition = _find(manager, target)
+    return partition
 
 
 def _find(manager: ReplicaManager, target: FetchTarget) -> Partition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -16,6 +16,7 @@ from barnabas.records.batch_header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.log.cold_range import ColdRange
     from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
@@ -217,6 +218,20 @@ class ReplicaManager:
         if offset >= 0 and partition.in_sync is None:
             self._purgatory.mark(partition)
         return offset
+
+    def bring_in(self, ranges: Sequence[ColdRange], done: Callable[[], None]) -> None:
+        """Read parts of files into the system's cache, beside the loop; `done` is called on the loop."""
+        filesystem = self._logs.filesystem
+
+        def work() -> None:
+            for found in ranges:
+                filesystem.bring_in(*found)
+
+        self._logs.storage.submit(work, done)
+
+    def wake(self, key: Hashable) -> None:
+        """Have what waits under a key tried at the end of the turn."""
+        self._purgatory.mark(key)
 
     def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
         """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas import errors
+from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -187,6 +190,73 @@ def test_a_loss_of_power_takes_nothing_that_was_acknowledged(seed: int, steps: l
 
     again = CoreBroker(broker.settings, broker.filesystem, broker.store, seed=2)
     assert len(values(again.connect(), "safe")) > max(acknowledged, default=-1)
+
+
+class TestColdReads:
+    @pytest.fixture
+    def behind(self, broker: CoreBroker) -> CoreClient:
+        """A client of a broker whose topic `fast` has two megabytes that are not in the cache."""
+        client = broker.connect()
+        for number in range(20):
+            client.request(produce("fast", batch(b"%d" % number + bytes(100_000))), 9)
+        (path,) = [name for name in broker.filesystem._names if name.endswith("fast-0/00000000000000000000.log")]
+        broker.filesystem.cold.add(path)
+        return client
+
+    def test_who_reads_what_is_not_cached_waits_and_nobody_else(
+        self, broker: CoreBroker, storage: SlowStorage, behind: CoreClient
+    ) -> None:
+        assert behind.request(fetch("fast"), 12) is None
+        other = broker.connect()
+        assert result(other.request(produce("fast", batch(b"b")), 9)).error_code == 0
+        assert other.request(MetadataRequest(topics=None), 12) is not None
+        finish(broker, storage)
+        found = behind.responses[-1].responses[0].partitions[0]
+        assert next(iter(next(iter(read_batches(found.records))))).value[:1] == b"0"
+        assert not broker.filesystem.cold
+        # What is in the cache now is read at once.
+        assert behind.request(fetch("fast", offset=1), 12) is not None
+
+    def test_the_end_of_a_log_is_read_at_once(self, broker: CoreBroker, behind: CoreClient) -> None:
+        assert behind.request(fetch("fast", offset=19), 12) is not None
+        assert broker.filesystem.cold
+
+    def test_an_empty_cache_after_the_read_lets_the_loop_wait_and_not_the_client_for_ever(
+        self, broker: CoreBroker, storage: SlowStorage, behind: CoreClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(broker.filesystem, "bring_in", lambda path, size, position: None)
+        assert behind.request(fetch("fast"), 12) is None
+        finish(broker, storage)
+        assert len(behind.responses[-1].responses[0].partitions[0].records)
+
+    def test_a_topic_may_be_deleted_and_a_client_may_go_meanwhile(
+        self, broker: CoreBroker, storage: SlowStorage, behind: CoreClient
+    ) -> None:
+        gone, other = broker.connect(), broker.connect()
+        assert behind.request(fetch("fast"), 12) is None
+        assert gone.request(fetch("fast"), 12) is None
+        gone.lose()
+        other.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="fast")]), 6)
+        storage.in_flight.rotate(1)
+        finish(broker, storage)
+        found = behind.responses[-1].responses[0].partitions[0]
+        assert found.error_code == errors.UnknownTopicOrPartitionError.code
+        assert gone.responses == []
+
+
+def test_the_system_tells_what_of_a_file_is_cached(tmp_path: Path) -> None:
+    filesystem = OsFileSystem()
+    path = str(tmp_path / "f")
+    (tmp_path / "f").write_bytes(bytes(1 << 20))
+    file = filesystem.open(path)
+    file.sync()
+    assert file.is_cached(1 << 20, 0)
+    os.posix_fadvise(file.descriptor(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if file.is_cached(1 << 20, 0):
+        pytest.skip("this file system keeps its files in memory, or does not tell")
+    filesystem.bring_in(path, 1 << 20, 0)
+    assert file.is_cached(1 << 20, 0)
+    filesystem.bring_in(str(tmp_path / "missing"), 1 << 20, 0)
 
 
 def create_code(client: CoreClient) -> int:

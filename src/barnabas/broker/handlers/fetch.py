@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
 from barnabas.broker.client_quotas import FETCH
+from barnabas.broker.cold_fetch import ColdFetch
 from barnabas.broker.delayed_fetch import (
     DelayedFetch,
     Fetched,
@@ -24,6 +25,7 @@ from barnabas.broker.delayed_fetch import (
 )
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.broker.log.unified_log import LOG_END
+from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
@@ -58,7 +60,7 @@ _MOST_UNSENT = 64 << 20
 _LEAST_ROOM = 1 << 20
 
 
-def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedFetch:
+def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedOperation:
     """Answer at once if there is enough, an error or nothing to wait for; else when there is, or at max_wait_ms."""
     now = context.now
     try:
@@ -89,11 +91,13 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     )
     asked = list(targets.values())
 
-    def read() -> Fetched:
+    def read(*, only_cached: bool = False) -> Fetched:
         room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
-        return read_targets(broker.replica_manager, asked, limits, room)
+        return read_targets(broker.replica_manager, asked, limits, room, only_cached=only_cached)
 
-    fetched = read()
+    fetched = read(only_cached=True)
+    if fetched.cold:
+        return ColdFetch(broker.replica_manager, fetched.cold, lambda now: finish(read(), now))
     if fetched.available >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
         return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000

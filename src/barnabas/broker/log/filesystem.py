@@ -25,6 +25,11 @@ FILE_MODE = 0o644
 #: From this size on a file's bytes go to a socket without being read; below, a call more would cost more than it saves.
 WORTH_SENDING = 64 * 1024
 
+#: One byte in so many is looked at to tell whether a part of a file is in the cache.
+_PROBE_EVERY = 1 << 20
+#: So much is brought in with one read.
+_READ_AT_ONCE = 1 << 18
+
 
 class DirectoryEntry(NamedTuple):
     """One name in a directory."""
@@ -48,6 +53,9 @@ class File(Protocol):
 
     def region(self, size: int, position: int) -> bytes | FileRegion:
         """As `pread`, for who sends the bytes to a socket at once: of a large file, they need not be read for that."""
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether a part can be read without waiting for the disk, as far as can be told."""
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Write all of `data` at `position` with one system call, or with more only where the first came back short."""
@@ -87,6 +95,9 @@ class FileSystem(Protocol):
 
     def open(self, path: str) -> File:
         """Open for reading and writing, creating the file where there is none."""
+
+    def bring_in(self, path: str, size: int, position: int) -> None:
+        """Read a part of a file into the system's cache, in any thread; errors are left to who reads it next."""
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory, sorted by name."""
@@ -174,6 +185,29 @@ class FileRegion(StoredRecords):
         return data
 
 
+def _probe() -> Callable[[int, int], bool]:
+    """Return what tells whether a byte of a file is in the system's cache; everything is where that cannot be told."""
+    flag = getattr(os, "RWF_NOWAIT", 0)
+    if not flag:
+        return lambda descriptor, position: True
+    byte = [bytearray(1)]
+
+    def is_cached(descriptor: int, position: int) -> bool:
+        try:
+            os.preadv(descriptor, byte, position, flag)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # A file system that does not know the flag, or a failure that the read itself meets.
+            return True
+        return True
+
+    return is_cached
+
+
+is_byte_cached = _probe()
+
+
 class OsFile:
     """A file of the operating system that may be closed under it and opens again when it is used."""
 
@@ -207,6 +241,11 @@ class OsFile:
     def region(self, size: int, position: int) -> bytes | FileRegion:
         """See `File`."""
         return FileRegion(self, position, size) if size >= WORTH_SENDING else self.pread(size, position)
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """See `File`: one byte in so many is looked at, from the last one on, for the cache loses the oldest first."""
+        descriptor = self.descriptor()
+        return all(is_byte_cached(descriptor, at) for at in range(position + size - 1, position - 1, -_PROBE_EVERY))
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """See `File`."""
@@ -335,6 +374,21 @@ class OsFileSystem:
     def open(self, path: str) -> OsFile:
         """See `FileSystem`."""
         return OsFile(path, self)
+
+    def bring_in(self, path: str, size: int, position: int) -> None:
+        """See `FileSystem`."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            end = position + size
+            while position < end and (read := len(os.pread(descriptor, min(_READ_AT_ONCE, end - position), position))):
+                position += read
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """See `FileSystem`."""

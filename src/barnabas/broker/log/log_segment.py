@@ -302,6 +302,11 @@ class LogSegment:
         self._remember_position(next_offset, end)
         return end - position
 
+    def position_before(self, offset: int) -> int:
+        """Return where a read from an offset on begins to look, without looking at the records."""
+        position = self._positions.get(offset, -1)
+        return position if position >= 0 else self.offset_index.lookup(offset).position
+
     def locate(self, offset: int) -> int:
         """Return the position of the first batch that ends at or beyond the offset, -1 when there is none."""
         slot = self.offset_index.slot_for(offset)

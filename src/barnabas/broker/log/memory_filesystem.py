@@ -77,6 +77,10 @@ class MemoryFile:
         """See `File`."""
         return self.pread(size, position)
 
+    def is_cached(self, size: int, position: int) -> bool:
+        """See `File`."""
+        return self.path not in self._filesystem.cold
+
     def pwrite(self, data: Buffer, position: int) -> None:
         """See `File`."""
         inode = self._inode()
@@ -147,10 +151,11 @@ class MemoryLock:
 class MemoryFileSystem:
     """A disk in memory.
 
-    `capacity` bounds the bytes of all files. `fail(operation, path)` is asked before each operation and may return an
-    error for it. `die_after` counts the changes (writes, renames, ...) that are still carried out; the next one is
-    carried out in part, if it is a write, and raises `ProcessDiedError`, as does everything after it until `crash`.
-    `random` decides how much of that write is done.
+    `capacity` bounds the bytes of all files; `cold` ones have to be brought in before they are read without waiting.
+    `fail(operation, path)` is asked before each operation and may return an error for it. `die_after` counts the
+    changes (writes, renames, ...) that are still carried out; the next one is carried out in part, if it is a write,
+    and raises `ProcessDiedError`, as does everything after it until `crash`. `random` decides how much of that write is
+    done.
     """
 
     def __init__(self, random: Random, capacity: int | None = None) -> None:
@@ -162,6 +167,8 @@ class MemoryFileSystem:
         self.life = 0
         self.now_ms = 0
         self.locks: set[str] = set()
+        #: Files of which nothing is in the cache.
+        self.cold: set[str] = set()
         self._names: dict[str, Inode | None] = {"": None}
         self._durable_names: dict[str, Inode | None] = {"": None}
         self._unsynced_names: list[list[NameChange]] = []
@@ -184,6 +191,7 @@ class MemoryFileSystem:
         self._names = dict(self._durable_names)
         for inode in {id(found): found for found in self._names.values() if found is not None}.values():
             inode.lose_power(self.random)
+        self.cold = set(self._names)
 
     @staticmethod
     def _apply(names: dict[str, Inode | None], changes: list[NameChange]) -> None:
@@ -260,6 +268,10 @@ class MemoryFileSystem:
         """See `FileSystem`."""
         self.check("open", path)
         return MemoryFile(self, path)
+
+    def bring_in(self, path: str, size: int, position: int) -> None:
+        """See `FileSystem`."""
+        self.cold.discard(path)
 
     def list_directory(self, path: str) -> list[DirectoryEntry]:
         """See `FileSystem`."""

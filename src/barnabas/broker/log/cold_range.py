@@ -1,0 +1,47 @@
+"""Which part of a log's file a read would have to wait for, because the system's cache lacks it.
+
+Who reads the end of a log never asks: that was written a moment ago. For the rest the file is asked, which costs some
+microseconds for a megabyte.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.unified_log import UnifiedLog
+
+#: So much at the end of a log is taken to be in the cache.
+_TAIL = 1 << 20
+#: So much behind what was asked for is looked at to find the end of a batch.
+_SLACK = 1 << 13
+#: More is not brought in for one read, whatever a client asks for.
+_MOST = 8 << 20
+
+
+class ColdRange(NamedTuple):
+    """A part of a file, in bytes."""
+
+    path: str
+    size: int
+    position: int
+
+
+def cold_range(log: UnifiedLog, offset: int, max_bytes: int) -> ColdRange | None:
+    """Return what a read from `offset` on would wait for; None where all is in the cache, or nothing is there.
+
+    Raises `OSError`.
+    """
+    local = log.local_log
+    segment = local.segments.floor(offset)
+    if segment is None or not log.log_start_offset <= offset < local.log_end_offset:
+        return None
+    records = segment.records
+    if segment is local.segments.active and records.size <= _TAIL:
+        return None
+    position = segment.position_before(offset)
+    left = records.size - position
+    if left <= 0 or (segment is local.segments.active and left <= _TAIL):
+        return None
+    size = min(max_bytes + _SLACK, left, _MOST)
+    return None if records.file.is_cached(size, position) else ColdRange(records.path, size, position)
