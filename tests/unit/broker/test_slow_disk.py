@@ -192,6 +192,26 @@ def test_a_loss_of_power_takes_nothing_that_was_acknowledged(seed: int, steps: l
     assert len(values(again.connect(), "safe")) > max(acknowledged, default=-1)
 
 
+@given(st.integers(0, 2**32))
+def test_what_a_crash_left_unflushed_is_on_the_disk_before_its_repetition_is_acknowledged(seed: int) -> None:
+    storage = SlowStorage()
+    broker = CoreBroker(filesystem=MemoryFileSystem(Random(seed)), storage=storage)
+    client = broker.connect()
+    client.send(create("safe", flush_messages="1"), 7)
+    finish(broker, storage)
+    sent = produce("safe", batch(b"a", producer=(1, 0, 0)))
+    assert client.request(sent, 9) is None, "its flush is in flight"
+
+    again = broker.crashed()
+    repeated = again.connect()
+    assert result(repeated.request(sent, 9)).error_code == 0
+    again.node.metadata.close()
+    again.filesystem.power_loss()
+
+    last = CoreBroker(again.settings, again.filesystem, again.store, seed=3)
+    assert values(last.connect(), "safe") == [b"a"]
+
+
 class TestColdReads:
     @pytest.fixture
     def behind(self, broker: CoreBroker) -> CoreClient:

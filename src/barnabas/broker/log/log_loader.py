@@ -22,6 +22,7 @@ from barnabas.broker.log.checkpoints import (
 from barnabas.broker.log.file_records import CorruptSegmentError
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.local_log import LocalLog
+from barnabas.broker.log.log_config import LONG_MAX
 from barnabas.broker.log.log_file_utils import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
@@ -263,6 +264,19 @@ class LogLoader:
             self._delete_later_segments(
                 [segment for segment in self._segments if not segment.size and segment.base_offset > end]
             )
+        if self._config.flush_messages < LONG_MAX:
+            self._bring_to_disk(
+                [segment for segment in unflushed if segment.size and segment.base_offset in self._segments]
+            )
+
+    def _bring_to_disk(self, segments: list[LogSegment]) -> None:
+        """Flush what the process before had written, and had acknowledged only once it was flushed.
+
+        From here on the records count as committed: a producer that sends them again is told that they are there.
+        """
+        for segment in segments:
+            segment.records.file.sync()
+        self._filesystem.sync_directory(self._directory)
 
     def _recover_segment(self, segment: LogSegment) -> Steps[bool]:
         segment.reset_indexes()
