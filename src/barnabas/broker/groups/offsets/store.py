@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from barnabas.broker.groups.offsets.offset_and_metadata import OffsetAndMetadata
 
@@ -16,7 +16,7 @@ class OffsetStore:
     What a transaction commits stays pending under its producer id until the marker comes (KIP-98, KIP-447).
     """
 
-    __slots__ = ("_committed", "_open_transactions", "_pending")
+    __slots__ = ("_committed", "_groups_of_topics", "_open_transactions", "_pending")
 
     def __init__(self) -> None:
         self._committed: dict[str, TopicOffsets] = {}
@@ -24,6 +24,8 @@ class OffsetStore:
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
         #: Group → the producer ids under which it stands in `_pending`.
         self._open_transactions: dict[str, set[int]] = {}
+        #: Topic → the groups that have an offset in it, committed or pending.
+        self._groups_of_topics: dict[str, dict[str, None]] = {}
 
     # --- committed
 
@@ -41,7 +43,11 @@ class OffsetStore:
 
     def put(self, group_id: str, topic: str, partition: int, offset: OffsetAndMetadata) -> None:
         """Take over a commit that is in the log."""
-        self._committed.setdefault(group_id, {}).setdefault(topic, {})[partition] = offset
+        topics = self._committed.setdefault(group_id, {})
+        if topic not in topics:
+            topics[topic] = {}
+            self._groups_of_topics.setdefault(topic, {})[group_id] = None
+        topics[topic][partition] = offset
 
     def put_written(
         self, group_id: str, topic: str, partition: int, offset: OffsetAndMetadata, record_offset: int
@@ -59,6 +65,7 @@ class OffsetStore:
                 del self._committed[group_id]
         for producer_id in self._open_transactions.get(group_id, ()):
             _remove(self._pending[producer_id][group_id], topic, partition)
+        self._unlink(group_id, (topic,))
 
     def remove_written(self, group_id: str, topic: str, partition: int, record_offset: int) -> None:
         """Take over a tombstone that was written at `record_offset`."""
@@ -66,9 +73,22 @@ class OffsetStore:
 
     def forget_group(self, group_id: str) -> None:
         """Drop all that is known of a group, as if its records had not been read."""
-        self._committed.pop(group_id, None)
+        topics = self._committed.pop(group_id, {})
         for producer_id in list(self._open_transactions.get(group_id, ())):
             self._close_transaction(producer_id, group_id)
+        self._unlink(group_id, topics)
+
+    def _unlink(self, group_id: str, topics: Iterable[str]) -> None:
+        """Take a group from those of the topics in which it has no offset any more."""
+        committed = self._committed.get(group_id, {})
+        pending = [self._pending[producer_id][group_id] for producer_id in self._open_transactions.get(group_id, ())]
+        for topic in topics:
+            groups = self._groups_of_topics.get(topic)
+            if groups is None or topic in committed or any(topic in found for found in pending):
+                continue
+            groups.pop(group_id, None)
+            if not groups:
+                del self._groups_of_topics[topic]
 
     # --- pending
 
@@ -78,6 +98,7 @@ class OffsetStore:
         """Take over a commit of an open transaction that is in the log."""
         topics = self._pending.setdefault(producer_id, {}).setdefault(group_id, {})
         topics.setdefault(topic, {})[partition] = offset
+        self._groups_of_topics.setdefault(topic, {})[group_id] = None
         self._open_transactions.setdefault(group_id, set()).add(producer_id)
 
     def put_pending_written(
@@ -114,6 +135,7 @@ class OffsetStore:
         producer_ids.remove(producer_id)
         if not producer_ids:
             del self._open_transactions[group_id]
+        self._unlink(group_id, topics)
         return topics
 
     def _commit(self, group_id: str, topics: TopicOffsets) -> None:
@@ -147,10 +169,7 @@ class OffsetStore:
 
     def groups_with(self, topic: str) -> list[str]:
         """Give the groups that have an offset, committed or pending, in `topic`."""
-        groups = [group_id for group_id, topics in self._committed.items() if topic in topics]
-        for pending in self._pending.values():
-            groups += [group_id for group_id, topics in pending.items() if topic in topics]
-        return list(dict.fromkeys(groups))
+        return list(self._groups_of_topics.get(topic, ()))
 
 
 def _remove(topics: TopicOffsets, topic: str, partition: int) -> None:
