@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         TopologyError,
         UnknownStateStoreError,
     )
+    from barnabas.streams.queries.store_view import StoreView
     from barnabas.streams.serdes.serde import Serde, Serdes
     from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
     from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
@@ -174,6 +175,7 @@ __all__ = [
     "StateStoreNotAvailableError",
     "StoreBuilder",
     "StoreSupplier",
+    "StoreView",
     "Stores",
     "StreamJoined",
     "StreamPartitioner",
@@ -246,6 +248,7 @@ _HOMES = {
         "StreamsStoppedError TaskCorruptedError TaskIdFormatError TaskMigratedError TopologyError "
         "UnknownStateStoreError"
     ),
+    "barnabas.streams.queries.store_view": "StoreView",
     "barnabas.streams.serdes.serde": "Serde Serdes",
     "barnabas.streams.serdes.windowed": "SessionWindowedSerde TimeWindowedSerde",
     "barnabas.streams.spark.kafka_streams": "KafkaStreams State StreamThreadExceptionResponse",

@@ -15,6 +15,6 @@ Rules of the room
 
 Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
 (how many partitions, and making them), `starting_offsets`, `application`; in a task `task_runner`, `task_server` (a
-process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine),
-`changelog_reader` (restores), `rows` (Arrow to records and back); `state_protocol`.
+process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine), `rows` (Arrow to
+records and back); `state_protocol`.
 """

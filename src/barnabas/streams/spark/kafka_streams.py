@@ -16,6 +16,7 @@ from barnabas.errors import IllegalStateError
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.queries.store_view import StoreView
 from barnabas.streams.spark import internal_topics, plan, rows, starting_offsets
 from barnabas.streams.spark.application import Application
 from barnabas.streams.spark.task_runner import TaskRunner
@@ -87,6 +88,7 @@ class KafkaStreams:
     ) -> None:
         given = {**(config or {}), **{name.replace("_", "."): value for name, value in settings.items()}}
         self._config = StreamsConfig(given)
+        self._topology = topology
         if not self._config.values["bootstrap.servers"]:
             raise StreamsError("setting bootstrap.servers is missing: set it to the brokers' addresses")
         self._spark = spark
@@ -191,6 +193,16 @@ class KafkaStreams:
         """Wait until it is in one of these states; returns whether it is, after at most `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._state in states, timeout)
+
+    def store(self, name: str, *, timestamped: bool = False, max_staleness: float = 0.0) -> StoreView:
+        """Return a view of a store, kept current from its changelog; close it when it is not needed any more.
+
+        See `StoreView`. Raises UnknownStateStoreError, and StateStoreNotAvailableError before the first start.
+        """
+        client = plan.clients_of(self._config.values, "consumer")
+        return StoreView.open(
+            self._topology, self._config, name, client, timestamped=timestamped, max_staleness=max_staleness
+        )
 
     # -- inside
 

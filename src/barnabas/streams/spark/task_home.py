@@ -21,9 +21,9 @@ from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.record import InputRecord
 from barnabas.streams.engine.task import Task, TaskSettings
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application
-from barnabas.streams.spark.changelog_reader import ChangelogReader
 from barnabas.streams.spark.state_protocol import Compute, HeldTask, ReadDecision, Restore, TaskBatch, run_task
 from barnabas.streams.state.store import ChangelogRecord, StateStore
 from barnabas.streams.topology.processor_api import TaskId

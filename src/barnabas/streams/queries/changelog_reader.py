@@ -10,6 +10,7 @@ from typing import Any
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
+from barnabas.config.definitions import definitions
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -37,8 +38,8 @@ class ChangelogReader:
     def stable_end(self, partition: TopicPartition) -> int:
         """Return up to where the partition is stable now."""
         if self._admin is None:
-            known = ("bootstrap.servers", "security.", "sasl.", "ssl.", "request.timeout.ms", "default.api.timeout.ms")
-            self._admin = AdminClient({k: v for k, v in self._client.items() if k.startswith(known)})
+            known = definitions("admin").keys
+            self._admin = AdminClient({name: value for name, value in self._client.items() if name in known})
         spec = {partition: int(OffsetSpec.LATEST)}
         return self._admin.list_offsets(spec, isolation_level="read_committed")[partition].offset
 
