@@ -44,8 +44,10 @@ def test_importing_barnabas_loads_nothing_but_itself() -> None:
 def test_an_unknown_public_name_is_an_error_that_lists_the_known_ones() -> None:
     import barnabas
 
-    with pytest.raises(AttributeError, match="no attribute 'Produce'; it has AdminClient, Broker, Consumer"):
+    with pytest.raises(AttributeError, match="no attribute 'Produce'") as raised:
         _ = barnabas.Produce
+
+    assert str(raised.value).partition("it has ")[2] == ", ".join(sorted({*barnabas.__all__} - {"__version__"}))
 
 
 def build(directory: Path, *, pure: bool) -> Path:
