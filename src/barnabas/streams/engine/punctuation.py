@@ -45,6 +45,9 @@ class PunctuationQueue:
         heappush(self._queue, (schedule.time, self._added, schedule))
         return schedule
 
+    def __len__(self) -> int:
+        return len(self._queue)
+
     def next_time(self) -> int | None:
         """Return when the next schedule is due; None when there is none."""
         while self._queue and self._queue[0][2].cancelled:

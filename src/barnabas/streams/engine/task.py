@@ -52,11 +52,13 @@ class Task:
         self.collector = RecordCollector(self, config.production_exception_handler, settings.partitions_of)
         self._context = TaskContext(self, config.values, config.default_key_serde, config.default_value_serde)
         self._group = PartitionGroup(self._stamp)
+        self._stream_time_queue = PunctuationQueue()
         self._queues = {
-            PunctuationType.STREAM_TIME: PunctuationQueue(),
+            PunctuationType.STREAM_TIME: self._stream_time_queue,
             PunctuationType.WALL_CLOCK_TIME: PunctuationQueue(),
         }
         self._kept: dict[str, Any] = {}
+        self._sources: dict[str, SourceTaskNode] = {}
         self._nodes = make_nodes(topology)
         self._now_ms = now_ms
         self.stores = self._open_stores(settings.backend or MemoryBackend())
@@ -166,6 +168,12 @@ class Task:
         return self._group.stream_time
 
     def _source(self, topic: str) -> SourceTaskNode:
+        known = self._sources.get(topic)
+        if known is None:
+            known = self._sources[topic] = self._find_source(topic)
+        return known
+
+    def _find_source(self, topic: str) -> SourceTaskNode:
         name = self._topology.source_of(topic)
         node = None if name is None else self._nodes[name]
         if not isinstance(node, SourceTaskNode):
@@ -217,9 +225,9 @@ class Task:
 
     def punctuate_stream_time(self) -> bool:
         """Call punctuators that are due by stream time; tell whether there were any."""
-        if self.stream_time < 0:
-            return False
-        return self._queues[PunctuationType.STREAM_TIME].punctuate(self.stream_time, self._punctuate)
+        now = self._group.stream_time
+        queue = self._stream_time_queue
+        return bool(queue) and now >= 0 and queue.punctuate(now, self._punctuate)
 
     def punctuate_system_time(self, now_ms: int) -> bool:
         """Call punctuators that are due by the wall clock; tell whether there were any."""

@@ -60,6 +60,7 @@ class TopologyTestDriver:
         global_topology = build_global_state_topology(builder)
         self._outputs: dict[str, deque[OutputRecord]] = {}
         self._offsets: dict[str, int] = {}
+        self._sources: dict[str, str | None] = {}
         settings = TaskSettings(self._config)
         self._global: GlobalTask | None = None
         self._global_topics: frozenset[str] = frozenset()
@@ -124,6 +125,11 @@ class TopologyTestDriver:
         return len(self._outputs.get(topic, ()))
 
     def _source_of(self, topic: str) -> str | None:
+        if topic not in self._sources:
+            self._sources[topic] = self._find_source(topic)
+        return self._sources[topic]
+
+    def _find_source(self, topic: str) -> str | None:
         for known in self._topology.source_by_topic:
             if known != topic and _is_pattern_for(known, topic):
                 raise TopologyError(
@@ -156,10 +162,11 @@ class TopologyTestDriver:
         task = self._task
         if task is None:
             return
+        if not task.waits:
+            self._capture(task.commit())  # what was left out may have gone to a dead-letter queue
         while task.process_next(self._now_ms):
             task.punctuate_stream_time()
             self._capture(task.commit())
-        self._capture(task.commit())  # what was left out may have gone to a dead-letter queue
 
     def _capture(self, records: list[OutputRecord], work: bool = True) -> None:
         for record in records:

@@ -1,0 +1,99 @@
+"""Results do not depend on where a task is stopped: a new task, restored from changelogs and metadata, goes on equally.
+
+Each of Kafka's vectors runs with restarts at random points between inputs. What Kafka's own test driver made of it in
+one go must come out, to the last changelog record, store and query.
+"""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from barnabas.streams.engine.task import Task
+from barnabas.streams.state.store import ChangelogRecord
+from barnabas.streams.testing import TopologyTestDriver
+from tools.streams_vectors import running
+from tools.streams_vectors.__main__ import difference_of
+
+VECTORS = Path(__file__).parent / "topology-vectors.jsonl.gz"
+
+#: What a restart loses by its nature: stores without a changelog, and what user code keeps in itself.
+LOST = ('"logging": false', '"cancel_after"', "add_read_only_state_store")
+
+
+class RestartingDriver(TopologyTestDriver):
+    """A driver whose task is thrown away now and then; a new one takes its state from what was written."""
+
+    seed = 0
+
+    def __init__(self, *args):
+        self._written = {}
+        self._random = random.Random(self.seed)
+        self.restarts = 0
+        super().__init__(*args)
+
+    def _capture(self, records, work=True):
+        for record in records:
+            self._written.setdefault(record.topic, []).append(record)
+        super()._capture(records, work)
+
+    def pipe_raw(self, topic, key, value, timestamp, headers):
+        """Restart before the record, or not."""
+        self._maybe_restart()
+        self._written.setdefault(topic, []).append(ChangelogRecord(key, value, timestamp, headers))
+        super().pipe_raw(topic, key, value, timestamp, headers)
+
+    def _maybe_restart(self):
+        if self._task is None or self._random.random() > 0.3:
+            return
+        self.restarts += 1
+        old, metadata = self._task, self._task.metadata()
+        self._task = Task(self._topology, old.id, old._settings, self._now_ms)
+        for name, store in self._task.stores.items():
+            topic = self._topology.store_to_changelog_topic[name]
+            store.restore(
+                ChangelogRecord(record.key, record.value, record.timestamp, record.headers)
+                for record in self._written.get(topic, ())
+                if record.key is not None
+            )
+        self._task.restore_metadata(metadata)
+        self._task.dropped_records = old.dropped_records
+
+
+def cases():
+    with gzip.open(VECTORS, "rt") as lines:
+        for line in lines:
+            case = json.loads(line)
+            if "error" not in case["expected"] and not any(lost in json.dumps(case) for lost in LOST):
+                yield case
+
+
+def differences_with_restarts(monkeypatch, seed):
+    """Return the first difference of each case, and how often tasks were restarted."""
+    drivers = []
+
+    class Driver(RestartingDriver):
+        def __init__(self, *args):
+            self.seed = seed * 10_000 + len(drivers)
+            drivers.append(self)
+            super().__init__(*args)
+
+    straight = [case for case in cases() if difference_of(case) is None]
+    assert len(straight) >= 430
+    monkeypatch.setattr(running, "TopologyTestDriver", Driver)
+    found = {case["name"]: difference_of(case) for case in straight}
+    return {name: text for name, text in found.items() if text is not None}, sum(driver.restarts for driver in drivers)
+
+
+def test_a_restarted_task_goes_on_equally(monkeypatch):
+    differences, restarts = differences_with_restarts(monkeypatch, 0)
+    assert differences == {}
+    assert restarts > 2000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 20))
+def test_restarted_tasks_go_on_equally_at_many_points(monkeypatch, seed):
+    assert differences_with_restarts(monkeypatch, seed)[0] == {}
