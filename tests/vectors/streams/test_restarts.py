@@ -8,10 +8,12 @@ import gzip
 import json
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from barnabas.streams.engine.task import Task
+from barnabas.streams.state.disk import DiskBackend
 from barnabas.streams.state.store import ChangelogRecord
 from barnabas.streams.testing import TopologyTestDriver
 from tools.streams_vectors import running
@@ -50,16 +52,56 @@ class RestartingDriver(TopologyTestDriver):
             return
         self.restarts += 1
         old, metadata = self._task, self._task.metadata()
+        self._new_task(metadata)
+        self._task.dropped_records = old.dropped_records
+
+    def _new_task(self, metadata):
+        old = self._task
         self._task = Task(self._topology, old.id, old._settings, self._now_ms)
-        for name, store in self._task.stores.items():
+        self._restore(self._task.stores)
+        self._task.restore_metadata(metadata)
+
+    def _restore(self, stores):
+        for name, store in stores.items():
             topic = self._topology.store_to_changelog_topic[name]
             store.restore(
                 ChangelogRecord(record.key, record.value, record.timestamp, record.headers)
                 for record in self._written.get(topic, ())
                 if record.key is not None
             )
-        self._task.restore_metadata(metadata)
-        self._task.dropped_records = old.dropped_records
+
+
+class DiskDriver(RestartingDriver):
+    """A restarting driver whose task finds its state on disk; only stores that are wanted in memory are restored.
+
+    Before each restart the task does some work that is never committed.
+    """
+
+    def __init__(self, *args):
+        self._directory = TemporaryDirectory()
+        self._backend = None
+        super().__init__(*args)
+
+    def _task_settings(self):
+        self._backend = DiskBackend(self._directory.name, size_limit=1 << 24)
+        return super()._task_settings()._replace(backend=self._backend)
+
+    def _new_task(self, metadata):
+        self._backend.commit(metadata)
+        for name in self._backend.names(""):
+            self._backend.open(name).put(b"never committed", b"x")
+        self._backend.close()
+        self._backend = DiskBackend(self._directory.name, size_limit=1 << 24)
+        old = self._task
+        settings = old._settings._replace(backend=self._backend)
+        self._task = Task(self._topology, old.id, settings, self._now_ms)
+        self._restore({name: store for name, store in self._task.stores.items() if not store.persistent})
+        self._task.restore_metadata(self._backend.metadata())
+
+    def close(self):
+        super().close()
+        self._backend.close()
+        self._directory.cleanup()
 
 
 def cases():
@@ -70,18 +112,18 @@ def cases():
                 yield case
 
 
-def differences_with_restarts(monkeypatch, seed):
-    """Return the first difference of each case, and how often tasks were restarted."""
+def differences_with_restarts(monkeypatch, seed, base=RestartingDriver, step=1):
+    """Return the first difference of each case, or of each `step`th, and how often tasks were restarted."""
     drivers = []
 
-    class Driver(RestartingDriver):
+    class Driver(base):
         def __init__(self, *args):
             self.seed = seed * 10_000 + len(drivers)
             drivers.append(self)
             super().__init__(*args)
 
-    straight = [case for case in cases() if difference_of(case) is None]
-    assert len(straight) >= 430
+    straight = list(cases())[seed % step :: step]
+    assert len(straight) >= 430 // step
     monkeypatch.setattr(running, "TopologyTestDriver", Driver)
     found = {case["name"]: difference_of(case) for case in straight}
     return {name: text for name, text in found.items() if text is not None}, sum(driver.restarts for driver in drivers)
@@ -93,7 +135,16 @@ def test_a_restarted_task_goes_on_equally(monkeypatch):
     assert restarts > 2000
 
 
+def test_a_task_goes_on_equally_from_disk(monkeypatch):
+    pytest.importorskip("lmdb")
+    differences, restarts = differences_with_restarts(monkeypatch, 7, DiskDriver, step=6)
+    assert differences == {}
+    assert restarts > 300
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 20))
-def test_restarted_tasks_go_on_equally_at_many_points(monkeypatch, seed):
-    assert differences_with_restarts(monkeypatch, seed)[0] == {}
+@pytest.mark.parametrize("base", [RestartingDriver, DiskDriver])
+def test_restarted_tasks_go_on_equally_at_many_points(monkeypatch, seed, base):
+    pytest.importorskip("lmdb")
+    assert differences_with_restarts(monkeypatch, seed, base)[0] == {}

@@ -325,17 +325,13 @@ class Task:
 
     def metadata(self) -> bytes:
         """Return all times of the task, its operators and stores, and when punctuators are due: JSON in UTF-8."""
-        times = [[*name, time] for name, time in self._group.partition_times().items()]
+        partition_times = [[*name, time] for name, time in self._group.partition_times().items()]
         return json.dumps(
             {
                 "stream_time": self.stream_time,
-                "partition_times": times,
+                "partition_times": partition_times,
                 "operators": {name: processor.state() for name, processor in self._kept.items()},
-                "stores": {
-                    name: store.observed_stream_time
-                    for name, store in self.stores.items()
-                    if hasattr(store, "observed_stream_time")
-                },
+                "stores": {name: times for name, store in self.stores.items() if (times := store.times())},
                 "punctuations": {
                     kind.value: [schedule.time for schedule in queue.schedules()]
                     for kind, queue in self._queues.items()
@@ -352,9 +348,9 @@ class Task:
         for name, kept in state["operators"].items():
             if name in self._kept:
                 self._kept[name].restore(kept)
-        for name, time in state["stores"].items():
+        for name, times in state["stores"].items():
             if name in self.stores:
-                self.stores[name].observed_stream_time = time  # type: ignore[attr-defined]
+                self.stores[name].restore_times(times)
         for kind, queue in self._queues.items():
             queue.restore_times(state["punctuations"].get(kind.value, []))
 

@@ -21,8 +21,9 @@ class Segments:
         self._maps: dict[int, BytesMap] = {}
         self._oldest = 0
         for found in backend.names(f"{name}."):
-            number = int(found.rpartition(".")[2]) // interval_ms
-            self._maps[number] = backend.open(found)
+            start = found.removeprefix(f"{name}.")
+            if start.isdecimal():  # another store's name may begin with this one's
+                self._maps[int(start) // interval_ms] = backend.open(found)
 
     def id_of(self, timestamp: int) -> int:
         """Return the number of the segment of a time in milliseconds; Java's division goes towards zero."""

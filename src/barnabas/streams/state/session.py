@@ -51,14 +51,13 @@ class SessionStore(SerdeStore):
         self._sessions = sessions
         self.persistent = persistent
 
-    @property
-    def observed_stream_time(self) -> int:
-        """The greatest end of a session, in milliseconds, that was put; -1 before the first."""
-        return self._sessions.observed_stream_time
+    def times(self) -> dict[str, int]:
+        """Return the greatest end of a session that was put."""
+        return {"observed": self._sessions.observed_stream_time}
 
-    @observed_stream_time.setter
-    def observed_stream_time(self, time: int) -> None:
-        self._sessions.observed_stream_time = max(time, self._sessions.observed_stream_time)
+    def restore_times(self, times: dict[str, int]) -> None:
+        """Take what `times` returned."""
+        self._sessions.observed_stream_time = max(times["observed"], self._sessions.observed_stream_time)
 
     def put(self, session: Windowed[Any], value: Any) -> None:
         """Keep the value of a session; None deletes."""

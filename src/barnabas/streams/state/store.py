@@ -89,6 +89,13 @@ class StateStore:
         """Take records of the changelog, in order. None of them is logged again."""
         raise NotImplementedError
 
+    def times(self) -> dict[str, int]:
+        """Return what the store keeps beside its entries: the time that it has seen, numbers of its own."""
+        return {}
+
+    def restore_times(self, times: dict[str, int]) -> None:
+        """Take what `times` returned, after the entries were restored."""
+
     def flush(self) -> None:
         """Send on what a cache holds back, and log what is logged late. Called at each commit."""
 

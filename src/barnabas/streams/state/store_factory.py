@@ -77,7 +77,7 @@ def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateS
             builder.window_size_ms or 0,
             retain_duplicates=builder.retain_duplicates,
             logged=builder.logging,
-            persistent=backend.persistent,
+            persistent=backend.persistent and builder.persistent is not False,
         )
 
     return make
@@ -99,7 +99,7 @@ def _session(builder: StoreBuilder, backend: Backend) -> StateStore:
         builder.value_serde,
         sessions,
         logged=builder.logging,
-        persistent=backend.persistent,
+        persistent=backend.persistent and builder.persistent is not False,
     )
 
 
@@ -125,7 +125,9 @@ def _key_value_buffer(builder: StoreBuilder, backend: Backend) -> StateStore:
 
 
 def _change_buffer(builder: StoreBuilder, backend: Backend) -> StateStore:
-    return TimeOrderedChangeBuffer(builder.name, builder.key_serde, builder.value_serde, logged=builder.logging)
+    return TimeOrderedChangeBuffer(
+        builder.name, builder.key_serde, builder.value_serde, backend, logged=builder.logging
+    )
 
 
 _MAKERS: dict[Any, Callable[[StoreBuilder, Backend], StateStore]] = {

@@ -16,7 +16,7 @@ from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.record_context import Reader, RecordContext
 from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.store import ChangelogRecord, SerdeStore, ValueAndTimestamp
+from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreContext, ValueAndTimestamp
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -37,13 +37,22 @@ class TimeOrderedChangeBuffer(SerdeStore):
     Its changelog is written at commits, one record for each key that changed since.
     """
 
-    def __init__(self, name: str, key_serde: Any, value_serde: Any, *, logged: bool = True) -> None:
+    def __init__(self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
+        self._map = backend.open(name) if backend.persistent else None
+        self.persistent = backend.persistent
+        self._tracked = logged or backend.persistent
         self._times: dict[bytes, int] = {}
         self._values: dict[bytes, BufferValue] = {}
         self._queue: list[tuple[int, bytes]] = []
         self._dirty: dict[bytes, None] = {}
         self._size = 0
+
+    def init(self, context: StoreContext) -> None:
+        """Open the store, with what the backend has of it."""
+        super().init(context)
+        for key, data in () if self._map is None else self._map.range(None, None):
+            self._take(key, data)
 
     def put(self, time: int, key: Any, change: Change[Any], context: RecordContext) -> None:
         """Hold a change back at a time in milliseconds, or replace the one of that key."""
@@ -52,7 +61,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
         held = self._values.get(data)
         prior = old if held is None else held.prior_value
         self._hold(time, data, BufferValue(prior, old, new, context))
-        if self.logged:
+        if self._tracked:
             self._dirty[data] = None
 
     def evict_while(self, wanted: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:
@@ -64,7 +73,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
             callback(Eviction(self._read_key(key), change, held.context))
             heappop(self._queue)
             self._forget(key)
-            if self.logged:
+            if self._tracked:
                 self._dirty[key] = None
 
     def prior_value(self, key: Any) -> tuple[bool, ValueAndTimestamp[Any] | None]:
@@ -91,30 +100,42 @@ class TimeOrderedChangeBuffer(SerdeStore):
         return self._head()[0] if self._values else MAX_LONG
 
     def flush(self) -> None:
-        """Log the last change of each key that changed since the last flush."""
+        """Log and keep the last change of each key that changed since the last flush."""
         for key in self._dirty:
             held = self._values.get(key)
-            if held is None:
-                self._changes.append(ChangelogRecord(key, None, None, []))
-            else:
-                data = held.to_bytes() + _LONG.pack(self._times[key])
-                self._changes.append(ChangelogRecord(key, data, None, list(_SUPPRESS_HEADERS)))
+            data = None if held is None else held.to_bytes() + _LONG.pack(self._times[key])
+            if self.logged:
+                headers = [] if data is None else list(_SUPPRESS_HEADERS)
+                self._changes.append(ChangelogRecord(key, data, None, headers))
+            self._keep(key, data)
         self._dirty.clear()
+
+    def _keep(self, key: bytes, data: bytes | None) -> None:
+        if self._map is not None:
+            if data is None:
+                self._map.delete(key)
+            else:
+                self._map.put(key, data)
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog. Raises `StreamsError` for the forms that Kafka wrote before 2.4."""
         for record in records:
-            if record.key in self._values:
-                # Its time may be another one: it was sent on and held back anew between two flushes.
-                self._forget(record.key)
+            self._keep(record.key, record.value)
             if record.value is None:
+                if record.key in self._values:
+                    self._forget(record.key)
                 continue
             version = next((value for name, value in reversed(record.headers) if name == "v"), None)
             if version != b"\x03":
                 raise StreamsError(f"The changelog of {self.name} has a record of version {version!r}, known is 3")
-            reader = Reader(record.value)
-            held = BufferValue.from_bytes(reader)
-            self._hold(reader.long(), record.key, held)
+            self._take(record.key, record.value)
+
+    def _take(self, key: bytes, data: bytes) -> None:
+        reader = Reader(data)
+        held = BufferValue.from_bytes(reader)
+        if key in self._values:
+            self._forget(key)  # it may have been sent on and held back anew since
+        self._hold(reader.long(), key, held)
 
     def _hold(self, time: int, key: bytes, value: BufferValue) -> None:
         held = self._values.get(key)
@@ -180,6 +201,15 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
         """How many records are held back."""
         return len(self._map)
 
+    def times(self) -> dict[str, int]:
+        """Return the greatest timestamp that was held back, and the last sequence number."""
+        return {"observed": self.observed_stream_time, "sequence": self._sequence}
+
+    def restore_times(self, times: dict[str, int]) -> None:
+        """Take what `times` returned."""
+        self.observed_stream_time = max(self.observed_stream_time, times["observed"])
+        self._sequence = times["sequence"]
+
     def _expired(self) -> Iterator[tuple[bytes, bytes]]:
         last = self.observed_stream_time - self._grace_ms
         if last < 0:
@@ -189,8 +219,8 @@ class TimeOrderedKeyValueBuffer(SerdeStore):
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
         for record in records:
-            timestamp = _LONG.unpack_from(record.key, 1)[0]
-            self._sequence = max(self._sequence, _INT.unpack(record.key[-4:])[0])
+            timestamp, sequence = _LONG.unpack_from(record.key, 1)[0], _INT.unpack(record.key[-4:])[0]
+            self._sequence = max(self._sequence, sequence)
             self.observed_stream_time = max(self.observed_stream_time, timestamp)
             if record.value is None:
                 self._map.delete(record.key)

@@ -118,7 +118,7 @@ class VersionedBytes:
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Keep a version; return when it ends, `VALID_TO_UNDEFINED` for the latest, `NOT_PUT` if it came too late."""
-        if timestamp < self.observed_stream_time - self._retention_ms:
+        if self.is_too_late(timestamp):
             return NOT_PUT
         self.observed_stream_time = max(self.observed_stream_time, timestamp)
         self._segments.drop_expired(self.observed_stream_time)
@@ -134,6 +134,10 @@ class VersionedBytes:
             found = self._finish(key, value, timestamp, found)
         return VALID_TO_UNDEFINED if found is None else found
 
+    def is_too_late(self, timestamp: int) -> bool:
+        """Tell whether a version of that time is not kept any more."""
+        return timestamp < self.observed_stream_time - self._retention_ms
+
     def get(self, key: bytes) -> tuple[bytes, int] | None:
         """Return the latest value and its timestamp."""
         latest = self._latest.get(key)
@@ -144,7 +148,7 @@ class VersionedBytes:
         latest = self.get(key)
         if latest is not None and latest[1] <= as_of:
             return latest[0], latest[1], None
-        if as_of < self.observed_stream_time - self._retention_ms:
+        if self.is_too_late(as_of):
             return None
         for _, segment in self._segments.between(as_of, MAX_LONG, reverse=True):
             held = self._held(segment, key)
@@ -163,7 +167,7 @@ class VersionedBytes:
         latest = self.get(key)
         if latest is not None and latest[1] <= last:
             yield latest[0], latest[1], None
-        if last < self.observed_stream_time - self._retention_ms:
+        if self.is_too_late(last):
             return
         for _, segment in self._segments.all(reverse=True):
             held = self._held(segment, key)
@@ -284,14 +288,13 @@ class VersionedKeyValueStore(SerdeStore):
         self._versions = VersionedBytes(name, history_retention_ms, interval, backend)
         self.persistent = backend.persistent
 
-    @property
-    def observed_stream_time(self) -> int:
-        """The greatest timestamp, in milliseconds, that was put; -1 before the first."""
-        return self._versions.observed_stream_time
+    def times(self) -> dict[str, int]:
+        """Return the greatest timestamp that was put."""
+        return {"observed": self._versions.observed_stream_time}
 
-    @observed_stream_time.setter
-    def observed_stream_time(self, time: int) -> None:
-        self._versions.observed_stream_time = max(time, self._versions.observed_stream_time)
+    def restore_times(self, times: dict[str, int]) -> None:
+        """Take what `times` returned."""
+        self._versions.observed_stream_time = max(times["observed"], self._versions.observed_stream_time)
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         """Keep a version, None for a tombstone; return when it ends in milliseconds.
@@ -301,7 +304,7 @@ class VersionedKeyValueStore(SerdeStore):
         data = self._key(key)
         raw = self._value(value)
         valid_to = self._versions.put(data, raw, timestamp)
-        if valid_to == NOT_PUT and timestamp < self.observed_stream_time - self._versions._retention_ms:
+        if valid_to == NOT_PUT and self._versions.is_too_late(timestamp):
             self.context.record_dropped()
         if self.logged:
             self._changes.append(ChangelogRecord(data, raw, timestamp, []))

@@ -65,14 +65,14 @@ class WindowStore(SerdeStore):
         self.persistent = persistent
         self._sequence = 0
 
-    @property
-    def observed_stream_time(self) -> int:
-        """The greatest start of a window, in milliseconds, that was put; -1 before the first."""
-        return self._windows.observed_stream_time
+    def times(self) -> dict[str, int]:
+        """Return the greatest start of a window that was put, and the last sequence number."""
+        return {"observed": self._windows.observed_stream_time, "sequence": self._sequence}
 
-    @observed_stream_time.setter
-    def observed_stream_time(self, time: int) -> None:
-        self._windows.observed_stream_time = max(time, self._windows.observed_stream_time)
+    def restore_times(self, times: dict[str, int]) -> None:
+        """Take what `times` returned."""
+        self._windows.observed_stream_time = max(times["observed"], self._windows.observed_stream_time)
+        self._sequence = times["sequence"]
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Keep a value for the window that starts at `window_start`; None deletes."""

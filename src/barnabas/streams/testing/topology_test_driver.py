@@ -61,16 +61,19 @@ class TopologyTestDriver:
         self._outputs: dict[str, deque[OutputRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._sources: dict[str, str | None] = {}
-        settings = TaskSettings(self._config)
+        settings = self._task_settings()
         self._global: GlobalTask | None = None
         self._global_topics: frozenset[str] = frozenset()
         if global_topology is not None:
-            self._global = GlobalTask(global_topology, settings)
+            self._global = GlobalTask(global_topology, TaskSettings(self._config))
             self._global_topics = frozenset(global_topology.source_by_topic)
             settings = settings._replace(global_store=self._global.store)
         reads = any(isinstance(node, SourceNode) for node in self._topology.nodes.values())
         self._task = Task(self._topology, _TASK, settings, self._now_ms) if reads else None
         self._closed = False
+
+    def _task_settings(self) -> TaskSettings:
+        return TaskSettings(self._config)
 
     # -- topics
 

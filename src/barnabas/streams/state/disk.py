@@ -1,0 +1,260 @@
+"""Bytes on disk, for state larger than memory: a file of LMDB for each task, with all of its stores.
+
+A batch is one transaction: `commit(metadata)` keeps what it changed, together with the task's times, `abort()` forgets
+it, and a process that dies leaves what was committed last. Reads go through the page cache, so memory is the system's
+to give and to take. Other processes may read what is committed.
+
+LMDB takes keys of 511 bytes: those of `LONG` bytes and more lie in buckets, one for all keys that begin with the same
+`LONG` bytes, so that order is kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from barnabas.streams.errors import ProcessorStateError
+from barnabas.streams.serdes.record_context import Reader, sized
+
+#: Keys from this length on lie in buckets.
+LONG = 500
+
+_CHUNK = 256
+_META = b"\x00metadata"
+_MAX_MAPS = 4096
+
+
+class DiskBackend:
+    """The maps of a task in a directory, which it makes. `size_limit` is what the file may grow to, in bytes.
+
+    Raises `ProcessorStateError` when the directory cannot be opened or another process writes it, and when lmdb is
+    missing, which `pip install barnabas[streams]` brings.
+    """
+
+    persistent = True
+
+    def __init__(self, directory: Path | str, *, size_limit: int = 1 << 40) -> None:
+        try:
+            lmdb: Any = import_module("lmdb")
+        except ImportError as problem:
+            raise ProcessorStateError("state on disk needs lmdb: pip install 'barnabas[streams]'") from problem
+        #: What lmdb raises.
+        self.error: type[Exception] = lmdb.Error
+        self.directory = Path(directory)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._env = lmdb.open(
+                str(self.directory), map_size=size_limit, max_dbs=_MAX_MAPS, metasync=False, readahead=False
+            )
+        except (OSError, lmdb.Error) as problem:
+            raise ProcessorStateError(f"the state in {directory} cannot be opened: {problem}") from problem
+        self.transaction: Any = self._env.begin(write=True)
+        self._maps: dict[str, DiskMap] = {}
+        with self.transaction.cursor() as cursor:
+            self._known = {key.decode() for key in cursor.iternext(values=False) if key != _META}
+
+    def open(self, name: str) -> DiskMap:
+        """Return the map of a name, a new one if there is none."""
+        found = self._maps.get(name)
+        if found is None:
+            found = self._maps[name] = DiskMap(self, name, self._handle(name))
+            self._known.add(name)
+        return found
+
+    def drop(self, name: str) -> None:
+        """Forget a map."""
+        self._maps.pop(name, None)
+        if name in self._known:
+            self._known.remove(name)
+            self.transaction.drop(self._handle(name), delete=True)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of maps that begin with a prefix."""
+        return [name for name in self._known if name.startswith(prefix)]
+
+    def commit(self, metadata: bytes) -> None:
+        """Keep what was changed since the last commit, and the task's times with it.
+
+        Raises `ProcessorStateError` when the disk is full; then nothing of it is kept.
+        """
+        try:
+            self.transaction.put(_META, metadata)
+            self.transaction.commit()
+        except self.error as problem:
+            raise self.failed(problem) from problem
+        self.transaction = self._env.begin(write=True)
+
+    def failed(self, problem: Exception) -> ProcessorStateError:
+        """Return the error for what lmdb raised."""
+        return ProcessorStateError(
+            f"the state in {self.directory} cannot be written: {problem}. What was committed last is still there"
+        )
+
+    def abort(self) -> None:
+        """Forget what was changed since the last commit. Maps must be opened again."""
+        self.transaction.abort()
+        self.transaction = self._env.begin(write=True)
+        self._maps.clear()
+        with self.transaction.cursor() as cursor:
+            self._known = {key.decode() for key in cursor.iternext(values=False) if key != _META}
+
+    def metadata(self) -> bytes | None:
+        """Return what was committed last; None before the first commit."""
+        found: bytes | None = self.transaction.get(_META)
+        return found
+
+    def size(self) -> int:
+        """Return the bytes that the file takes on disk."""
+        return sum(file.stat().st_blocks * 512 for file in self.directory.glob("data.mdb"))
+
+    def close(self) -> None:
+        """Close the file; what was not committed is forgotten."""
+        self.transaction.abort()
+        self._env.close()
+
+    def _handle(self, name: str) -> Any:
+        return self._env.open_db(name.encode(), txn=self.transaction)
+
+
+class DiskMap:
+    """One of the backend's maps."""
+
+    def __init__(self, backend: DiskBackend, name: str, handle: Any) -> None:
+        self._backend = backend
+        self._name = name
+        self._handle = handle
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a value, None for none."""
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            return dict(self._bucket(stored[:LONG])).get(stored)
+        found: bytes | None = self._backend.transaction.get(stored, db=self._handle)
+        return found
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Keep a value."""
+        stored = _stored(key)
+        if len(stored) >= LONG:
+            self._write(stored, value)
+        else:
+            self._put(stored, value)
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Forget a key; return the value that it had."""
+        found = self.get(key)
+        if found is not None:
+            stored = _stored(key)
+            if len(stored) >= LONG:
+                self._write(stored, None)
+            else:
+                self._backend.transaction.delete(stored, db=self._handle)
+        return found
+
+    def range(
+        self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield entries from `first` to `last`, both included (`last` not if `open_end`), None for no bound.
+
+        They are read in pieces; what is deleted before it is come to is left out.
+        """
+        entries = self._backward(last) if reverse else self._forward(first)
+        for key, value in entries:
+            if first is not None and key < first:
+                if reverse:
+                    return
+                continue
+            if last is not None and (key > last or (open_end and key == last)):
+                if not reverse:
+                    return
+                continue
+            yield key, value
+
+    def _forward(self, first: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        at = b"\x00" if first is None else _stored(first)[:LONG]
+        while True:
+            with self._backend.transaction.cursor(db=self._handle) as cursor:
+                found = cursor.set_range(at)
+                piece = [entry for entry, _ in zip(cursor.iternext(), range(_CHUNK), strict=False)] if found else []
+            yield from self._still_there(piece)
+            if len(piece) < _CHUNK:
+                return
+            at = piece[-1][0] + b"\x00"
+
+    def _backward(self, last: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        at = None if last is None else _stored(last)[:LONG]
+        while True:
+            with self._backend.transaction.cursor(db=self._handle) as cursor:
+                if at is None or not cursor.set_range(at):
+                    found = cursor.last()
+                else:
+                    found = cursor.key() == at or cursor.prev()
+                piece = [entry for entry, _ in zip(cursor.iterprev(), range(_CHUNK), strict=False)] if found else []
+            yield from self._still_there(piece, reverse=True)
+            if len(piece) < _CHUNK:
+                return
+            at = piece[-1][0]
+            if not self._before(at):
+                return
+            at = self._before(at)
+
+    def _before(self, key: bytes) -> bytes | None:
+        with self._backend.transaction.cursor(db=self._handle) as cursor:
+            found = cursor.prev() if cursor.set_range(key) else cursor.last()
+            previous: bytes | None = cursor.key() if found else None
+        return previous
+
+    def _still_there(self, piece: list[tuple[bytes, bytes]], reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        for position, (stored, data) in enumerate(piece):
+            if len(stored) == LONG:
+                entries = self._bucket(stored)
+                for key, value in reversed(entries) if reverse else entries:
+                    yield _key(key), value
+                continue
+            # The first is as it was read; others may have been changed by whoever took the ones before.
+            held = data if position == 0 else self._backend.transaction.get(stored, db=self._handle)
+            if held is not None:
+                yield _key(stored), held
+
+    def _bucket(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        data = self._backend.transaction.get(prefix, db=self._handle)
+        if data is None:
+            return []
+        reader = Reader(data)
+        entries = []
+        while reader.at < len(data):
+            entries.append((prefix + (reader.sized() or b""), reader.sized() or b""))
+        return entries
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        prefix = key[:LONG]
+        entries = [entry for entry in self._bucket(prefix) if entry[0] != key]
+        if value is not None:
+            entries.insert(bisect_left(entries, key, key=lambda entry: entry[0]), (key, value))
+        if entries:
+            self._put(prefix, b"".join(sized(found[LONG:]) + sized(held) for found, held in entries))
+        else:
+            self._backend.transaction.delete(prefix, db=self._handle)
+
+    def _put(self, stored: bytes, data: bytes) -> None:
+        backend = self._backend
+        try:
+            backend.transaction.put(stored, data, db=self._handle)
+        except backend.error as problem:
+            raise backend.failed(problem) from problem
+
+    def __len__(self) -> int:
+        entries: int = self._backend.transaction.stat(self._handle)["entries"]
+        return entries
+
+
+def _stored(key: bytes) -> bytes:
+    """Return a key as it is stored: LMDB takes none without bytes, so what begins with 0 gets another one in front."""
+    return key if key and key[0] else b"\x00" + key
+
+
+def _key(stored: bytes) -> bytes:
+    return stored if stored[0] else stored[1:]

@@ -1,0 +1,106 @@
+"""A map on disk does what a map in memory does, and a batch of changes is kept whole or not at all."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.streams.errors import ProcessorStateError
+from barnabas.streams.state.memory import MemoryMap
+
+pytest.importorskip("lmdb")
+
+from barnabas.streams.state.disk import LONG, DiskBackend
+
+KEYS = st.one_of(
+    st.binary(max_size=3),
+    st.lists(st.sampled_from([b"\x00", b"\x01", b"\xff"]), max_size=3).map(b"".join),
+    st.binary(min_size=0, max_size=2).map(lambda end: b"k" * (LONG - 1) + end),
+    st.binary(min_size=0, max_size=2).map(lambda end: b"k" * (LONG + 5) + end),
+)
+BOUND = st.one_of(st.none(), KEYS)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), KEYS, st.binary(max_size=4)),
+        st.tuples(st.just("delete"), KEYS),
+        st.tuples(st.just("get"), KEYS),
+        st.tuples(st.just("range"), BOUND, BOUND, st.booleans(), st.booleans()),
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps=STEPS)
+def test_a_map_on_disk_is_a_map_in_memory(tmp_path_factory, steps):
+    backend = DiskBackend(tmp_path_factory.mktemp("state"), size_limit=1 << 24)
+    disk, memory = backend.open("map"), MemoryMap()
+    try:
+        for name, *arguments in steps:
+            found, expected = (getattr(each, name)(*arguments) for each in (disk, memory))
+            if name == "range":
+                found, expected = list(found), list(expected)
+            assert found == expected
+    finally:
+        backend.close()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_ranges_over_many_pieces(tmp_path, reverse):
+    backend = DiskBackend(tmp_path, size_limit=1 << 26)
+    disk, memory = backend.open("map"), MemoryMap()
+    chosen = random.Random(1)
+    for number in range(3000):
+        key = b"%06d" % chosen.randrange(10**6)
+        disk.put(key, b"%d" % number)
+        memory.put(key, b"%d" % number)
+    assert list(disk.range(b"2", b"8", reverse)) == list(memory.range(b"2", b"8", reverse))
+    assert list(disk.range(None, None, reverse)) == list(memory.range(None, None, reverse))
+    backend.close()
+
+
+def test_entries_may_be_deleted_while_they_are_read(tmp_path):
+    backend = DiskBackend(tmp_path, size_limit=1 << 26)
+    disk = backend.open("map")
+    for number in range(1000):
+        disk.put(b"%04d" % number, b"x")
+    seen = []
+    for key, _ in disk.range(None, None):
+        seen.append(key)
+        disk.delete(key)
+    assert len(seen) == 1000
+    assert list(disk.range(None, None)) == []
+    backend.close()
+
+
+def test_a_batch_is_kept_whole_or_not_at_all(tmp_path):
+    backend = DiskBackend(tmp_path)
+    backend.open("kept").put(b"a", b"1")
+    backend.commit(b"first")
+    backend.open("kept").put(b"a", b"2")
+    backend.open("new").put(b"b", b"3")
+    backend.abort()
+    assert backend.open("kept").get(b"a") == b"1"
+    assert backend.names("") == ["kept"]
+    backend.open("kept").put(b"a", b"4")
+    backend.close()
+
+    again = DiskBackend(tmp_path)
+    assert (again.metadata(), again.open("kept").get(b"a")) == (b"first", b"1")
+    again.drop("kept")
+    again.commit(b"second")
+    assert again.names("") == []
+    again.close()
+
+
+def test_a_full_file_is_an_error_that_names_it(tmp_path):
+    backend = DiskBackend(tmp_path, size_limit=1 << 16)
+    disk = backend.open("map")
+
+    def fill():
+        for number in range(10_000):
+            disk.put(b"%05d" % number, b"x" * 100)
+
+    with pytest.raises(ProcessorStateError, match=r"cannot be written: .*MDB_MAP_FULL"):
+        fill()
