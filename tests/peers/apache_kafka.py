@@ -30,6 +30,10 @@ JARS = Jars(
     _WITHOUT,
 )
 STREAMS_JARS = Jars(f"kafka-streams-{VERSION}", (("org.apache.kafka", "kafka-streams", VERSION),), _WITHOUT)
+#: TopologyTestDriver, and all that it needs.
+TEST_DRIVER_JARS = Jars(
+    f"kafka-streams-test-utils-{VERSION}", (("org.apache.kafka", "kafka-streams-test-utils", VERSION),), _WITHOUT
+)
 
 
 def why_not() -> str | None:
@@ -47,6 +51,11 @@ def classpath() -> str:
 def streams_classpath() -> str:
     """The jars of Kafka Streams and of what they need beside those of `classpath`; fetched like them."""
     return f"{STREAMS_JARS.fetch()}/*"
+
+
+def test_driver_classpath() -> str:
+    """The jars of Kafka's TopologyTestDriver and of all that it needs; fetched like those of `classpath`."""
+    return f"{TEST_DRIVER_JARS.fetch()}/*"
 
 
 def run_tool(main_class: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:

@@ -72,6 +72,15 @@ def streams_class_path() -> str:
     return _compiled("java-streams", f"{apache_kafka.streams_classpath()}:{apache_kafka.classpath()}")
 
 
+def test_driver_class_path() -> str:
+    """The jars of TopologyTestDriver and the program of tests/interop/java-streams-test-driver.
+
+    Raises `CannotBuildError`.
+    """
+    _need_javac()
+    return _compiled("java-streams-test-driver", apache_kafka.test_driver_classpath())
+
+
 def _need_javac() -> None:
     missing = apache_kafka.why_not()
     if missing or shutil.which("javac") is None:

@@ -1,0 +1,65 @@
+"""Random topologies through Kafka's TopologyTestDriver and ours, in the same run: every record must be the same.
+
+`STREAMS_SEEDS=1000:3000` chooses the seeds of the long form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.peers import foreign_programs
+from tools.streams_vectors.__main__ import difference_of
+from tools.streams_vectors.random_cases import draw
+from tools.streams_vectors.running import run
+
+
+def sorted_names(described: str) -> str:
+    """Sort what Java lists in the order of a hash: topics and stores in brackets."""
+    return re.sub(r"\[([^]]*)]", lambda found: "[" + ", ".join(sorted(found[1].split(", "))) + "]", described)
+
+
+def kafkas_answers(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", foreign_programs.test_driver_class_path(), "Cases"]
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=3000, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def differences(seeds: range) -> tuple[dict[str, str], int]:
+    """What differs by case, and how many topologies Kafka built."""
+    cases = [draw(seed) for seed in seeds]
+    found, built = {}, 0
+    for case, answer in zip(cases, kafkas_answers(cases), strict=True):
+        if "refused" in answer:  # some topologies cannot be; the vectors hold with which errors
+            if "error" not in run(case | {"expected": {}}):
+                found[case["name"]] = f"only Kafka refuses it: {answer['refused']}"
+            continue
+        built += 1
+        answer["describe"] = sorted_names(answer["describe"])
+        if (difference := difference_of({**case, "expected": answer})) is not None:
+            found[case["name"]] = difference
+    return found, built
+
+
+def test_random_topologies_give_what_kafka_gives() -> None:
+    found, built = differences(range(20))
+
+    assert found == {}
+    assert built >= 15
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_random_topologies_give_what_kafka_gives() -> None:
+    first, last = os.environ.get("STREAMS_SEEDS", "1000:3000").split(":")
+    found, built = differences(range(int(first), int(last)))
+
+    assert found == {}
+    assert built > (int(last) - int(first)) * 0.7
