@@ -102,7 +102,7 @@ def answered(peer: Peer, topic: str = "bench") -> None:
 
 
 def franz_go(
-    command: str, peer: Peer, topic: str, records: int, size: int = 100, *, keyed: bool = False
+    command: str, peer: Peer, topic: str, records: int, size: int = 100, *, keyed: bool = False, clients: int = 1
 ) -> dict[str, float]:
     """Run benchmarks/go against a broker; what it measured (see there)."""
     try:
@@ -112,6 +112,8 @@ def franz_go(
     arguments = ["-b", peer.bootstrap_servers, "-t", topic, "-n", str(records), "-s", str(size)]
     if keyed:
         arguments.append("-k")
+    if clients > 1:
+        arguments += ["-c", str(clients)]
     done = subprocess.run([str(program), command, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"franz-go failed on {peer.name}: {done.stderr[-500:]}")

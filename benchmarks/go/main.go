@@ -2,7 +2,8 @@
 //
 //	bench produce  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   as fast as it can, a callback per record, acks=all;
 //	                                                           with -k the records have 1,000 different keys
-//	bench latency  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   one record at a time, no linger, acks=all
+//	bench latency  -b HOST:PORT -t TOPIC -n RECORDS -s BYTES   one record at a time, no linger, acks=all;
+//	                                                           with -c so many clients at once, each one at a time
 //	bench consume  -b HOST:PORT -t TOPIC -n RECORDS            reads every field of so many records
 package main
 
@@ -25,6 +26,7 @@ import (
 type settings struct {
 	bootstrap, topic string
 	records, size    int
+	clients          int
 	keyed            bool
 }
 
@@ -47,6 +49,7 @@ func main() {
 	flags.StringVar(&s.topic, "t", "bench", "topic")
 	flags.IntVar(&s.records, "n", 1_000_000, "records")
 	flags.IntVar(&s.size, "s", 100, "bytes of a value")
+	flags.IntVar(&s.clients, "c", 1, "clients at once")
 	flags.BoolVar(&s.keyed, "k", false, "keys of 10 bytes, within the size")
 	_ = flags.Parse(os.Args[2:])
 	run, known := map[string]func(settings) (result, error){"produce": produce, "latency": latency, "consume": consume}[os.Args[1]]
@@ -114,31 +117,50 @@ func produce(s settings) (result, error) {
 }
 
 func latency(s settings) (result, error) {
-	client, err := producer(s, kgo.ProducerLinger(0))
+	clients := make([]*kgo.Client, s.clients)
+	for number := range clients {
+		client, err := producer(s, kgo.ProducerLinger(0))
+		if err != nil {
+			return result{}, err
+		}
+		defer client.Close()
+		clients[number] = client
+	}
+	if _, err := trips(clients, 200/s.clients+1, s.size); err != nil {
+		return result{}, err
+	}
+	started, before := time.Now(), cpu()
+	took, err := trips(clients, s.records/s.clients, s.size)
 	if err != nil {
 		return result{}, err
 	}
-	defer client.Close()
-	ctx := context.Background()
-	value := make([]byte, s.size)
-	for range 200 {
-		if err := client.ProduceSync(ctx, kgo.SliceRecord(value)).FirstErr(); err != nil {
-			return result{}, err
-		}
-	}
-	trips := make([]float64, 0, s.records)
-	started, before := time.Now(), cpu()
-	for range s.records {
-		sent := time.Now()
-		if err := client.ProduceSync(ctx, kgo.SliceRecord(value)).FirstErr(); err != nil {
-			return result{}, err
-		}
-		trips = append(trips, time.Since(sent).Seconds()*1e3)
-	}
-	found := measured(started, before, s.records, s.records*s.size)
-	slices.Sort(trips)
-	found.P50, found.P99 = trips[len(trips)/2], trips[len(trips)*99/100]
+	found := measured(started, before, len(took), len(took)*s.size)
+	slices.Sort(took)
+	found.P50, found.P99 = took[len(took)/2], took[len(took)*99/100]
 	return found, nil
+}
+
+// The round trips in milliseconds of all clients, each of which sends its records one at a time.
+func trips(clients []*kgo.Client, each, size int) ([]float64, error) {
+	ctx, value := context.Background(), make([]byte, size)
+	took, failures := make([][]float64, len(clients)), make([]error, len(clients))
+	var waiting sync.WaitGroup
+	for number, client := range clients {
+		waiting.Add(1)
+		go func() {
+			defer waiting.Done()
+			for range each {
+				sent := time.Now()
+				if err := client.ProduceSync(ctx, kgo.SliceRecord(value)).FirstErr(); err != nil {
+					failures[number] = err
+					return
+				}
+				took[number] = append(took[number], time.Since(sent).Seconds()*1e3)
+			}
+		}()
+	}
+	waiting.Wait()
+	return slices.Concat(took...), errors.Join(failures...)
 }
 
 func consume(s settings) (result, error) {

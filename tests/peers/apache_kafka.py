@@ -122,7 +122,7 @@ class ApacheKafka:
         """End the process, by SIGKILL when asked, and keep the data."""
         if self._process is not None:
             self._process.kill() if kill else self._process.terminate()
-            self._process.wait(120)
+            self._process.wait(600)
             self._process = None
 
     def __enter__(self) -> Self:
