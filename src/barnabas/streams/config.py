@@ -51,6 +51,12 @@ def _one_of(*choices: str, ignore_case: bool = False) -> Check:
 _OPTIMIZATIONS = ("all", "none", "reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
+def _store_format(value: str) -> str | None:
+    if value.lower() == "headers":
+        return "stores with headers are not supported yet; leave it at DEFAULT"
+    return _one_of("HEADERS", "DEFAULT", ignore_case=True)(value)
+
+
 def _optimization(value: str) -> str | None:
     given = [part.strip() for part in value.split(",")]
     if any(part not in _OPTIMIZATIONS for part in given):
@@ -72,7 +78,7 @@ SETTINGS: dict[str, Setting] = {
     "processing.exception.handler": Setting("any", "LogAndFailProcessingExceptionHandler"),
     "production.exception.handler": Setting("any", "DefaultProductionExceptionHandler"),
     "errors.dead.letter.queue.topic.name": Setting("str", None),
-    "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
+    "dsl.store.format": Setting("str", "DEFAULT", _store_format),
     "dsl.store.suppliers.class": Setting("any", None),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
