@@ -14,7 +14,6 @@ from barnabas.broker.partition import Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
 from barnabas.broker.replication.partition_state import PendingExpandIsr, PendingShrinkIsr
 from barnabas.broker.replication.replica_fetcher import ReplicaFetcher
-from barnabas.broker.replication.replica_logs import ReplicaLogs
 from tests.support.replicated_cluster import ReplicatedCluster
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -145,14 +144,6 @@ def begin_no_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "end_offset_for_epoch", lambda self, epoch: (epoch, self.log.log_end_offset))
 
 
-def let_a_later_leader_be_appended(patch: pytest.MonkeyPatch) -> None:
-    """KAFKA-18723: what a sender adds after it has lost the leadership."""
-    original = ReplicaLogs.append
-    patch.setattr(
-        ReplicaLogs, "append", lambda self, name, data, _epoch, now_ms: original(self, name, data, 1 << 30, now_ms)
-    )
-
-
 def is_found(plant: Patch, seeds: range) -> int | None:
     """Return the first seed whose history shows the fault."""
     for seed in seeds:
@@ -182,7 +173,6 @@ PLANTED: tuple[Patch, ...] = (
     append_to_an_isr_too_small,
     keep_the_epochs_of_what_is_cut,
     begin_no_epoch,
-    let_a_later_leader_be_appended,
 )
 
 
