@@ -45,7 +45,7 @@ FETCH_VERSION, LIST_OFFSETS_VERSION, PRODUCE_VERSION = 18, 9, 11
 CONTROLLER = -1
 FAULTS = (
     "kill", "pause", "cut from controller", "deaf to the controller", "cut from brokers", "half cut", "move", "power",
-    "restart all",
+    "restart all", "disk",
 )  # fmt: skip
 SMALL_SEGMENTS = {"segment.bytes": 4000, "index.interval.bytes": 200}
 
@@ -549,6 +549,8 @@ class ReplicatedCluster:
         elif kind == "restart all":
             for one in list(self.nodes.values()):
                 self._stop(one, "kill", world.random.random() * 2)
+        elif kind == "disk":
+            self._break_disk(node, lasting)
         elif kind == "pause" and node.alive and not node.paused:
             node.paused = True
             world.after(lasting, lambda life=node.life: node.resume() if node.life == life else None)
@@ -563,6 +565,12 @@ class ReplicatedCluster:
             world.cut |= pairs
             world.after(lasting, lambda: world.cut.difference_update(pairs))
 
+    def _break_disk(self, node: Node, lasting: float) -> None:
+        """Let some operations fail for a while; not the flush, after which only a restart helps."""
+        broken = self.world.random.sample(("write", "truncate", "create", "rename"), 2)
+        node.disk.fail = lambda operation, path: OSError("broken") if operation in broken else None
+        self.world.after(lasting, lambda: setattr(node.disk, "fail", None))
+
     def _stop(self, node: Node, how: str, lasting: float) -> None:
         if not node.alive:
             return
@@ -575,6 +583,7 @@ class ReplicatedCluster:
         node.stop(how)
         if how == "power" and not was_only:
             self.controller.fence(node.id)
+        node.disk.fail = None
         self.world.after(lasting, lambda: None if node.alive else node.start())
 
     def run(self, faults: int = 12) -> None:

@@ -46,6 +46,7 @@ class Partition:
 
     __slots__ = (
         "_mark",
+        "_resigned_epoch",
         "_storage",
         "_uncommitted",
         "appended",
@@ -92,6 +93,7 @@ class Partition:
         self.deleted = False
         self._storage = storage
         self._mark = mark
+        self._resigned_epoch = -1
         self._uncommitted: deque[tuple[int, int]] = deque()
         self.is_flushing = False
 
@@ -109,7 +111,7 @@ class Partition:
 
         `in_sync` is what is to know the followers, None where there is no other replica. Raises `KafkaStorageError`.
         """
-        if registration.partition_epoch < self.partition_epoch:
+        if registration.partition_epoch < self.partition_epoch or registration.leader_epoch <= self._resigned_epoch:
             return False
         is_new = not self.is_leader
         end = self.log.log_end_offset
@@ -139,6 +141,23 @@ class Partition:
         self.is_leader, self.leader_id = False, registration.leader
         self._wake_all()
         return is_new_epoch
+
+    def replace_log(self, log: UnifiedLog) -> None:
+        """Go on with a log that was offline and was opened anew.
+
+        A leader with followers that has lost records of it leads no more in this epoch: it would write others at the
+        same offsets and in the same epoch, which nobody could tell apart.
+        """
+        has_lost = log.log_end_offset < self.log.log_end_offset
+        self.log = log
+        self._uncommitted.clear()
+        self.readable = self.appended
+        if has_lost and self.in_sync is not None:
+            self.in_sync = None
+            self.is_leader, self.leader_id = False, NO_LEADER
+            self.leaderships += 1
+            self._resigned_epoch = self.leader_epoch
+        self._wake_all()
 
     def _take_over(self, registration: PartitionRegistration) -> None:
         self.leader_epoch = max(registration.leader_epoch, self.leader_epoch)

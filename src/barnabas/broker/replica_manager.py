@@ -138,6 +138,15 @@ class ReplicaManager:
             if registration.leader >= 0:
                 fetchers.add(name, partition.topic_id, registration.leader, partition.leader_epoch, now_ms)
 
+    def _fetch_again(self, partition: Partition) -> None:
+        """Let the fetcher begin anew, for it has given up a partition whose disk failed."""
+        cluster = self._cluster
+        if cluster is not None and not partition.is_leader and partition.leader_id >= 0:
+            name = TopicPartition(partition.topic, partition.index)
+            cluster.fetchers.remove(name)
+            leader, epoch = partition.leader_id, partition.leader_epoch
+            cluster.fetchers.add(name, partition.topic_id, leader, epoch, self._logs.now_ms)
+
     def _replica(self, name: TopicPartition, topic_id: bytes) -> Partition:
         """Return the partition with its log, made or taken over. A log of another topic of that name is put aside."""
         found = self._partitions.get(name)
@@ -327,10 +336,8 @@ class ReplicaManager:
         def opened(log: UnifiedLog) -> None:
             partition = self._partitions.get(log.topic_partition)
             if partition is not None:
-                # It was offline, and is back.
-                partition.log = log
-                partition.readable = partition.appended
-                self._purgatory.mark(partition)
+                partition.replace_log(log)
+                self._fetch_again(partition)
             else:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
 

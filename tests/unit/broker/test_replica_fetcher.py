@@ -336,11 +336,37 @@ def test_a_lost_connection_delays_what_was_asked_and_begins_a_new_session() -> N
     assert bench.request().session_epoch == 0
 
 
-def test_a_failing_disk_stops_one_partition_and_not_the_others() -> None:
+def test_a_failing_disk_is_tried_again_and_stops_no_other_partition() -> None:
     bench = Bench(names=(NAME, OTHER))
+    disk = bench.manager.filesystem
+    assert isinstance(disk, MemoryFileSystem)
     bench.request()
-    bench.log.fail("a write", OSError("broken"))
+    disk.fail = lambda operation, path: OSError("broken") if operation == "write" and "t-0" in path else None
     bench.fetched(records=record(0), high_watermark=1, log_start_offset=0)
+    disk.fail = None
 
-    assert (NAME in bench.fetcher, OTHER in bench.fetcher) == (False, True)
-    assert isinstance(bench.fetcher.failed[NAME], errors.KafkaStorageError)
+    assert asked(bench.request()) == {}
+    bench.fetched(OTHER, records=record(0), high_watermark=1, log_start_offset=0)
+    assert bench.partitions[OTHER].log.log_end_offset == 1
+    bench.now += BACKOFF
+    assert 0 in asked(bench.request())
+    bench.fetched(records=record(0), high_watermark=1, log_start_offset=0)
+    assert bench.log.log_end_offset == 1
+
+
+def test_a_truncation_that_the_disk_refuses_is_tried_again() -> None:
+    bench = Bench(3, 3)
+    disk = bench.manager.filesystem
+    assert isinstance(disk, MemoryFileSystem)
+    bench.log.flush()
+    bench.manager._write_checkpoints(sync=True)
+    bench.request()
+    disk.fail = lambda operation, path: OSError("broken") if "recovery-point" in path else None
+    bench.fetched(diverging_epoch=EpochEndOffset(epoch=3, end_offset=1), high_watermark=1, log_start_offset=0)
+    disk.fail = None
+    assert bench.log.log_end_offset == 2
+    bench.now += BACKOFF
+    bench.request()
+    bench.fetched(diverging_epoch=EpochEndOffset(epoch=3, end_offset=1), high_watermark=1, log_start_offset=0)
+
+    assert bench.log.log_end_offset == 1

@@ -396,3 +396,43 @@ def test_a_replica_that_is_taken_away_is_deleted_and_a_namesake_never_served() -
     other = bytes(16)
     bench.manager.apply_delta({NAME: (other, bench.registration)}, (), bench.broker.now_ms)
     assert (bench.partition.topic_id, bench.partition.log.topic_id) == (other, other)
+
+
+# -- a disk that has failed --------------------------------------------------------------------------------------------
+
+
+def reopened_with_less(bench: Bench) -> None:
+    """The log goes offline, loses its last record, and is opened anew."""
+    log = bench.partition.log
+    content = bench.broker.filesystem.inode(log.local_log.segments.active.records.path).data
+    log.fail("a write", OSError("broken"))
+    del content[-10:]
+    bench.broker.advance(12)
+    assert bench.partition.log is not log
+    assert bench.partition.log.log_end_offset == 1
+
+
+def test_a_leader_whose_disk_has_lost_records_does_not_lead_on_in_its_epoch() -> None:
+    """It would write others at the same offsets and in the same epoch, which no follower could tell apart."""
+    bench = Bench()
+    bench.produce(acks=1, value=b"a")
+    bench.produce(acks=1, value=b"b")
+    bench.follow(SECOND, 2)
+    reopened_with_less(bench)
+
+    assert code_of(bench.produce(acks=1)) == errors.NotLeaderOrFollowerError.code
+    bench.apply(isr=(ME, SECOND))
+    assert code_of(bench.produce(acks=1)) == errors.NotLeaderOrFollowerError.code
+    bench.apply(leader_epoch=1)
+    assert code_of(bench.produce(acks=1)) == 0
+
+
+def test_a_follower_whose_log_is_opened_anew_is_fetched_for_again() -> None:
+    bench = Bench()
+    bench.produce(acks=1)
+    bench.produce(acks=1)
+    bench.apply(leader=SECOND, leader_epoch=1)
+    assert bench.added == [(SECOND, 1)]
+    reopened_with_less(bench)
+
+    assert bench.added == [(SECOND, 1), (SECOND, 1)]

@@ -99,7 +99,8 @@ class LogManager:
         """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
         self.on_all_opened: Callable[[], None] = lambda: None
         self._topic_settings: Callable[[str], Settings] = lambda _topic: {}
-        self._now_ms = 0
+        self.now_ms = 0
+        """When it was last told the time."""
         self._random_bytes = random_bytes
         self._lock: DirectoryLock | None = None
         self.storage: Storage = storage or InlineStorage()
@@ -147,7 +148,7 @@ class LogManager:
         """
         if topic_settings is not None:
             self._topic_settings = topic_settings
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         try:
             self.filesystem.make_directory(self.directory)
             self._lock = self.filesystem.lock(self._path(LOCK_FILE))
@@ -191,7 +192,7 @@ class LogManager:
 
     def open_step(self, now_ms: int) -> bool:
         """Open some of the logs that are not open yet; whether there are more."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         budget = OPEN_BYTES
         for _ in range(OPEN_LOGS):
             if not self.unopened or budget <= 0:
@@ -222,7 +223,7 @@ class LogManager:
             _logger().warning("%s is served again", name)
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
-        log, read = self.unopened.advance(name, budget, self._now_ms)
+        log, read = self.unopened.advance(name, budget, self.now_ms)
         if log is not None:
             self._add(log)
             self._note_online(name)
@@ -507,7 +508,7 @@ class LogManager:
 
         Call it about once a second, and again while it returns True. Logs that are not open yet go first.
         """
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._mend(now_ms)
         if self.unopened:
             self.open_step(now_ms)

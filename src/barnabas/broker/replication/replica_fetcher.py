@@ -113,7 +113,7 @@ class ReplicaFetcher:
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
         self._request: Message | None = None
         self.failed: dict[TopicPartition, Exception | None] = {}
-        """Partitions that are left alone until they are added again: fenced, or their disk has failed."""
+        """Partitions that are left alone until they are added again: fenced, or something is wrong with what came."""
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,10 @@ class ReplicaFetcher:
         return self._states[name].fetch_offset
 
     def add_partition(self, name: TopicPartition, topic_id: bytes, leader_epoch: int, now_ms: int) -> None:
-        """Copy a partition from now on, from the end of its log; one without epochs from its high watermark."""
+        """Copy a partition from now on, from the end of its log; one without epochs from its high watermark.
+
+        Raises `KafkaStorageError`.
+        """
         self.failed.pop(name, None)
         known = self._states.get(name)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
@@ -138,7 +141,10 @@ class ReplicaFetcher:
         self._states[name] = PartitionFetchState(topic_id, leader_epoch, offset, epoch)
         if epoch == UNDEFINED_EPOCH and logs.high_watermark(name) < offset:
             # Of an old format: nothing else says what may be kept.
-            self._truncate({name: logs.high_watermark(name)}, now_ms)
+            for problem in logs.truncate_to({name: logs.high_watermark(name)}, now_ms).values():
+                del self._states[name]
+                raise problem
+            self._states[name].fetch_offset = logs.log_end_offset(name)
 
     def remove_partition(self, name: TopicPartition) -> None:
         """Copy a partition no more."""
@@ -249,7 +255,7 @@ class ReplicaFetcher:
             else:
                 self._append(name, state, data, now)
         if cuts:
-            self._truncate(cuts, now.now_ms)
+            self._truncate(cuts, now)
 
     def _take_error(self, name: TopicPartition, state: PartitionFetchState, code: int, now: float) -> None:
         if code == _OUT_OF_RANGE:
@@ -271,8 +277,8 @@ class ReplicaFetcher:
             return
         try:
             logs.append(name, data, state.leader_epoch, now.now_ms)
-        except (errors.CorruptRecordError, errors.InvalidRecordError):
-            # Damaged on the way, or in the leader's log, which may be mended: another try tells.
+        except (errors.CorruptRecordError, errors.InvalidRecordError, errors.KafkaStorageError):
+            # Damaged on the way, or a disk that may be mended: another try tells.
             state.delayed_until = now.now + self._settings.backoff
         except errors.KafkaError as problem:
             self._fail(name, problem)
@@ -299,13 +305,14 @@ class ReplicaFetcher:
             return min(ours.start_offset, end)
         return min(ours.start_offset, leader_end_offset, end)
 
-    def _truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> None:
-        failed = self._logs.truncate_to(offsets, now_ms)
+    def _truncate(self, offsets: Mapping[TopicPartition, int], now: Instant) -> None:
+        failed = self._logs.truncate_to(offsets, now.now_ms)
         for name in offsets:
-            if name in failed:
-                self._fail(name, failed[name])
-                continue
             state = self._states[name]
+            if name in failed:
+                # The leader will say the same again.
+                state.delayed_until = now.now + self._settings.backoff
+                continue
             state.fetch_offset = self._logs.log_end_offset(name)
             state.last_fetched_epoch = self._logs.latest_epoch(name)
 
@@ -327,17 +334,17 @@ class ReplicaFetcher:
                     state.leader_end_offset = found.offset
                 elif state.leader_end_offset is None:
                     state.is_out_of_range = False
-                    self._truncate({name: found.offset}, now.now_ms)
+                    self._truncate({name: found.offset}, now)
                 else:
-                    self._start_at(name, state, found.offset, now.now_ms)
+                    self._start_at(name, state, found.offset, now)
 
-    def _start_at(self, name: TopicPartition, state: PartitionFetchState, leader_start: int, now_ms: int) -> None:
-        state.is_out_of_range, state.leader_end_offset = False, None
-        if leader_start <= self._logs.log_end_offset(name):
-            return
-        try:
-            self._logs.truncate_fully_and_start_at(name, leader_start, now_ms)
-        except errors.KafkaStorageError as problem:
-            self._fail(name, problem)
-            return
-        state.fetch_offset, state.last_fetched_epoch = leader_start, self._logs.latest_epoch(name)
+    def _start_at(self, name: TopicPartition, state: PartitionFetchState, leader_start: int, now: Instant) -> None:
+        state.leader_end_offset = None
+        if leader_start > self._logs.log_end_offset(name):
+            try:
+                self._logs.truncate_fully_and_start_at(name, leader_start, now.now_ms)
+            except errors.KafkaStorageError:
+                state.delayed_until = now.now + self._settings.backoff
+                return
+            state.fetch_offset, state.last_fetched_epoch = leader_start, self._logs.latest_epoch(name)
+        state.is_out_of_range = False

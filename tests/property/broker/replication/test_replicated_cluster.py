@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker import delayed_fetch, delayed_produce
+from barnabas.broker.instant import Instant
 from barnabas.broker.log.unified_log import LOG_END, UnifiedLog
 from barnabas.broker.partition import Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
@@ -46,7 +47,7 @@ def truncate_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
     def add(self: Any, name: Any, topic_id: bytes, leader_epoch: int, now_ms: int) -> None:
         original(self, name, topic_id, leader_epoch, now_ms)
-        self._truncate({name: self._logs.high_watermark(name)}, now_ms)
+        self._truncate({name: self._logs.high_watermark(name)}, Instant(0.0, now_ms))
 
     patch.setattr(ReplicaFetcher, "add_partition", add)
 
@@ -76,21 +77,6 @@ def expand_the_isr_too_early(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(InSyncReplicas, "expand", expand)
     patch.setattr(PendingExpandIsr, "maximal_isr", property(lambda self: self.last_committed.isr))
-
-
-def forget_the_pending_isr(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PendingExpandIsr, "maximal_isr", property(lambda self: self.last_committed.isr))
-    # What holds the high watermark back in most histories, besides.
-    patch.setattr(InSyncReplicas, "_is_eligible", _eligible_only_to_join(InSyncReplicas._is_eligible))
-
-
-def _eligible_only_to_join(original: Callable[..., bool]) -> Callable[..., bool]:
-    def is_eligible(self: Any, replica: Any) -> bool:
-        import sys
-
-        return sys._getframe(1).f_code.co_name == "expand" and original(self, replica)
-
-    return is_eligible
 
 
 def take_a_shrink_for_granted(patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +148,6 @@ PLANTED: tuple[Patch, ...] = (
     never_truncate,
     truncate_to_what_the_leader_says_alone,
     expand_the_isr_too_early,
-    forget_the_pending_isr,
     take_a_shrink_for_granted,
     commit_without_the_isr,
     acknowledge_in_another_leadership,
