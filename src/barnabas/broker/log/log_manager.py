@@ -449,13 +449,14 @@ class LogManager:
         truncate: Callable[[UnifiedLog, int], list[str]],
         now_ms: int,
     ) -> dict[TopicPartition, KafkaStorageError]:
-        failed: dict[TopicPartition, KafkaStorageError] = {}
+        failed = {name: KafkaStorageError(f"{name} is being opened anew") for name in offsets if name not in self.logs}
+        offsets = {name: offset for name, offset in offsets.items() if name in self.logs}
         try:
             if self._roll_checkpoints_back(offsets):
                 self._write_checkpoints(sync=True)
         except OSError as error:
             problem = KafkaStorageError(f"the checkpoints of {self.directory} cannot be written: {error}")
-            return dict.fromkeys(offsets, problem)
+            return failed | dict.fromkeys(offsets, problem)
         for name, offset in offsets.items():
             log = self.logs[name]
             try:

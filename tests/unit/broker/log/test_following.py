@@ -280,6 +280,18 @@ def test_a_disk_that_fails_takes_the_log_offline_until_it_is_opened_anew(disk: M
     assert manager.logs[NAME].log_end_offset == 1
 
 
+def test_a_log_that_is_not_open_cannot_be_truncated(disk: MemoryFileSystem) -> None:
+    manager = started(disk)
+    log = manager.create_log(NAME)
+    follow(log, batch(0))
+    # As while a disk that has failed is looked at again.
+    manager.logs.pop(NAME)
+
+    assert isinstance(manager.truncate_to({NAME: 0}, NOW)[NAME], KafkaStorageError)
+    with pytest.raises(KafkaStorageError):
+        manager.truncate_fully_and_start_at(NAME, 5, NOW)
+
+
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
