@@ -51,6 +51,11 @@ class Plan(NamedTuple):
         return {topic for info in self.infos.values() for topic in info.sink_topics}
 
     @property
+    def changelogs(self) -> set[str]:
+        """The changelog topics of all stores."""
+        return {topic for info in self.infos.values() for topic in info.state_changelog_topics}
+
+    @property
     def global_topics(self) -> set[str]:
         """The topics of global stores."""
         return set() if self.global_topology is None else set(self.global_topology.source_by_topic)

@@ -1,0 +1,141 @@
+"""`barnabas streams`: topologies of `barnabas.streams`, drawn, planned, and set back to their beginning."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import add_command, add_connection
+from barnabas.cli.connection import admin_client
+from barnabas.cli.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.client.admin.admin_client import AdminClient
+    from barnabas.streams.spark.plan import Plan
+    from barnabas.streams.topology.topology import Topology
+
+_EXAMPLES = """\
+  barnabas streams describe airport.delays:topology
+  barnabas streams plan airport.delays:topology --application-id delays
+  barnabas streams reset airport.delays:topology --application-id delays --execute
+"""
+
+COLUMNS = ("topic", "what", "partitions", "exists")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    about = "draw and plan topologies of barnabas.streams, and set applications back to their beginning"
+    parts = add_command(subparsers, "streams", about, examples=_EXAMPLES).add_subparsers(
+        metavar="ACTION", required=True
+    )
+    describe = add_command(parts, "describe", "print a topology as Kafka does", examples=_EXAMPLES)
+    plan = add_command(parts, "plan", "show tasks and topics that an application has or needs", examples=_EXAMPLES)
+    reset = add_command(
+        parts, "reset", "delete an application's internal topics and committed offsets", examples=_EXAMPLES
+    )
+    for parser, action in ((describe, run_describe), (plan, run_plan), (reset, run_reset)):
+        parser.add_argument("topology", metavar="MODULE:NAME", help="a Topology, or a function that makes one")
+        parser.set_defaults(action=action)
+    for parser in (plan, reset):
+        parser.add_argument("--application-id", metavar="ID", required=True, help="the setting application.id")
+        add_connection(parser)
+    reset.add_argument("--execute", action="store_true", help="do it; without, only show what would be done")
+
+
+def run(args: Namespace) -> int:
+    """Do what was asked for."""
+    code: int = args.action(args)
+    return code
+
+
+def run_describe(args: Namespace) -> int:
+    """Print the topology's description."""
+    print(topology_of(args.topology).describe())
+    return 0
+
+
+def run_plan(args: Namespace) -> int:
+    """Print how many tasks there are, and every topic of the application."""
+    with admin_client(args) as admin:
+        plan, rows, tasks = _planned(args, admin)
+    if args.output == "json":
+        print_json({"applicationId": args.application_id, "tasks": tasks, "topics": rows})
+        return 0
+    for number, info in sorted(plan.infos.items()):
+        stores = ", ".join(sorted(plan.subtopologies[number].state_stores)) or "none"
+        print(f"sub-topology {number}: {tasks[number]} tasks, reads {', '.join(sorted(info.source_topics))}")
+        print(f"  stores {stores}")
+    print()
+    print_table(rows, COLUMNS)
+    return 0
+
+
+def run_reset(args: Namespace) -> int:
+    """Delete internal topics and the group's offsets: the application begins anew, as `auto.offset.reset` says."""
+    with admin_client(args) as admin:
+        _, rows, _ = _planned(args, admin)
+        internal = [row["topic"] for row in rows if row["what"] in ("repartition", "changelog") and row["exists"]]
+        verb = "deleted" if args.execute else "would delete"
+        if args.execute:
+            if internal:
+                admin.delete_topics(internal)
+            if admin.list_consumer_group_offsets(args.application_id):
+                admin.delete_consumer_groups([args.application_id])
+    if args.output == "json":
+        print_json({"executed": args.execute, "topics": internal, "group": args.application_id})
+        return 0
+    print(f"{verb} {len(internal)} internal topics: {', '.join(internal) or 'none'}")
+    print(f"{verb} the committed offsets of group {args.application_id}")
+    note("delete the checkpoint, too: the application is known by it (checkpoint_location, or in state.dir)")
+    return 0
+
+
+def topology_of(reference: str) -> Topology:
+    """Import a topology. Raises UsageError for what is none."""
+    from barnabas.config.loading import load_attribute
+    from barnabas.errors import UsageError
+    from barnabas.streams.topology.topology import Topology
+
+    path = sys.path[:]
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = load_attribute(reference, "the topology")
+        made = found() if callable(found) else found
+    finally:
+        sys.path[:] = path
+    if not isinstance(made, Topology):
+        raise UsageError(f"{reference} is no Topology, nor makes one, but {type(made).__name__}: builder.build() does")
+    return made
+
+
+def _planned(args: Namespace, admin: AdminClient) -> tuple[Plan, list[dict[str, Any]], dict[int, int]]:
+    from barnabas.streams.config import StreamsConfig
+    from barnabas.streams.spark import internal_topics
+    from barnabas.streams.spark.plan import planned
+
+    config = {"application.id": args.application_id, "bootstrap.servers": "of the command"}
+    plan = planned(topology_of(args.topology), StreamsConfig(config))
+    there = internal_topics.partition_counts(admin, plan.sources | plan.sinks | plan.global_topics | plan.changelogs)
+    counts = internal_topics.counted(plan.infos, plan.copartitioned, there)
+    rows: dict[str, dict[str, Any]] = {}
+
+    def add(topic: str, what: str, partitions: int | None) -> None:
+        exists = topic in there
+        rows.setdefault(
+            topic, {"topic": topic, "what": what, "partitions": there.get(topic, partitions), "exists": exists}
+        )
+
+    for number, info in sorted(plan.infos.items()):
+        for topic in sorted(info.source_topics):
+            add(topic, "repartition" if topic in info.repartition_source_topics else "source", counts.partitions[topic])
+        for topic in sorted(info.state_changelog_topics):
+            add(topic, "changelog", counts.tasks[number])
+    for topic in sorted(plan.global_topics):
+        add(topic, "global", None)
+    for topic in sorted(plan.sinks):
+        add(topic, "sink", None)
+    return plan, [*rows.values()], counts.tasks

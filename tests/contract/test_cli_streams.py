@@ -1,0 +1,92 @@
+"""`barnabas streams` against a broker."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas import AdminClient, Broker, NewTopic
+from barnabas.cli.main import main
+
+PROGRAM = """
+from barnabas.streams import Serdes, StreamsBuilder
+
+def topology():
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", key=Serdes.string(), value=Serdes.string())
+    lines.group_by(lambda key, value: value, key=Serdes.string(), value=Serdes.string()).count(store="words")
+    return builder.build()
+
+number = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with Broker() as broker:
+        with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("lines", num_partitions=3)])
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    logger = logging.getLogger("barnabas")
+    handlers, level, propagates = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagates
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"program_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(PROGRAM, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_describe_prints_what_kafka_prints(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "describe", f"{program}:topology"]) == 0
+
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])"
+    )
+
+
+def test_what_is_no_topology_is_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "describe", f"{program}:number"]) != 0
+
+    assert "is no Topology, nor makes one, but int" in capsys.readouterr().err
+
+
+def test_plan_tells_tasks_and_topics_and_reset_deletes_what_is_the_applications_own(
+    program: str, servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    what = [f"{program}:topology", "--application-id", "app", "-b", servers, "-o", "json"]
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("app-words-changelog", num_partitions=3)])
+        admin.alter_consumer_group_offsets("app", {("lines", 0): 0})
+
+        assert main(["streams", "plan", *what]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert main(["streams", "reset", *what]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert "app-words-changelog" in admin.list_topics()
+        assert main(["streams", "reset", *what, "--execute"]) == 0
+        assert "app-words-changelog" not in admin.list_topics()
+        assert "lines" in admin.list_topics()
+        assert not admin.list_consumer_group_offsets("app")
+
+    assert plan["tasks"] == {"0": 3, "1": 3}
+    assert {(row["topic"], row["what"], row["partitions"], row["exists"]) for row in plan["topics"]} == {
+        ("lines", "source", 3, True), ("app-words-repartition", "repartition", 3, False),
+        ("app-words-changelog", "changelog", 3, True),
+    }  # fmt: skip
+    assert shown == {"executed": False, "topics": ["app-words-changelog"], "group": "app"}
