@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.errors import BY_CODE
 from barnabas.protocol import thresholds
 from barnabas.records import batch_header
 
@@ -188,3 +189,10 @@ def first_version(message: str, field: str) -> int:
 )
 def test_a_threshold_is_the_schemas(threshold: str, message: str, field: str) -> None:
     assert getattr(thresholds, threshold) == first_version(message, field)
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.startswith(("client/", "network/", "aio/"))])
+def test_no_client_writes_the_number_of_an_error(path: str) -> None:
+    names = {error.name for error in BY_CODE.values()}
+
+    assert [name for name, _ in constants(SOURCES[path]) if name in names] == [], "take the code of the error's class"

@@ -20,6 +20,8 @@ INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 #: The longest string on the wire, in bytes: its length is a signed number of 16 bits.
 LONGEST_TEXT = 2**15 - 1
+#: Characters of a reason to join or leave that brokers take (KIP-800); they refuse a longer one.
+LONGEST_REASON = 255
 
 
 def as_integer(value: Any, name: str, low: int, high: int) -> int:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.metadata import Metadata, MetadataQuery
-from barnabas.errors import UnsupportedVersionError
+from barnabas.errors import RebootstrapRequiredError, UnsupportedVersionError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from barnabas.network.node import Node
 
 log = client_logger("barnabas.metadata")
-
-_REBOOTSTRAP_REQUIRED = 129
 
 
 class DefaultMetadataUpdater:
@@ -99,7 +97,7 @@ class DefaultMetadataUpdater:
         refusal = self._metadata.refusal(message)
         if refusal is not None:
             self.handle_failed_request(now, refusal)
-        elif message.error_code == _REBOOTSTRAP_REQUIRED and self._rebootstrap_trigger is not None:
+        elif message.error_code == RebootstrapRequiredError.code and self._rebootstrap_trigger is not None:
             log.info("the broker asks this client to start again from its bootstrap servers")
             self._trying_since = -math.inf
             self._metadata.failed_update(now)

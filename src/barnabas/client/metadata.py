@@ -26,8 +26,6 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.metadata")
 
-_INVALID_TOPIC = 17
-_TOPIC_AUTHORIZATION_FAILED = 29
 # Before this version a response may carry leader epochs that are older than they seem (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS = 9
 
@@ -295,9 +293,9 @@ class Metadata:
             if topic.error_code == 0:
                 topics[topic.name] = self._topic_info(topic, version)
                 continue
-            if topic.error_code == _INVALID_TOPIC:
+            if topic.error_code == InvalidTopicError.code:
                 invalid.add(topic.name)
-            elif topic.error_code == _TOPIC_AUTHORIZATION_FAILED:
+            elif topic.error_code == TopicAuthorizationError.code:
                 unauthorized.add(topic.name)
             if for_code(topic.error_code).refresh_metadata:
                 self.request_update(reset_equivalent_backoff=False)

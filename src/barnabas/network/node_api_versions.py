@@ -8,8 +8,6 @@ from typing import Any
 from barnabas.errors import UnsupportedVersionError
 from barnabas.protocol.api import ApiKey
 
-_UNSUPPORTED_VERSION = 35
-
 
 class NodeApiVersions:
     """The versions of each API that a broker supports, and the features that its cluster has switched on."""
@@ -70,7 +68,7 @@ def _name(api_key: int) -> str:
 
 def next_version_to_try(tried: int, response: Any) -> int | None:
     """After an ApiVersions response with an error: the version to ask again in, None when that makes no sense."""
-    if response.error_code != _UNSUPPORTED_VERSION or tried == 0:
+    if response.error_code != UnsupportedVersionError.code or tried == 0:
         return None
     best = next((api.max_version for api in response.api_keys if api.api_key == ApiKey.API_VERSIONS), 0)
     return min(max(best, 0), tried - 1)

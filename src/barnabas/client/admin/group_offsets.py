@@ -10,7 +10,7 @@ from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import RequestInParts, partitions_of
 from barnabas.client.consumer.offsets import OffsetAndMetadata
-from barnabas.errors import UnsupportedVersionError, for_code
+from barnabas.errors import UnstableOffsetCommitError, UnsupportedVersionError, for_code
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.messages.offset_commit_request import (
@@ -34,8 +34,8 @@ from barnabas.protocol.topic_partition import TopicPartition
 
 # From version 10 on partitions go by topic id, which a caller who names topics does not know.
 _LAST_WITH_TOPIC_NAMES = 9
-# UNSTABLE_OFFSET_COMMIT: a transaction that is to be waited for has offsets of the partition in it.
-_PASSING_WITH_TIME = (88,)
+# A transaction that is to be waited for has offsets of the partition in it.
+_PASSING_WITH_TIME = (UnstableOffsetCommitError.code,)
 
 GroupOffsets = dict[TopicPartition, OffsetAndMetadata]
 

@@ -9,6 +9,7 @@ from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.client.admin.requests import RequestInParts
+from barnabas.client.arguments import LONGEST_REASON
 from barnabas.client.consumer.coordinator.consumer_protocol import deserialize_assignment
 from barnabas.errors import IllegalArgumentError
 from barnabas.network.client_request import RequestBuilder
@@ -27,7 +28,6 @@ _CONSUMER = "consumer"
 _FIRST_LIST_WITH_STATES = 4
 _FIRST_LIST_WITH_TYPES = 5
 _FIRST_DESCRIBE_WITH_OPERATIONS = 3
-_LONGEST_REASON = 255
 _REMOVED = "member was removed by an admin"
 
 
@@ -219,7 +219,7 @@ class MemberToRemove(NamedTuple):
 
 def remove_members(members: Collection[MemberToRemove], reason: str | None) -> RequestInParts[MemberToRemove]:
     """LeaveGroup on behalf of members, at the group's coordinator."""
-    text = f"{_REMOVED}: {reason}"[:_LONGEST_REASON] if reason else _REMOVED
+    text = f"{_REMOVED}: {reason}"[:LONGEST_REASON] if reason else _REMOVED
 
     def build(group_id: str, timeout_ms: int) -> RequestBuilder:
         leaving = [

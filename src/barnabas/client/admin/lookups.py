@@ -21,7 +21,7 @@ from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
 # A broker may not have heard of a new topic yet.
-_UNKNOWN_TOPIC_OR_PARTITION = (3,)
+_PASSING = (UnknownTopicOrPartitionError.code,)
 
 
 class PartitionLeaderStrategy:
@@ -46,7 +46,7 @@ class PartitionLeaderStrategy:
         topics = {topic.name: topic for topic in response.topics}
         for key in keys:
             topic = topics.get(key.topic)
-            if topic is None or not found.is_success(key, topic.error_code, also_passing=_UNKNOWN_TOPIC_OR_PARTITION):
+            if topic is None or not found.is_success(key, topic.error_code, also_passing=_PASSING):
                 continue
             partition = next((p for p in topic.partitions if p.partition_index == key.partition), None)
             if partition is None:

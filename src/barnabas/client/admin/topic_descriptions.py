@@ -10,7 +10,13 @@ from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, labe
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.client.admin.results import Results
 from barnabas.client.admin.topics import TopicKey, id_or_none
-from barnabas.errors import KafkaError, ProtocolError, TopicAuthorizationError, UnknownTopicOrPartitionError, for_code
+from barnabas.errors import (
+    KafkaError,
+    ProtocolError,
+    TopicAuthorizationError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from barnabas.network.client_request import RequestBuilder
 from barnabas.network.node import Node
 from barnabas.protocol.api import ApiKey, stable_versions
@@ -23,7 +29,6 @@ from barnabas.protocol.messages.describe_topic_partitions_request import (
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.thresholds import METADATA_BY_ID_FROM
 
-_TOPIC_AUTHORIZATION_FAILED = 29
 _FIRST_METADATA_WITH_OPERATIONS = 8
 
 
@@ -91,7 +96,7 @@ class DescribeTopicsHandler:
             topic = topics.get(key)
             if topic is None:
                 outcome.fail(key, _unknown(key))
-            elif topic.error_code == _TOPIC_AUTHORIZATION_FAILED:
+            elif topic.error_code == TopicAuthorizationError.code:
                 outcome.fail(key, TopicAuthorizationError(f"{label(key)}: not authorized to describe this topic"))
             elif outcome.is_success(key, topic.error_code):
                 outcome.complete(key, _description(topic, nodes, self._include_authorized_operations))

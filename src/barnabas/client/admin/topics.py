@@ -27,8 +27,6 @@ from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
 
-_THROTTLING_QUOTA_EXCEEDED = 89
-
 TopicKey = str | bytes
 """A topic's name, or its id (16 bytes)."""
 
@@ -69,7 +67,7 @@ class ControllerMutationQuota:
 
     def is_success(self, outcome: Outcome[K, Any], key: K, result: Any, response: Any) -> bool:
         """As `Outcome.is_success`; the error says how long the controller asks to wait."""
-        if result.error_code != _THROTTLING_QUOTA_EXCEEDED:
+        if result.error_code != ThrottlingQuotaExceededError.code:
             return outcome.is_success(key, result.error_code, result.error_message)
         error = ThrottlingQuotaExceededError(
             f"{label(key)}: {result.error_message or 'the quota controller_mutation_rate is exceeded'}; "

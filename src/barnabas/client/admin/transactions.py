@@ -9,6 +9,7 @@ from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy, PartitionLeaderStrategy
 from barnabas.client.admin.offsets import by_topic
 from barnabas.client.admin.requests import Answer, KeyedRequest, from_each_broker, one_key_each, partitions_of
+from barnabas.errors import ConcurrentTransactionsError, UnknownTopicOrPartitionError
 from barnabas.network.client_request import RequestBuilder
 from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kinds import CoordinatorType
@@ -25,8 +26,6 @@ from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.topic_partition import TopicPartition
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_CONCURRENT_TRANSACTIONS = 51
 _FIRST_LIST_WITH_DURATION = 1
 _FIRST_LIST_WITH_PATTERN = 2
 
@@ -193,7 +192,11 @@ def abort_transaction(spec: AbortTransactionSpec) -> KeyedRequest[TopicPartition
                 yield key, partition.error_code, None, None
 
     return KeyedRequest(
-        "abort_transaction", PartitionLeaderStrategy(), build, answers, also_passing=(_UNKNOWN_TOPIC_OR_PARTITION,)
+        "abort_transaction",
+        PartitionLeaderStrategy(),
+        build,
+        answers,
+        also_passing=(UnknownTopicOrPartitionError.code,),
     )
 
 
@@ -215,5 +218,5 @@ def fence_producers(operation: str) -> KeyedRequest[str, ProducerIdAndEpoch]:
         CoordinatorStrategy(CoordinatorType.TRANSACTION),
         build,
         answers,
-        also_passing=(_CONCURRENT_TRANSACTIONS,),
+        also_passing=(ConcurrentTransactionsError.code,),
     )

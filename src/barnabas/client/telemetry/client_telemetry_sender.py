@@ -7,7 +7,16 @@ from enum import Enum
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
-from barnabas.errors import KafkaError, ProtocolError, for_code, name_of
+from barnabas.errors import (
+    KafkaError,
+    ProtocolError,
+    TelemetryTooLargeError,
+    ThrottlingQuotaExceededError,
+    UnknownSubscriptionIdError,
+    UnsupportedCompressionTypeError,
+    for_code,
+    name_of,
+)
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
@@ -22,16 +31,9 @@ LAST_PUSH_TIMEOUT: Final = 1.0
 # The first push after news of a subscription comes after so much of the interval, for clients that started together.
 _JITTER: Final = (0.5, 1.5)
 
-_INVALID_REQUEST = 42
-_UNSUPPORTED_VERSION = 35
-_UNSUPPORTED_COMPRESSION_TYPE = 76
-_INVALID_RECORD = 87
-_THROTTLING_QUOTA_EXCEEDED = 89
-_UNKNOWN_SUBSCRIPTION_ID = 117
-_TELEMETRY_TOO_LARGE = 118
 
-_ASK_AGAIN_NOW: Final = frozenset((_UNKNOWN_SUBSCRIPTION_ID, _UNSUPPORTED_COMPRESSION_TYPE))
-_ASK_AGAIN_LATER: Final = frozenset((_TELEMETRY_TOO_LARGE, _THROTTLING_QUOTA_EXCEEDED))
+_ASK_AGAIN_NOW: Final = frozenset((UnknownSubscriptionIdError.code, UnsupportedCompressionTypeError.code))
+_ASK_AGAIN_LATER: Final = frozenset((TelemetryTooLargeError.code, ThrottlingQuotaExceededError.code))
 
 
 class ClientTelemetryState(Enum):

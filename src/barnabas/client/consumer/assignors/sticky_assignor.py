@@ -14,7 +14,7 @@ from barnabas.client.consumer.assignors.consumer_partition_assignor import (
 )
 from barnabas.client.consumer.assignors.sticky_balance import Claim, balance
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata
-from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
 
 
 class StickyAssignor(RackAwareAssignor):
@@ -58,9 +58,7 @@ def _claim(subscription: Subscription) -> Claim:
 
 def encode_claim(claim: Claim) -> bytes:
     """Partitions by topic and the generation, as `StickyAssignor` sends them."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in claim.partitions:
-        topics.setdefault(topic, []).append(partition)
+    topics = numbers_by_topic(claim.partitions)
     parts = [struct.pack(">i", len(topics))]
     for topic, numbers in topics.items():
         name = topic.encode()

@@ -14,10 +14,10 @@ from barnabas.protocol.messages.consumer_protocol_assignment import TopicPartiti
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
 from barnabas.protocol.plan import plan_of
-from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
 
 _VERSION: Final = struct.Struct(">h")
-_HIGHEST: Final = 3
+_HIGHEST: Final = ConsumerProtocolAssignment.VALID_VERSIONS[1]
 
 
 def serialize_subscription(subscription: Subscription) -> bytes:
@@ -30,7 +30,7 @@ def serialize_subscription(subscription: Subscription) -> bytes:
         user_data=subscription.user_data,
         owned_partitions=[
             OwnedTopic(topic=topic, partitions=partitions)
-            for topic, partitions in _by_topic(subscription.owned_partitions).items()
+            for topic, partitions in numbers_by_topic(sorted(subscription.owned_partitions)).items()
         ],
         generation_id=subscription.generation_id,
         rack_id=subscription.rack_id,
@@ -56,7 +56,7 @@ def serialize_assignment(assignment: Assignment) -> bytes:
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             AssignedTopic(topic=topic, partitions=partitions)
-            for topic, partitions in _by_topic(assignment.partitions).items()
+            for topic, partitions in numbers_by_topic(sorted(assignment.partitions)).items()
         ],
         user_data=assignment.user_data,
     )
@@ -83,13 +83,6 @@ def _decode(kind: Any, data: bytes) -> Any:
         return kind.decode(data[_VERSION.size :], version)
     # Fields that a newer version appends are left unread.
     return Decoder(data[_VERSION.size :], 0, -1).message(plan_of(kind, _HIGHEST))
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def _partitions(topics: Iterable[Any]) -> list[TopicPartition]:

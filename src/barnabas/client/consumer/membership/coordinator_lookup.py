@@ -7,14 +7,22 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.group_requests import find_coordinator
-from barnabas.errors import NONE, DisconnectError, GroupAuthorizationError, KafkaError, for_code
+from barnabas.errors import (
+    NONE,
+    CoordinatorNotAvailableError,
+    DisconnectError,
+    GroupAuthorizationError,
+    KafkaError,
+    NotCoordinatorError,
+    for_code,
+)
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.network.client_request import ClientResponse
 
-_COORDINATOR_MOVED: Final = frozenset({15, 16})  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_COORDINATOR_MOVED: Final = frozenset({CoordinatorNotAvailableError.code, NotCoordinatorError.code})
 
 
 class CoordinatorLookup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from barnabas.client.arguments import LONGEST_REASON
 from barnabas.client.consumer.membership.messages import NO_GENERATION, Generation, GroupMembershipOperation
 from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.network.client_request import RequestBuilder
@@ -32,10 +33,9 @@ from barnabas.protocol.thresholds import (
     OFFSET_FETCH_GROUPS_FROM,
     OFFSET_FETCH_TOPIC_IDS_FROM,
 )
-from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
 
 PROTOCOL_TYPE: Final = "consumer"
-_LONGEST_REASON: Final = 255
 # Versions from 10 on name topics by id, which a commit of offsets has to do without: it may outlive the topic.
 
 
@@ -87,7 +87,7 @@ def join_group(
         group_instance_id=group.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
-        reason=reason[:_LONGEST_REASON],
+        reason=reason[:LONGEST_REASON],
     )
 
 
@@ -124,7 +124,7 @@ def leave_group(group: GroupIdentity, member_id: str, reason: str) -> RequestBui
         if version < LEAVE_GROUP_MEMBERS_FROM:
             return LeaveGroupRequest(group_id=group.group_id, member_id=member_id)
         member = MemberIdentity(
-            member_id=member_id, group_instance_id=group.group_instance_id, reason=reason[:_LONGEST_REASON]
+            member_id=member_id, group_instance_id=group.group_instance_id, reason=reason[:LONGEST_REASON]
         )
         return LeaveGroupRequest(group_id=group.group_id, members=[member])
 
@@ -160,9 +160,7 @@ def offset_commit(
 
 def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> RequestBuilder:
     """Return what was committed for these partitions? Offsets of open transactions are waited for (KIP-447)."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
+    topics = numbers_by_topic(partitions)
 
     def build(version: int) -> OffsetFetchRequest:
         if version < OFFSET_FETCH_GROUPS_FROM:

@@ -41,7 +41,7 @@ from barnabas.protocol.messages.txn_offset_commit_request import (
 )
 from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
-from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
@@ -269,9 +269,7 @@ class AddPartitionsToTxn(TransactionalRequest):
         self.partitions = partitions
 
     def build(self) -> RequestBuilder:
-        by_topic: dict[str, list[int]] = {}
-        for tp in sorted(self.partitions):
-            by_topic.setdefault(tp.topic, []).append(tp.partition)
+        by_topic = numbers_by_topic(sorted(self.partitions))
         message = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.identity.transactional_id,
             v3_and_below_producer_id=self.identity.producer.producer_id,
