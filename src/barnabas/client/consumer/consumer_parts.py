@@ -85,16 +85,16 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
         )
     collector = FetchCollector(fetcher, subscriptions, metadata)
     return ConsumerParts(
-        config,
-        environment,
-        subscriptions,
-        metadata,
-        client,
-        fetcher,
-        collector,
-        offset_fetcher,
-        coordinator,
-        interceptors,
+        config=config,
+        environment=environment,
+        subscriptions=subscriptions,
+        metadata=metadata,
+        client=client,
+        fetcher=fetcher,
+        collector=collector,
+        offset_fetcher=offset_fetcher,
+        coordinator=coordinator,
+        interceptors=interceptors,
     )
 
 

@@ -8,6 +8,7 @@ Rule: commands come in by `MembershipCore.send`, events go out by `MembershipCor
 immutable. A `Join` has a number that all that follows from it carries, so what belongs to an older attempt is ignored.
 The one value that both threads touch is `Heartbeat.polled_at`, a float that is replaced as a whole.
 
-`GroupMembership` is the port; `ClassicMembership` and `ConsumerMembershipManager` (KIP-848) implement it.
+`GroupMembership` is the port; `ClassicMembership` and `ConsumerMembershipManager` (KIP-848) implement it. Which
+state may follow which is in `member_states`.
 `CoordinatorLookup` finds the coordinator, `CommitRequestManager` commits and looks up.
 """

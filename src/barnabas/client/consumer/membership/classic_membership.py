@@ -14,6 +14,7 @@ from barnabas.client.consumer.membership.group_requests import (
     leave_group,
     sync_group,
 )
+from barnabas.client.consumer.membership.member_states import CLASSIC_SOURCES, ClassicState, following
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Assigned,
@@ -53,11 +54,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
     from barnabas.network.node import Node
 
-UNJOINED: Final = "unjoined"
-PREPARING_REBALANCE: Final = "preparing rebalance"
-COMPLETING_REBALANCE: Final = "completing rebalance"
-STABLE: Final = "stable"
-
+_REBALANCING: Final = (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
 _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError)
 # A join waits for the other members; this long after they ran out of time the coordinator itself must be gone.
 _JOIN_GRACE: Final = 5.0
@@ -85,7 +82,7 @@ class ClassicMembership:
         self._heartbeat = heartbeat
         self._backoff = backoff
         self._post = post
-        self.state = UNJOINED
+        self.state = ClassicState.UNJOINED
         self.generation = NO_GENERATION
         self._join: Join | None = None
         # The number of the last Join command, which the events that follow from it carry.
@@ -105,6 +102,9 @@ class ClassicMembership:
         self._farewell: Any = None
         lookup.on_found = heartbeat.reset_session_timeout
         lookup.on_fatal = self._fail
+
+    def _become(self, state: ClassicState) -> None:
+        self.state = following(CLASSIC_SOURCES, self.state, state)
 
     # --- commands
 
@@ -130,7 +130,7 @@ class ClassicMembership:
 
     def sync(self, command: Sync, now: float) -> None:
         """Bring the assignment to the coordinator."""
-        if self.state == COMPLETING_REBALANCE and command.attempt == self._attempt:
+        if self.state == ClassicState.COMPLETING_REBALANCE and command.attempt == self._attempt:
             self._send_sync(dict(command.assignments), now)
 
     # --- time
@@ -143,9 +143,9 @@ class ClassicMembership:
         if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
             (node, request), self._late_leave = self._late_leave, None
             self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
-        if self.state == PREPARING_REBALANCE:
+        if self.state == ClassicState.PREPARING_REBALANCE:
             self._step_join(now)
-        elif self.state in (COMPLETING_REBALANCE, STABLE):
+        elif self.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
             self._step_heartbeat(now)
 
     def time_to_next_step(self, now: float) -> float:
@@ -154,11 +154,12 @@ class ClassicMembership:
             return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
         if self._late_leave is not None:
             return self._client.client.connection_delay(self._late_leave[0], now)
-        if self.state == UNJOINED or (self.state == PREPARING_REBALANCE and self._join_in_flight):
+        is_preparing = self.state == ClassicState.PREPARING_REBALANCE
+        if self.state == ClassicState.UNJOINED or (is_preparing and self._join_in_flight):
             return inf
         is_known = self._lookup.coordinator(now) is not None
         coordinator_in = 0.0 if is_known else self._lookup.time_to_retry(now)
-        if self.state == PREPARING_REBALANCE:
+        if is_preparing:
             return max(0.0, self._retry_at - now, coordinator_in)
         if is_known:
             return self._heartbeat.time_to_next_action(now)
@@ -208,7 +209,7 @@ class ClassicMembership:
     # --- joining
 
     def _joined(self, number: int, message: Any) -> None:
-        if number != self._try or self.state != PREPARING_REBALANCE:
+        if number != self._try or self.state != ClassicState.PREPARING_REBALANCE:
             return
         self._join_in_flight = False
         if message.error_code == MemberIdRequiredError.code:
@@ -220,7 +221,7 @@ class ClassicMembership:
         if message.protocol_type not in (None, PROTOCOL_TYPE):
             self._fail(InconsistentGroupProtocolError(f"The group is of type {message.protocol_type!r}"))
             return
-        self.state = COMPLETING_REBALANCE
+        self._become(ClassicState.COMPLETING_REBALANCE)
         self.generation = Generation(message.generation_id, message.member_id, message.protocol_name)
         self._heartbeat.reset_timeouts(self._client.now)
         if message.leader != message.member_id:
@@ -233,7 +234,7 @@ class ClassicMembership:
         self._post(LeaderElected(self._attempt, self.generation, members, message.skip_assignment))
 
     def _join_failed(self, number: int, error: KafkaError) -> None:
-        if number != self._try or self.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+        if number != self._try or self.state not in _REBALANCING:
             return
         self._lookup.note_error(error)
         if isinstance(error, _OUT_OF_GROUP):
@@ -248,7 +249,7 @@ class ClassicMembership:
             self._fail(error)
 
     def _restart(self, at: float) -> None:
-        self.state = PREPARING_REBALANCE
+        self._become(ClassicState.PREPARING_REBALANCE)
         self._try += 1
         self._join_in_flight = False
         self._retry_at = at
@@ -265,14 +266,14 @@ class ClassicMembership:
         )
 
     def _synced(self, number: int, message: Any) -> None:
-        if number != self._try or self.state != COMPLETING_REBALANCE:
+        if number != self._try or self.state != ClassicState.COMPLETING_REBALANCE:
             return
         if message.error_code != NONE:
             self._join_failed(number, self._error(message.error_code))
         elif message.protocol_name not in (None, self.generation.protocol_name):
             self._fail(InconsistentGroupProtocolError(f"The group chose {message.protocol_name!r}, which was not it"))
         else:
-            self.state = STABLE
+            self._become(ClassicState.STABLE)
             self._join = None
             self._failures = 0
             self._post(Assigned(self._attempt, self.generation, bytes(message.assignment)))
@@ -290,7 +291,7 @@ class ClassicMembership:
             self.request_rejoin("group is already rebalancing")
         elif isinstance(error, (*_OUT_OF_GROUP, FencedInstanceIdError)):
             self._heartbeat.received(now)
-            if sent == self.generation and self.state in (COMPLETING_REBALANCE, STABLE):
+            if sent == self.generation and self.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
                 self._lose(f"the coordinator answered a heartbeat with: {error}", error)
         elif error.retriable:
             self._heartbeat_failed(error)
@@ -306,15 +307,15 @@ class ClassicMembership:
 
     def request_rejoin(self, reason: str) -> None:
         """Tell the application's core, once, that the group rebalances."""
-        if self.state == STABLE and not self._rejoin_posted:
+        if self.state == ClassicState.STABLE and not self._rejoin_posted:
             self._rejoin_posted = True
             self._post(RejoinNeeded(self._attempt, reason))
 
     def commit_as(self, asked: Generation) -> Generation:
         """See `GroupMembership`."""
-        if self.state == STABLE and self.generation == asked:
+        if self.state == ClassicState.STABLE and self.generation == asked:
             return asked
-        if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+        if self.state in _REBALANCING:
             raise RebalanceInProgressError(REBALANCING)
         raise CommitFailedError(COMMIT_FAILED)
 
@@ -322,7 +323,7 @@ class ClassicMembership:
         """See `GroupMembership`."""
         if isinstance(error, RebalanceInProgressError):
             self.request_rejoin("offset commit failed since group is already rebalancing")
-        elif sent == self.generation and self.state == STABLE:
+        elif sent == self.generation and self.state == ClassicState.STABLE:
             self._lose(f"the coordinator refused a commit: {error}", error)
         return False
 
@@ -331,11 +332,11 @@ class ClassicMembership:
     ) -> None:
         node = self._lookup.coordinator(now)
         goes = self._group.leaves(operation)
-        if goes and node is not None and self.state != UNJOINED and self.generation.member_id:
+        if goes and node is not None and self.state != ClassicState.UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
             self._leaves_in_flight += 1
             self._leaving = request
-            if self._join_in_flight or self.state == COMPLETING_REBALANCE:
+            if self._join_in_flight or self.state == ClassicState.COMPLETING_REBALANCE:
                 # A broker looks at what follows on the same connection only when the others have joined.
                 self._client.disconnect(node)
                 self._late_leave = node, request
@@ -382,12 +383,12 @@ class ClassicMembership:
         self._try += 1
         self._join_in_flight = False
         self._join = None
-        if self.state != STABLE:
-            self.state = UNJOINED
+        if self.state != ClassicState.STABLE:
+            self._become(ClassicState.UNJOINED)
         self._post(MembershipFailed(error))
 
     def _reset(self, generation: Generation) -> None:
-        self.state = UNJOINED
+        self._become(ClassicState.UNJOINED)
         self.generation = generation
         self._join = None
         self._rejoin_posted = False

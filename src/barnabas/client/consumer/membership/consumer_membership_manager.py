@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
 from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
+from barnabas.client.consumer.membership.member_states import MEMBER_SOURCES, MemberState, following
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Command,
@@ -44,17 +45,6 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
-
-#: Not in the group: not subscribed, left, put out, or failed. The application's next `Subscribe` begins anew.
-UNSUBSCRIBED: Final = "unsubscribed"
-#: The first heartbeat, with all that describes the member, has to be sent or answered.
-JOINING: Final = "joining"
-#: The application has what the coordinator wants it to have.
-STABLE: Final = "stable"
-#: There is a target that the application has not taken yet.
-RECONCILING: Final = "reconciling"
-#: The application has taken its target, and the coordinator has to be told.
-ACKNOWLEDGING: Final = "acknowledging"
 
 _FENCED: Final = (UnknownMemberIdError, FencedMemberEpochError)
 _NOT_SUPPORTED: Final = (
@@ -95,7 +85,7 @@ class ConsumerMembershipManager:
         self._post = post
         self._member_id = member_id
         self._request = HeartbeatState(group, member_id, server_assignor, rack_id)
-        self.state = UNSUBSCRIBED
+        self.state = MemberState.UNSUBSCRIBED
         self.member_epoch = 0
         # The first epoch of this membership: partitions owned in an older one may belong to others by now.
         self._joined_epoch = 0
@@ -112,6 +102,9 @@ class ConsumerMembershipManager:
         self._farewell: Any = None
         lookup.on_fatal = self._fail
 
+    def _become(self, state: MemberState) -> None:
+        self.state = following(MEMBER_SOURCES, self.state, state)
+
     # --- commands
 
     def take(self, command: Command, now: float) -> None:
@@ -126,18 +119,18 @@ class ConsumerMembershipManager:
     def _subscribe(self, command: Subscribe, now: float) -> None:
         self._request.subscribe(command.topic_names, command.topic_regex)
         self._is_urgent = True
-        if command.attempt == self._attempt and self.state != UNSUBSCRIBED:
+        if command.attempt == self._attempt and self.state != MemberState.UNSUBSCRIBED:
             return
         self._attempt = command.attempt
         self._reset()
-        self.state = JOINING
+        self._become(MemberState.JOINING)
         self._is_urgent = True
         self._heartbeat.reset_timeouts(now)
 
     def _reconciled(self, command: Reconciled) -> None:
-        if command.attempt == self._attempt and self.state in (RECONCILING, STABLE):
+        if command.attempt == self._attempt and self.state in (MemberState.RECONCILING, MemberState.STABLE):
             self._request.owned = command.owned
-            self.state = ACKNOWLEDGING
+            self._become(MemberState.ACKNOWLEDGING)
             self._is_urgent = True
 
     def _leave(self, operation: GroupMembershipOperation, now: float) -> None:
@@ -153,7 +146,7 @@ class ConsumerMembershipManager:
         if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._farewell = self._farewell, None
             self._client.send(node, request, now).add_listener(self._left, self._left)
-        if self.state == UNSUBSCRIBED:
+        if self.state == MemberState.UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
             self._send_leave(now, for_good=self._group.is_dynamic)
@@ -172,7 +165,7 @@ class ConsumerMembershipManager:
         """See `GroupMembership`."""
         if self._farewell is not None:
             return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
-        if self.state == UNSUBSCRIBED:
+        if self.state == MemberState.UNSUBSCRIBED:
             return inf
         if self._lookup.coordinator(now) is None:
             return min(self._lookup.time_to_retry(now), self._heartbeat.time_to_poll_timeout(now))
@@ -189,10 +182,10 @@ class ConsumerMembershipManager:
 
     def _send_heartbeat(self, node: Any, now: float) -> None:
         number = self._try
-        request = self._request.build(self.member_epoch, is_joining=self.state == JOINING)
+        request = self._request.build(self.member_epoch, is_joining=self.state == MemberState.JOINING)
         self._is_urgent = False
-        if self.state == ACKNOWLEDGING:
-            self.state = STABLE if self._target == self._request.owned else RECONCILING
+        if self.state == MemberState.ACKNOWLEDGING:
+            self._become(MemberState.STABLE if self._target == self._request.owned else MemberState.RECONCILING)
         self._heartbeat.sent(now)
         self._client.send(node, request, now).add_listener(
             lambda response: self._answered(number, response.message),
@@ -215,7 +208,7 @@ class ConsumerMembershipManager:
             self._take_target(
                 {topic.topic_id: tuple(topic.partitions) for topic in message.assignment.topic_partitions}
             )
-        elif self.state == JOINING:
+        elif self.state == MemberState.JOINING:
             self._take_target({})
 
     def _take_target(self, partitions: TopicIdPartitions) -> None:
@@ -223,9 +216,9 @@ class ConsumerMembershipManager:
         is_new = target != self._target
         self._target = target
         if target == self._request.owned:
-            self.state = ACKNOWLEDGING if self.state == ACKNOWLEDGING else STABLE
+            self._become(MemberState.ACKNOWLEDGING if self.state == MemberState.ACKNOWLEDGING else MemberState.STABLE)
         else:
-            self.state = RECONCILING
+            self._become(MemberState.RECONCILING)
         if is_new:
             self._post(TargetAssigned(self._attempt, target))
 
@@ -283,7 +276,7 @@ class ConsumerMembershipManager:
 
     def _send_leave(self, now: float, *, for_good: bool) -> None:
         node = self._lookup.coordinator(now)
-        if node is None or self.state == UNSUBSCRIBED:
+        if node is None or self.state == MemberState.UNSUBSCRIBED:
             return
         self._leaves_in_flight += 1
         self._leaving = self._request.leave(for_good=for_good)
@@ -291,7 +284,7 @@ class ConsumerMembershipManager:
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
-        if self.state != UNSUBSCRIBED:
+        if self.state != MemberState.UNSUBSCRIBED:
             self._leaving = self._request.leave(for_good=self._group.is_dynamic)
         # Also one that was on its way: the connections are closed.
         self._farewell = self._leaving
@@ -320,7 +313,7 @@ class ConsumerMembershipManager:
         self._post(MembershipFailed(error))
 
     def _reset(self) -> None:
-        self.state = UNSUBSCRIBED
+        self._become(MemberState.UNSUBSCRIBED)
         self.member_epoch = self._joined_epoch = 0
         self._target = None
         self._request.forget_membership()
