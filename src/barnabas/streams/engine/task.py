@@ -20,6 +20,7 @@ from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import make_store
 from barnabas.streams.topology.nodes import ProcessorTopology
+from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, Record, TaskId
 
 
@@ -135,10 +136,13 @@ class Task:
         return self._caught(problem.node, record)
 
     def _caught(self, node: str | None, record: StampedRecord) -> StreamsError:
-        return StreamsError(
+        error = StreamsError(
             f"Exception caught in process. taskId={self.id}, processor={node}, topic={record.topic}, "
             f"partition={record.partition}, offset={record.offset}"
         )
+        if node is not None and (described := self._topology.nodes.get(node)) is not None:
+            note_origin(error, node, described.made_at)
+        return error
 
     def commit(self) -> list[OutputRecord]:
         """Flush caches and buffers; return what was sent since the last commit, changelog records at the end."""

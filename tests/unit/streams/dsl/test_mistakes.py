@@ -21,10 +21,12 @@ from barnabas.streams import (
     SessionWindows,
     Stores,
     StreamsBuilder,
+    StreamsError,
     Suppressed,
     TimeWindows,
     Topology,
     TopologyError,
+    TopologyTestDriver,
 )
 
 TEXT = Consumed.with_(Serdes.string(), Serdes.string())
@@ -165,3 +167,16 @@ def test_a_processor_in_place_of_its_class_is_refused() -> None:
 def test_suppress_until_windows_close_needs_windows_before_it() -> None:
     with pytest.raises(TopologyError, match=r"only defined for windowed computations. Got \[root->KTABLE-SOURCE"):
         table().suppress(Suppressed.until_window_closes())
+
+
+def test_a_record_that_fails_names_the_step_and_the_users_line() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", TEXT).map_values(lambda value: int(value), name="parse")
+    line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+
+    with TopologyTestDriver(builder.build(), {"application.id": "app"}) as driver:
+        topic = driver.create_input_topic("in", Serdes.string(), Serdes.string())
+        with pytest.raises(StreamsError, match=r"Exception caught in process. taskId=0_0, processor=parse") as failed:
+            topic.pipe_input("seven", "key", timestamp=0)
+
+    assert failed.value.__notes__ == [f"parse was made at {__file__}:{line}"]
