@@ -37,7 +37,6 @@ The Kafka system in Python. To begin with:
   barnabas up                          a broker on localhost:9092
   echo hello | barnabas produce news   send a record to the topic `news`
   barnabas consume news                print the topic, and wait for more
-
 commands: (`barnabas COMMAND --help` explains one)
 {commands}
 """
