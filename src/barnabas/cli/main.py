@@ -26,7 +26,7 @@ COMMANDS = {
     "monitoring": ("monitoring", "print a Grafana dashboard, or alert rules for Prometheus"),
     "log": ("log", "read a partition's files, without a broker"),
     "spark": ("spark", "show where a streaming query stands against its topics"),
-    "streams": ("streams", "draw and plan topologies of barnabas.streams, and reset applications"),
+    "streams": ("streams", "draw and plan topologies of Kafka Streams, reset applications"),
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }
