@@ -9,7 +9,9 @@ when the last broker closed all its logs. All are replaced as a whole, so a cras
 from __future__ import annotations
 
 import base64
+import posixpath
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.errors import KafkaError, KafkaStorageError
@@ -215,12 +217,22 @@ def claim_directory(
     cluster_id, node_id = identify(found.cluster_id if found is not None else None)
     if found is not None:
         found.check_owner(path, cluster_id, node_id)
+    else:
+        _sync_parent(filesystem, posixpath.dirname(path))
     directory_id = found.directory_id if found is not None else None
     wanted = MetaProperties(
         cluster_id, node_id, directory_id or random_bytes(16), META_PROPERTIES_VERSION, DATA_FORMAT
     ).encode()
     if found is None or found.encode() != wanted:
         filesystem.replace(path, wanted, sync=True)
+
+
+def _sync_parent(filesystem: FileSystem, directory: str) -> None:
+    """Bring the name of a new data directory to the disk: with it goes all that is in it."""
+    parent = posixpath.dirname(posixpath.normpath(directory)) or "."
+    # Who may make a directory there may not always read it.
+    with suppress(PermissionError):
+        filesystem.sync_directory(parent)
 
 
 def write_clean_shutdown_file(filesystem: FileSystem, path: str, broker_epoch: int = -1) -> None:

@@ -166,6 +166,9 @@ class MemoryFileSystem:
         self.changes = 0
         self.life = 0
         self.now_ms = 0
+        #: Whether syncing one directory brings all earlier changes of names to the disk, as the journals of ext4 and
+        #: XFS do; POSIX promises that directory's own only.
+        self.has_journal = True
         self.locks: set[str] = set()
         #: Files of which nothing is in the cache.
         self.cold: set[str] = set()
@@ -188,10 +191,19 @@ class MemoryFileSystem:
         for changes in self._unsynced_names[:kept]:
             self._apply(self._durable_names, changes)
         self._unsynced_names.clear()
+        self._durable_names = {name: inode for name, inode in self._durable_names.items() if self._is_reachable(name)}
         self._names = dict(self._durable_names)
         for inode in {id(found): found for found in self._names.values() if found is not None}.values():
             inode.lose_power(self.random)
         self.cold = set(self._names)
+
+    def _is_reachable(self, path: str) -> bool:
+        """Whether the disk has every directory that leads to a file."""
+        while path:
+            path = path.rpartition("/")[0]
+            if path not in self._durable_names:
+                return False
+        return True
 
     @staticmethod
     def _apply(names: dict[str, Inode | None], changes: list[NameChange]) -> None:
@@ -347,11 +359,16 @@ class MemoryFileSystem:
                 self._note([NameChange(name, True, None)])
 
     def sync_directory(self, path: str) -> None:
-        """See `FileSystem`. A journal keeps the order of changes, so all earlier ones reach the disk too."""
+        """See `FileSystem`."""
         self.check("sync", path)
+        path = path.rstrip("/")
+        left = []
         for changes in self._unsynced_names:
-            self._apply(self._durable_names, changes)
-        self._unsynced_names.clear()
+            if self.has_journal or any(change.path.rpartition("/")[0] == path for change in changes):
+                self._apply(self._durable_names, changes)
+            else:
+                left.append(changes)
+        self._unsynced_names = left
 
     def prepare_sync(self, files: list[File], directories: list[str]) -> MemorySync:
         """See `FileSystem`."""

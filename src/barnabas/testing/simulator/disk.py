@@ -45,14 +45,21 @@ class SimulatedFlush(MemorySync):
             inode = disk.inode(file.path, create=True)
             self._begun.append((file.path, inode, bytes(inode.data), inode.durable))
 
+    def __len__(self) -> int:
+        return len(self._begun)
+
     def run(self) -> None:
         """See `Sync`."""
-        for path, inode, written, before in self._begun:
+        self.run_files(len(self._begun))
+        super().run()
+
+    def run_files(self, count: int) -> None:
+        """Bring only the first so many files to the disk: the process or the machine ends in the middle of a flush."""
+        for path, inode, written, before in self._begun[:count]:
             self.error = self._disk.fails("sync", path) or self.error
             # Who has flushed the file meanwhile has flushed more than this.
             if self.error is None and inode.durable is before:
                 inode.durable = written
-        super().run()
 
 
 class SimulatedDisk(MemoryFileSystem):
@@ -61,6 +68,7 @@ class SimulatedDisk(MemoryFileSystem):
     def __init__(self, world: World) -> None:
         super().__init__(world.stream("disk"))
         self._world = world
+        self.has_journal = world.stream("kind of disk").random() < 0.5
         self.slowness = 0.0
         self.errors = 0.0
         #: The operations that fail, at the rate of `errors`.
@@ -72,6 +80,16 @@ class SimulatedDisk(MemoryFileSystem):
         self.die_after_roll: int | None = None
         self.stall = 0.0
         self.fail = self.fails
+        self._prepared: list[SimulatedFlush] = []
+
+    def crash(self) -> None:
+        """See `MemoryFileSystem`. Flushes that were prepared and have not run are done in part, or not at all."""
+        for flush in self._prepared:
+            if not flush.done and self.random.random() < 0.5:
+                self._world.counts["flushes that a crash fell into"] += 1
+                flush.run_files(self.random.randint(0, len(flush)))
+        self._prepared = []
+        super().crash()
 
     def take_stall(self) -> float:
         """How long the disk has kept the broker waiting since this was last asked."""
@@ -98,7 +116,9 @@ class SimulatedDisk(MemoryFileSystem):
 
     def prepare_sync(self, files: list[File], directories: list[str]) -> SimulatedFlush:
         """See `FileSystem`."""
-        return SimulatedFlush(self, files, directories)
+        flush = SimulatedFlush(self, files, directories)
+        self._prepared = [*self._prepared[-7:], flush]
+        return flush
 
     def sync_in_background(self, files: list[File]) -> SimulatedFlush:
         """See `FileSystem`. It takes a while, in which the process or the machine may end."""
@@ -115,7 +135,7 @@ class SimulatedDisk(MemoryFileSystem):
         if life == self.life:
             work()
         else:
-            self._world.counts["flushes that a crash fell into"] += 1
+            self._world.counts["work of storage threads that a crash fell into"] += 1
 
     def count_unflushed(self) -> int:
         """How many files have content that a loss of power may take."""

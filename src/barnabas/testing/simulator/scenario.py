@@ -6,6 +6,7 @@ import logging
 from typing import Any, ClassVar
 
 from barnabas.client.admin.admin_client import AdminClient
+from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.errors import KafkaTimeoutError
@@ -52,6 +53,8 @@ class Scenario:
         self.topics = {"a": self.random.randint(1, 3), "b": self.random.randint(1, 2)}
         self.output = {"out": self.random.randint(1, 2)}
         shares = self.world.stream("workloads")
+        #: With 1 a producer keeps its epoch from one transaction to the next (KIP-890 raises it in 2).
+        self.transaction_version = shares.choice((1, 2, 2))
         self.workloads = [kind(self) for kind in self.WORKLOADS if shares.random() < kind.SHARE]
         self.broker = SimulatedBroker(self.world, self.network, self._broker_settings())
         self.applications: list[Application] = []
@@ -229,6 +232,8 @@ class Scenario:
         topics = [NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()]
         with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
             admin.create_topics([*topics, *(topic for workload in self.workloads for topic in workload.topics())])
+            if self.transaction_version == 1:
+                admin.update_features({"transaction.version": FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)})
         self.cast()
         for workload in self.workloads:
             workload.cast()

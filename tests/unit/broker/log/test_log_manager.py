@@ -187,6 +187,23 @@ def test_a_power_loss_after_a_clean_shutdown_and_a_start_is_no_clean_shutdown(se
     assert not started(disk).had_clean_shutdown
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_new_data_directory_is_on_the_disk_before_anything_is_acknowledged(seed: int) -> None:
+    disk = MemoryFileSystem(Random(seed))
+    disk.has_journal = False
+    manager = LogManager("/data", disk, {}, random_bytes=disk.random.randbytes)
+    manager.start(identify=lambda cluster_id: (cluster_id or "cluster", 1))
+    log = manager.create_log(NAME)
+    log.append(batch(), now_ms=NOW)
+    log.flush()
+
+    disk.power_loss()
+
+    found = started(disk).get_log(NAME)
+    assert found is not None
+    assert found.log_end_offset == log.log_end_offset
+
+
 def test_flush_ms_bounds_what_a_power_loss_takes(disk: MemoryFileSystem) -> None:
     manager = started(disk)
     log = manager.create_log(NAME, config={"flush.ms": 5000})
