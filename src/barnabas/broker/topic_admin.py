@@ -70,7 +70,7 @@ class TopicAdmin:
 
     def ensure_internal(self, name: str, now_ms: int) -> TopicMetadata:
         """Return the internal topic of that name, created with the broker's settings for it if it is missing."""
-        topic = self._metadata.topic(name)
+        topic = self._metadata.committed_topic(name)
         if topic is None:
             partitions, configs = _internal_topics(self._config)[name]
             topic = self.plan(name, partitions, _DEFAULT, {}, configs, now_ms)

@@ -126,6 +126,15 @@ class ClusterMetadata:
         """Return the topic of that name."""
         return self._topics.get(name)
 
+    def committed_topic(self, name: str) -> TopicMetadata | None:
+        """Return the topic of that name, for who creates it if it is missing.
+
+        A change that is in flight may bring it: that is waited for, which holds up the loop.
+        """
+        if name not in self._topics and self._is_committing:
+            self._storage.drain()
+        return self._topics.get(name)
+
     def topic_by_id(self, id: bytes) -> TopicMetadata | None:
         """Return the topic of that id."""
         return self._topics_by_id.get(id)
