@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log import producer_state_manager
 from barnabas.broker.log.log_config import LONG_MAX
+from barnabas.broker.storage_threads import THREADS
 from barnabas.errors import CorruptRecordError, KafkaStorageError
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.log.filesystem import FileSystem, Sync
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.storage_threads import Storage
 
@@ -47,6 +48,7 @@ class BackgroundWork:
         "_deletions",
         "_due",
         "_filesystem",
+        "_flushes_in_flight",
         "_intervals",
         "_logs",
         "_rolled",
@@ -74,6 +76,7 @@ class BackgroundWork:
         self._undeleted: set[str] = set()
         self._due: dict[str, int] = {}
         self._task: Task | None = None
+        self._flushes_in_flight = 0
 
     def rolled(self, log: UnifiedLog) -> None:
         """Note that a log has begun a new segment: the one before is to be flushed."""
@@ -89,11 +92,12 @@ class BackgroundWork:
 
     def step(self, budget: int, now_ms: int) -> bool:
         """Do up to `budget` units of what is due; whether more is due at once."""
+        self._flush_rolled(now_ms)
         for _ in range(budget):
             if self._task is None:
                 self._task = self._next_task(now_ms)
                 if self._task is None:
-                    return False
+                    return self._can_flush
             try:
                 if next(self._task) is WAITING:
                     return False
@@ -101,11 +105,11 @@ class BackgroundWork:
                 self._task = None
         return True
 
+    @property
+    def _can_flush(self) -> bool:
+        return bool(self._rolled) and self._flushes_in_flight < THREADS
+
     def _next_task(self, now_ms: int) -> Task | None:
-        if self._rolled:
-            log = next(iter(self._rolled))
-            del self._rolled[log]
-            return self._flush(log, log.local_log.segments.active.base_offset, now_ms)
         if self._deletions and self._deletions[0][0] <= now_ms:
             return self._delete(heappop(self._deletions)[1], now_ms)
         return self._periodic_task(now_ms)
@@ -129,7 +133,8 @@ class BackgroundWork:
         )
         for name, interval, task in tasks:
             due = self._due.setdefault(name, now_ms + min(interval, self._intervals["log.initial.task.delay.ms"]))
-            if due <= now_ms:
+            # A wall clock that was set back must not keep a task from its turn.
+            if not now_ms < due <= now_ms + max(interval, self._intervals["log.initial.task.delay.ms"]):
                 self._due[name] = now_ms + interval
                 return task(now_ms)
         return None
@@ -166,13 +171,35 @@ class BackgroundWork:
             if log.config.flush_ms != LONG_MAX and log.flush_is_due(now_ms):
                 yield from self._flush(log, log.log_end_offset, now_ms)
 
-    def _flush(self, log: UnifiedLog, up_to: int, now_ms: int) -> Task:
+    def _flush_rolled(self, now_ms: int) -> None:
+        """Begin to flush what lies before new segments, as many logs as there are threads that wait for the disk.
+
+        Nothing else waits for these: where segments are begun faster than the disk flushes, retention still goes on.
+        """
+        for _ in range(THREADS - self._flushes_in_flight):
+            if not self._rolled:
+                return
+            log = next(iter(self._rolled))
+            del self._rolled[log]
+            self._begin_flush(log, log.local_log.segments.active.base_offset, now_ms)
+
+    def _begin_flush(self, log: UnifiedLog, up_to: int, now_ms: int) -> Sync | None:
         try:
             sync = log.prepare_flush(up_to)
         except KafkaStorageError:
-            return
-        self._storage.submit(sync.run, lambda: log.end_flush(up_to, sync.error, now_ms))
-        while not sync.done:
+            return None
+        self._flushes_in_flight += 1
+
+        def done() -> None:
+            self._flushes_in_flight -= 1
+            log.end_flush(up_to, sync.error, now_ms)
+
+        self._storage.submit(sync.run, done)
+        return sync
+
+    def _flush(self, log: UnifiedLog, up_to: int, now_ms: int) -> Task:
+        sync = self._begin_flush(log, up_to, now_ms)
+        while sync is not None and not sync.done:
             yield WAITING
         yield WORKED
 

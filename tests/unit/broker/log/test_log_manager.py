@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -381,3 +382,44 @@ def test_a_damaged_segment_does_not_keep_the_other_logs_from_retention(disk: Mem
     healthy = manager.get_log(TopicPartition("b", 0))
     assert healthy is not None
     assert healthy.log_start_offset > 0
+
+
+class SlowStorage:
+    """Flushes that are never over."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self.submitted += 1
+
+    def drain(self) -> None: ...
+
+
+def test_retention_goes_on_where_segments_are_begun_faster_than_the_disk_flushes(disk: MemoryFileSystem) -> None:
+    storage = SlowStorage()
+    settings = {"log.retention.check.interval.ms": 1000, "retention.ms": 5000, "log.initial.task.delay.ms": 0}
+    manager = LogManager("/data", disk, settings, random_bytes=disk.random.randbytes, storage=storage)
+    manager.start()
+    log = manager.create_log(NAME)
+    for second in range(20):
+        now_ms = NOW + second * 1000
+        append(log, batch(now_ms), now_ms=now_ms)
+        log.roll()
+        manager.step(10, now_ms)
+
+    assert log.log_start_offset > 10
+    assert storage.submitted > 1
+
+
+def test_a_wall_clock_that_is_set_back_keeps_no_task_from_its_turn(disk: MemoryFileSystem) -> None:
+    manager = started(disk, log_retention_check_interval_ms=1000, retention_ms=5000, log_initial_task_delay_ms=0)
+    log = manager.create_log(NAME)
+    run(manager, NOW + 3_600_000)
+    append(log, batch(NOW - 60_000), now_ms=NOW)
+    log.roll()
+
+    run(manager, NOW)
+    run(manager, NOW + 3000)
+
+    assert log.log_start_offset == log.log_end_offset
