@@ -6,10 +6,11 @@ import logging
 from typing import Any, ClassVar
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.client.admin.cluster import FeatureUpdate, UpgradeType
+from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.errors import KafkaTimeoutError
+from barnabas.protocol.kinds import UpgradeType
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator import patches
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor, Application
@@ -24,6 +25,9 @@ from barnabas.testing.simulator.network import Network
 from barnabas.testing.simulator.producing import ProducerActor, TransactionActor
 from barnabas.testing.simulator.transforming import TransformActor
 from barnabas.testing.simulator.workloads.foreign_members import ForeignMembers
+from barnabas.testing.simulator.workloads.metered_topic import MeteredTopic
+from barnabas.testing.simulator.workloads.recreated_topic import RecreatedTopic
+from barnabas.testing.simulator.workloads.shortened_topics import AgedTopic, KeyedTopic, TrimmedTopic
 from barnabas.testing.simulator.workloads.workload import Workload
 from barnabas.testing.simulator.world import Process, World
 
@@ -41,7 +45,14 @@ class Scenario:
     """
 
     #: What some of the seeds have besides.
-    WORKLOADS: ClassVar[tuple[type[Workload], ...]] = (ForeignMembers,)
+    WORKLOADS: ClassVar[tuple[type[Workload], ...]] = (
+        ForeignMembers,
+        TrimmedTopic,
+        AgedTopic,
+        KeyedTopic,
+        MeteredTopic,
+        RecreatedTopic,
+    )
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)

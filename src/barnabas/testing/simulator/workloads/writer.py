@@ -1,0 +1,235 @@
+"""A topic of one partition and the application that writes to it: what workloads have that look at one topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from barnabas.client.admin.new_topic import NewTopic
+from barnabas.client.consumer.consumer import Consumer
+from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
+from barnabas.testing.simulator.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from barnabas.testing.simulator.actors import Application
+    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.world import World
+
+_NUMBER = "number"
+_PATIENCE = 120.0
+#: No batch expires: what a producer gives up may be stored later, and then a second time (KIP-360).
+_FOR_EVER_MS = 3_600_000
+
+
+class Written:
+    """A record that was given to a producer, and the offset and time of its acknowledgement, if there was one."""
+
+    __slots__ = ("acknowledged_at", "key", "number", "offset", "sent_at", "value")
+
+    def __init__(self, number: int, key: bytes | None, value: bytes | None, sent_at: float) -> None:
+        self.number = number
+        self.key = key
+        self.value = value
+        self.sent_at = sent_at
+        self.offset = -1
+        self.acknowledged_at = float("inf")
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the producer was told that it is stored."""
+        return self.offset >= 0
+
+
+class Writings:
+    """All that was written to one partition, by number."""
+
+    def __init__(self, world: World, topic: str) -> None:
+        self.world = world
+        self.partition = TopicPartition(topic, 0)
+        self.by_number: dict[int, Written] = {}
+        self._numbers = count(1)
+
+    def add(self, key: bytes | None, value: bytes | None) -> Written:
+        """Note that a record is about to be sent."""
+        written = Written(next(self._numbers), key, value, self.world.now)
+        self.by_number[written.number] = written
+        return written
+
+    @property
+    def acknowledged(self) -> Iterator[Written]:
+        """The records that are stored, as the producers were told."""
+        return (written for written in self.by_number.values() if written.is_acknowledged)
+
+    def end(self) -> int:
+        """Return the offset after the last acknowledged record."""
+        return max((written.offset for written in self.acknowledged), default=-1) + 1
+
+    def read(self) -> dict[int, Written]:
+        """Return what the partition holds, by offset; each is a record that was sent, once, and where it was told."""
+        found: dict[int, Written] = {}
+        seen: dict[int, int] = {}
+        for record in read_partition(self.world, self.partition):
+            number = int(dict(record.headers).get(_NUMBER, b"0"))
+            written = self.by_number.get(number)
+            if written is None or (written.key, written.value) != (record.key, record.value):
+                self.world.violate(f"{self.partition} holds a record at {record.offset} that was never sent there")
+                continue
+            if number in seen:
+                self.world.violate(
+                    f"{self.partition} holds record {number} twice, at {seen[number]} and {record.offset}"
+                )
+            seen[number] = record.offset
+            found[record.offset] = written
+        return found
+
+    def check_there(self, stored: dict[int, Written], wanted: Iterator[Written], why: str) -> None:
+        """Demand acknowledged records at the offsets that were told."""
+        for written in wanted:
+            if stored.get(written.offset) is not written:
+                self.world.violate(
+                    f"record {written.number} was acknowledged at {written.offset} of {self.partition}, {why}; "
+                    "it is not there"
+                )
+
+
+def read_partition(world: World, partition: TopicPartition) -> list[Any]:
+    """Return every record that a new consumer can read."""
+    found: list[Any] = []
+    with Consumer(
+        bootstrap_servers=BOOTSTRAP, client_id="auditor", auto_offset_reset="earliest", enable_auto_commit=False
+    ) as consumer:
+        end = consumer.end_offsets([partition], timeout=_PATIENCE)[partition]
+        consumer.assign([partition])
+        consumer.seek_to_beginning()
+        give_up_at = world.now + _PATIENCE
+        while consumer.position(partition) < end:
+            found += consumer.poll(0.2)
+            if world.now > give_up_at:
+                world.violate(f"no progress: {partition} cannot be read to its end, {end}")
+                break
+    return found
+
+
+class Writer(Actor):
+    """Writes numbered records, with keys and tombstones if there are `keys`."""
+
+    IN_LOOP = 0.3
+
+    def __init__(
+        self,
+        application: Application,
+        number: int,
+        *,
+        writings: Writings,
+        pace: float,
+        size: int = 0,
+        keys: int = 0,
+        client_id: str,
+        request_timeout_ms: int,
+    ) -> None:
+        super().__init__(application, number)
+        self._writings = writings
+        self._pace = pace
+        self._size = size
+        self._keys = keys
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+
+    def live(self, life: str) -> None:
+        """See `Actor`."""
+        while not self.is_stopping:
+            producer = self.clients.producer(
+                bootstrap_servers=BOOTSTRAP,
+                client_id=self._client_id,
+                request_timeout_ms=self._request_timeout_ms,
+                delivery_timeout_ms=_FOR_EVER_MS,
+                max_block_ms=20_000,
+                metadata_max_age_ms=3000,
+                retry_backoff_ms=50,
+                linger_ms=self.random.choice((0, 20)),
+            )
+            try:
+                self._write(producer)
+            except KafkaError as problem:
+                self.failed("write", problem)
+                producer.close(1.0)
+                self.pause(0.5)
+            else:
+                producer.close(60.0)
+
+    def _write(self, producer: Any) -> None:
+        while not self.is_stopping:
+            for _ in range(self.random.randint(1, 4)):
+                self._send(producer)
+            self.pause(self._pace)
+
+    def _send(self, producer: Any) -> None:
+        random, world = self.random, self.world
+        key = b"k%d" % random.randrange(self._keys) if self._keys else None
+        value = None if self._keys and random.random() < 0.15 else b"." * (self._size or random.choice((1, 50, 900)))
+        written = self._writings.add(key, value)
+
+        def delivered(metadata: Any, error: BaseException | None) -> None:
+            if error is None:
+                written.offset, written.acknowledged_at = metadata.offset, world.now
+                world.counts[f"written to {self._writings.partition.topic}"] += 1
+
+        topic, headers = self._writings.partition.topic, [(_NUMBER, b"%d" % written.number)]
+        producer.send(topic, value, key=key, partition=0, headers=headers, on_delivery=delivered)
+
+
+class OneTopic(Workload):
+    """A topic of one partition with a writer; nothing of it where the power takes what was acknowledged."""
+
+    SHARE = 0.12
+    TOPIC = ""
+    PACE = 0.5
+    SIZE = 0
+    KEYS = 0
+    REQUEST_TIMEOUT_MS = 4000
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario)
+        self.writings = Writings(self.world, self.TOPIC)
+
+    def configs(self) -> dict[str, str]:
+        """Return the topic's settings."""
+        return {}
+
+    def topics(self) -> list[NewTopic]:
+        """See `Workload`."""
+        return [NewTopic(self.TOPIC, 1, 1, configs=self.configs())]
+
+    def cast(self) -> None:
+        """See `Workload`."""
+        self.scenario.add(
+            Writer,
+            f"writer-{self.TOPIC}",
+            writings=self.writings,
+            pace=self.PACE,
+            size=self.SIZE,
+            keys=self.KEYS,
+            client_id=self.TOPIC,
+            request_timeout_ms=self.REQUEST_TIMEOUT_MS,
+        )
+
+    def check(self) -> None:
+        """See `Workload`."""
+        if not self.scenario.faults.loses_unflushed:
+            self.check_strictly()
+
+    def check_strictly(self) -> None:
+        """Hold the topic against what was written, as nothing that was acknowledged may be lost."""
+        raise NotImplementedError
+
+    @property
+    def log(self) -> Any:
+        """The broker's log of the partition."""
+        node = self.scenario.broker.node
+        assert node is not None
+        found = node.logs.get_log(self.writings.partition)
+        assert found is not None
+        return found
