@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-SEEDS_EACH = 100
+#: As many as the minima are asked of; the nightly form plays two thousand.
+SEEDS = 50
 
 
 def simulate(*arguments: str, hash_seed: str = "random") -> subprocess.CompletedProcess[str]:
@@ -23,12 +24,11 @@ def simulate(*arguments: str, hash_seed: str = "random") -> subprocess.Completed
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", [1, 1 + SEEDS_EACH])
-def test_no_seed_finds_anything_and_much_happens(first: int) -> None:
-    run = simulate("--seed", str(first), "--seeds", str(SEEDS_EACH), "--jobs", "1")
+def test_no_seed_finds_anything_and_much_happens() -> None:
+    run = simulate("--seeds", str(SEEDS), "--jobs", "1")
 
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
-    assert f"{SEEDS_EACH} seeds" in run.stdout
+    assert f"{SEEDS} seeds" in run.stdout
 
 
 @pytest.mark.parametrize("seed", ["3", "9"])
