@@ -54,6 +54,7 @@ class Ended(NamedTuple):
 
 OTHERS = [
     Part("simulator, 2,000 seeds", ["./run", "sim", "--seeds", "2000"]),
+    Part("soak, a week's load in an hour", ["./run", "soak"]),
     Part("fuzzer, 5 minutes a target", ["./run", "fuzz", "--seconds", "300"]),
     Part("lines that the suite covers", ["./run", "test", "--coverage"]),
 ]
@@ -121,7 +122,7 @@ def ended_by_time(seconds: float) -> str:
 
 def summary(lines: list[str]) -> str:
     """Return the line of a program's output that says most: the first that a violation, a miss or a sum stands in."""
-    for mark in ("VIOLATION", "TOO LITTLE", "FAILED", " seeds, ", "% of lines"):
+    for mark in ("VIOLATION", "TOO LITTLE", "FAILED", " seeds, ", "soak: ", "% of lines"):
         for line in lines:
             if mark in line:
                 return line.strip()[:160]
