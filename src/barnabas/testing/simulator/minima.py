@@ -37,7 +37,7 @@ PER_HUNDRED_SEEDS = {
     "files torn by a power loss": 100,
     "lives in an event loop": 100,
     "long transformations": 50,
-    "lost packets": 50,
+    "lost packets": 30,
     "offsets in a transaction: CommitFailedError": 10,
     "partitions lost": 10,
     "power losses": 15,
