@@ -99,7 +99,7 @@ class RecreatedTopic(OneTopic):
             found = admin.list_topics().get(self.TOPIC)
         if found is None:
             return
-        topics.seen(found.topic_id, self.world.now)
+        topics.seen(found.topic_id or b"", self.world.now)
         stored = self.writings.read()
         for offset, written in stored.items():
             if written.acknowledged_at < topics.created_after:
