@@ -27,7 +27,7 @@ PER_HUNDRED_SEEDS = {
     "failed changes of the metadata": 10,
     "failed operations of the disk: append": 30,
     "failed operations of the disk: checkpoint": 5,
-    "failed operations of the disk: index": 10,
+    "failed operations of the disk: index": 3,
     "failed operations of the disk: read": 3,
     "failed operations of the disk: rename": 1,
     "failed operations of the disk: sync": 8,

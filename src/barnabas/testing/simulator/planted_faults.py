@@ -238,6 +238,43 @@ MUTATIONS = [
         "    if epoch in (JOIN_EPOCH, member.member_epoch):\n",
         "    if JOIN_EPOCH <= epoch <= member.member_epoch:\n",
     ),
+    # What does not keep all that is written.
+    Mutation(
+        "retention takes one segment too many",
+        "barnabas.broker.log.log_retention",
+        "        excess -= segment.size\n        return excess >= 0\n",
+        "        excess -= segment.size\n        return excess >= -segment.size\n",
+    ),
+    Mutation(
+        "retention by size takes nothing",
+        "barnabas.broker.log.log_retention",
+        "        if log.config.retention_bytes >= 0:\n",
+        "        if log.config.retention_bytes > 1 << 40:\n",
+    ),
+    Mutation(
+        "deleted records come back with a clean restart",
+        "barnabas.broker.log.log_manager",
+        "recovery_points.get(name), starts.get(name))",
+        "recovery_points.get(name), None)",
+    ),
+    Mutation(
+        "compaction drops tombstones as soon as it meets them",
+        "barnabas.broker.log.record_filter",
+        "        keep_tombstones = horizon is None or self._now_ms < horizon\n",
+        "        keep_tombstones = False\n",
+    ),
+    Mutation(
+        "compaction forgets the last offset of keys that it has noted",
+        "barnabas.broker.log.cleaner",
+        "            if not offset_map.add_records(\n",
+        "            if offset_map.latest_offset % 2 and not offset_map.add_records(\n",
+    ),
+    Mutation(
+        "a quota throttles nobody",
+        "barnabas.broker.client_quotas",
+        "        return (rate - limit) / limit * elapsed if rate > limit else 0.0\n",
+        "        return 0.0\n",
+    ),
     # Fetch sessions.
     Mutation(
         "a fetch session keeps its old offsets",
