@@ -194,7 +194,7 @@ def altered(
         planned: list[tuple[Any, Planned]] = []
         for resource in some:
             kind, name = resource.resource_type, resource.resource_name
-            response = new_response(resource_type=kind, resource_name=name)
+            response = new_response(resource_type=kind, resource_name=name, error_message=None)
             try:
                 if times[kind, name] > 1:
                     raise errors.InvalidRequestError("Each resource must appear at most once.")

@@ -20,18 +20,21 @@ from tests.support.core_broker import CoreBroker
 
 @pytest.fixture(autouse=True)
 def _root_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    # Commands that ran in this process may have left theirs, on a stream that is closed since.
-    root.handlers[:] = []
-    named = {name: logger.level for name, logger in _loggers().items()}
-    for logger in _loggers().values():
-        logger.setLevel(logging.NOTSET)
+    # Commands that ran in this process leave a handler on a stream closed since, and keep records from the root.
+    loggers = [logging.getLogger(), logging.getLogger("barnabas"), *_loggers().values()]
+    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
+    for one in loggers:
+        one.handlers[:] = []
+        one.propagate = True
+    for one in loggers[1:]:
+        one.setLevel(logging.NOTSET)
     yield
-    root.setLevel(level)
-    root.handlers[:] = handlers
-    for name, logger in _loggers().items():
-        logger.setLevel(named.get(name, logging.NOTSET))
+    for one in _loggers().values():
+        one.setLevel(logging.NOTSET)
+    for one, level, handlers, propagate in before:
+        one.setLevel(level)
+        one.handlers[:] = handlers
+        one.propagate = propagate
 
 
 def _loggers() -> dict[str, logging.Logger]:

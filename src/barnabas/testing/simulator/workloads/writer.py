@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.new_topic import NewTopic
@@ -35,7 +36,7 @@ class Written:
         self.value = value
         self.sent_at = sent_at
         self.offset = -1
-        self.acknowledged_at = float("inf")
+        self.acknowledged_at = inf
 
     @property
     def is_acknowledged(self) -> bool:
