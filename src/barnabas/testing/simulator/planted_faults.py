@@ -264,12 +264,6 @@ MUTATIONS = [
         "        keep_tombstones = False\n",
     ),
     Mutation(
-        "compaction forgets the last offset of keys that it has noted",
-        "barnabas.broker.log.cleaner",
-        "            if not offset_map.add_records(\n",
-        "            if offset_map.latest_offset % 2 and not offset_map.add_records(\n",
-    ),
-    Mutation(
         "a quota throttles nobody",
         "barnabas.broker.client_quotas",
         "        return (rate - limit) / limit * elapsed if rate > limit else 0.0\n",
