@@ -21,8 +21,8 @@ Aggregator = Callable[[Any, Any, Any], Any]
 Reducer = Callable[[Any, Any], Any]
 
 
-class StreamAggregation(Operator):
-    """A supplier for an aggregation of a stream; its table sends old values when somebody asked for them."""
+class Aggregation(Operator):
+    """A supplier for an aggregation of a stream or of a grouped table; its table sends old values where asked for."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -38,7 +38,7 @@ class StreamAggregation(Operator):
         return StoreValueGetterSupplier(self.store_name)
 
 
-class KStreamAggregate(StreamAggregation):
+class KStreamAggregate(Aggregation):
     """Adds each value to the aggregate of its key."""
 
     def __init__(self, store: Any, initializer: Initializer, aggregator: Aggregator) -> None:
@@ -77,7 +77,7 @@ class KStreamAggregateProcessor(TableProcessor):
         self.put_and_forward(record, self._aggregator(record.key, record.value, old), old, timestamp)
 
 
-class KStreamReduce(StreamAggregation):
+class KStreamReduce(Aggregation):
     """Combines each value with what its key had before."""
 
     def __init__(self, store: Any, reducer: Reducer) -> None:
@@ -116,7 +116,7 @@ class KStreamReduceProcessor(TableProcessor):
 class KTablePassThrough(Operator):
     """The end of a cogroup: forwards what its aggregations, the `parents`, send, and looks values up in their store."""
 
-    def __init__(self, parents: Sequence[StreamAggregation], store: Any) -> None:
+    def __init__(self, parents: Sequence[Aggregation], store: Any) -> None:
         super().__init__(store)
         self.parents = parents
 

@@ -11,8 +11,8 @@ from barnabas.streams.engine.processors.emit_on_close import (
     TimeTracker,
     emit_interval_ms,
 )
-from barnabas.streams.engine.processors.kstream_aggregate import Aggregator, Initializer, StreamAggregation
-from barnabas.streams.engine.processors.operator import ValueGetter, ValueGetterSupplier
+from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Aggregator, Initializer
+from barnabas.streams.engine.processors.operator import StoreValueGetter, StoreValueGetterSupplier, ValueGetterSupplier
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
 from barnabas.streams.topology.processor_api import Processor, Record
@@ -22,44 +22,16 @@ from barnabas.streams.windowed import SessionWindow, Windowed
 Merger = Callable[[Any, Any, Any], Any]
 
 
-class SessionValueGetter:
+class SessionValueGetter(StoreValueGetter):
     """Reads the store of a table of sessions; a session's timestamp is its end."""
-
-    is_versioned = False
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-        self._store: Any = None
-
-    def init(self, context: Any) -> None:
-        """Find the store."""
-        self._store = context.get_state_store(self._store_name)
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp of a session."""
         value = self._store.fetch_session(key.key, key.window.start, key.window.end)
         return None if value is None else ValueAndTimestamp(value, key.window.end)
 
-    def close(self) -> None:
-        """Do nothing: the store is the task's."""
 
-
-class SessionValueGetterSupplier:
-    """Makes getters for a table of sessions."""
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-
-    def __call__(self) -> ValueGetter:
-        """Return a new getter."""
-        return SessionValueGetter(self._store_name)
-
-    def store_names(self) -> list[str]:
-        """Return the name of the store."""
-        return [self._store_name]
-
-
-class KStreamSessionWindowAggregate(StreamAggregation):
+class KStreamSessionWindowAggregate(Aggregation):
     """Adds each value to the session of its key that it belongs to."""
 
     def __init__(
@@ -80,7 +52,7 @@ class KStreamSessionWindowAggregate(StreamAggregation):
 
     def view(self) -> ValueGetterSupplier:
         """Return what looks the table's values up."""
-        return SessionValueGetterSupplier(self.store_name)
+        return StoreValueGetterSupplier(self.store_name, SessionValueGetter)
 
     def __call__(self) -> KStreamSessionWindowAggregateProcessor:
         """Return a new processor."""

@@ -10,52 +10,24 @@ from barnabas.streams.engine.processors.emit_on_close import (
     TimeTracker,
     emit_interval_ms,
 )
-from barnabas.streams.engine.processors.kstream_aggregate import Aggregator, Initializer, StreamAggregation
-from barnabas.streams.engine.processors.operator import ValueGetter, ValueGetterSupplier
+from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Aggregator, Initializer
+from barnabas.streams.engine.processors.operator import StoreValueGetter, StoreValueGetterSupplier, ValueGetterSupplier
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
 from barnabas.streams.topology.processor_api import Processor, Record
 from barnabas.streams.windowed import Window, Windowed
 
 
-class WindowValueGetter:
+class WindowValueGetter(StoreValueGetter):
     """Reads the store of a windowed table."""
-
-    is_versioned = False
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-        self._store: Any = None
-
-    def init(self, context: Any) -> None:
-        """Find the store."""
-        self._store = context.get_state_store(self._store_name)
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp of a windowed key."""
         found: ValueAndTimestamp[Any] | None = self._store.fetch(key.key, key.window.start)
         return found
 
-    def close(self) -> None:
-        """Do nothing: the store is the task's."""
 
-
-class WindowValueGetterSupplier:
-    """Makes getters for a windowed table."""
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-
-    def __call__(self) -> ValueGetter:
-        """Return a new getter."""
-        return WindowValueGetter(self._store_name)
-
-    def store_names(self) -> list[str]:
-        """Return the name of the store."""
-        return [self._store_name]
-
-
-class WindowedAggregation(StreamAggregation):
+class WindowedAggregation(Aggregation):
     """A supplier for an aggregation by windows."""
 
     def __init__(
@@ -69,7 +41,7 @@ class WindowedAggregation(StreamAggregation):
 
     def view(self) -> ValueGetterSupplier:
         """Return what looks the table's values up."""
-        return WindowValueGetterSupplier(self.store_name)
+        return StoreValueGetterSupplier(self.store_name, WindowValueGetter)
 
 
 class KStreamWindowAggregate(WindowedAggregation):

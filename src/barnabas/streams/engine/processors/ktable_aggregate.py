@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.streams.engine.processors.kstream_aggregate import Aggregator, Initializer, Reducer
+from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Aggregator, Initializer, Reducer
 from barnabas.streams.engine.processors.operator import (
     DerivedGetter,
     DerivedGetterSupplier,
     Operator,
-    StoreValueGetterSupplier,
     TableProcessor,
     ValueGetterSupplier,
 )
@@ -102,24 +101,7 @@ class KTableRepartitionMapProcessor(ContextualProcessor[Any, Any]):
         self.context.forward(Record(key, change, record.timestamp, record.headers))
 
 
-class TableAggregation(Operator):
-    """A supplier for an aggregation of a grouped table."""
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.send_old_values = False
-
-    def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
-        """Send old values from now on."""
-        self.send_old_values = True
-        return True
-
-    def view(self) -> ValueGetterSupplier:
-        """Return what looks the table's values up."""
-        return StoreValueGetterSupplier(self.store_name)
-
-
-class KTableAggregate(TableAggregation):
+class KTableAggregate(Aggregation):
     """Removes old rows from the aggregate of their key and adds new ones."""
 
     def __init__(self, store: Any, initializer: Initializer, add: Aggregator, remove: Aggregator) -> None:
@@ -161,7 +143,7 @@ class KTableAggregateProcessor(TableProcessor):
         self.put_and_forward(record, new, old, timestamp)
 
 
-class KTableReduce(TableAggregation):
+class KTableReduce(Aggregation):
     """Removes old rows from the value of their key and adds new ones."""
 
     def __init__(self, store: Any, add_reducer: Reducer, remove_reducer: Reducer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from barnabas.streams.serdes.change import Change
@@ -60,14 +61,18 @@ class ValueGetterSupplier(Protocol):
 
 
 class StoreValueGetterSupplier:
-    """Getters that read a store: KTableMaterializedValueGetterSupplier and KTableSourceValueGetterSupplier."""
+    """Getters that read a store: KTableMaterializedValueGetterSupplier and KTableSourceValueGetterSupplier.
 
-    def __init__(self, store_name: str) -> None:
+    `make` is the kind of getter, given the store's name; tables with windows have kinds of their own.
+    """
+
+    def __init__(self, store_name: str, make: Callable[[str], ValueGetter] | None = None) -> None:
         self._store_name = store_name
+        self._make = make or StoreValueGetter
 
     def __call__(self) -> ValueGetter:
         """Return a new getter."""
-        return StoreValueGetter(self._store_name)
+        return self._make(self._store_name)
 
     def store_names(self) -> list[str]:
         """Return the name of the store."""
