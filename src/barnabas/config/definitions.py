@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from barnabas.config.validators import Check, check_for
@@ -152,3 +153,9 @@ def definitions(section: str) -> ConfigDef:
     if loaded is None:
         loaded = _loaded.setdefault(section, ConfigDef(section))
     return loaded
+
+
+def known_to(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of another client's settings that a section has too: addresses, security, time-outs."""
+    keys = definitions(section).keys
+    return {name: value for name, value in settings.items() if name in keys}

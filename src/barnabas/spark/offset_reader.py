@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.offsets import OffsetSpec
-from barnabas.config.definitions import definitions
+from barnabas.config.definitions import known_to
 from barnabas.errors import RetriableError, UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.errors import OptionError
@@ -185,6 +185,5 @@ class OffsetReader:
 
     def _connected(self) -> AdminClient:
         if self._admin is None:
-            known = definitions("admin").keys
-            self._admin = AdminClient({name: value for name, value in self._options.client.items() if name in known})
+            self._admin = AdminClient(known_to("admin", self._options.client))
         return self._admin

@@ -12,7 +12,7 @@ from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.transactions.detached import initialize
-from barnabas.config.definitions import definitions
+from barnabas.config.definitions import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.spark.exactly_once.decision import Decision, DecisionError
@@ -34,9 +34,8 @@ _READER_SETTINGS = {"isolation.level": "read_committed", "fetch.max.wait.ms": "0
 
 
 def settings_of(section: str, client: Mapping[str, str]) -> dict[str, str]:
-    """Those of a producer's settings that another kind of client has too: addresses, security, time-outs."""
-    known = definitions(section).keys
-    return {name: value for name, value in client.items() if name in known and name != "client.id"}
+    """Those of a producer's settings that another kind of client has too, but for its name."""
+    return {name: value for name, value in known_to(section, client).items() if name != "client.id"}
 
 
 def ensure_topic(admin: AdminClient, topic: str) -> None:

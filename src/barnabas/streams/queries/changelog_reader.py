@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
-from barnabas.config.definitions import definitions
+from barnabas.config.definitions import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.streams.state.store import ChangelogRecord, StateStore
 
 LOGGER = logging.getLogger("barnabas.streams")
 
@@ -35,13 +36,20 @@ class ChangelogReader:
         self._consumer: Consumer | None = None
         self._admin: AdminClient | None = None
 
-    def stable_end(self, partition: TopicPartition) -> int:
-        """Return up to where the partition is stable now."""
+    def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return up to where each partition is stable now."""
         if self._admin is None:
-            known = definitions("admin").keys
-            self._admin = AdminClient({name: value for name, value in self._client.items() if name in known})
-        spec = {partition: int(OffsetSpec.LATEST)}
-        return self._admin.list_offsets(spec, isolation_level="read_committed")[partition].offset
+            self._admin = AdminClient(known_to("admin", self._client))
+        spec = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
+        found = self._admin.list_offsets(spec, isolation_level="read_committed")
+        return {partition: found[partition].offset for partition in spec}
+
+    def restore(self, store: StateStore, partition: TopicPartition, end: int, start: int | None = None) -> None:
+        """Bring the changes of a changelog from `start` (None: the first) to `end` into a store. Raises as `read`."""
+        for records in self.read(partition, end, start):
+            store.restore(
+                [ChangelogRecord(each.key, each.value, each.timestamp, list(each.headers)) for each in records]
+            )
 
     def read(self, partition: TopicPartition, end: int, start: int | None = None) -> Iterator[list[Any]]:
         """Yield the records from `start` (None: the first) to `end`, which may not be stable yet.

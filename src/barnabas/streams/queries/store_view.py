@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from barnabas.client.admin.admin_client import AdminClient
-from barnabas.config.definitions import definitions
+from barnabas.config.definitions import known_to
 from barnabas.errors import UnknownTopicOrPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.streams.config import StreamsConfig
@@ -19,7 +19,7 @@ from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.memory import MemoryBackend
 from barnabas.streams.state.read_only import ReadOnlyPlainStore, ReadOnlyStore
-from barnabas.streams.state.store import ChangelogRecord, StateStore
+from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import make_store
 from barnabas.streams.topology.processor_topology import changelog_topic
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind
@@ -129,16 +129,11 @@ class StoreView:
     def refresh(self) -> None:
         """Take up what is committed by now. Raises KafkaTimeoutError when the brokers do not answer."""
         with self._lock:
-            for partition, store in self._stores.items():
-                end = self._reader.stable_end(partition)
+            for partition, end in self._reader.stable_ends(self._stores).items():
                 start = self._positions.get(partition)
                 if end <= (start or 0):
                     continue
-                for records in self._reader.read(partition, end, start):
-                    changes = [
-                        ChangelogRecord(each.key, each.value, each.timestamp, list(each.headers)) for each in records
-                    ]
-                    store.restore(changes)
+                self._reader.restore(self._stores[partition], partition, end, start)
                 self._positions[partition] = end
             self._fresh_at = self._clock()
 
@@ -181,8 +176,7 @@ class StoreView:
 
 
 def _partitions(topic: str, client: Mapping[str, str], store: str) -> list[TopicPartition]:
-    known = definitions("admin").keys
-    with AdminClient({name: value for name, value in client.items() if name in known}) as admin:
+    with AdminClient(known_to("admin", client)) as admin:
         found = admin.describe_topics([topic], raise_errors=False)
     for error in found.errors.values():
         if isinstance(error, UnknownTopicOrPartitionError):

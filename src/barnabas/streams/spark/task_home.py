@@ -25,7 +25,7 @@ from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.spark import rows
 from barnabas.streams.spark.application import Application
 from barnabas.streams.spark.state_protocol import Compute, HeldTask, ReadDecision, Restore, TaskBatch, run_task
-from barnabas.streams.state.store import ChangelogRecord, StateStore
+from barnabas.streams.state.store import StateStore
 from barnabas.streams.topology.processor_api import TaskId
 
 if TYPE_CHECKING:
@@ -111,11 +111,8 @@ class TaskHome:
         elif str(partition.partition) in ends:
             end = ends[str(partition.partition)] + 1
         else:
-            end = self._changelogs.stable_end(partition)
-        for records in self._changelogs.read(partition, end):
-            store.restore(
-                [ChangelogRecord(each.key, each.value, each.timestamp, list(each.headers)) for each in records]
-            )
+            end = self._changelogs.stable_ends([partition])[partition]
+        self._changelogs.restore(store, partition, end)
 
     def catch_up_global(self, plan: dict[str, Any]) -> None:
         """Fill the global stores up to where the batch's plan says."""
