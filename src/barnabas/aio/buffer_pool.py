@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.aio.loop_driver import wake
 from barnabas.client.producer.buffer_pool import Waiter
 from barnabas.client.steps import Steps
+from barnabas.network.loop_driver import wake
 
 
 class WaitingTask(Waiter):

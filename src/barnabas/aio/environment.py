@@ -7,11 +7,11 @@ from random import Random
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from barnabas.aio.bound_loop import BoundLoop
-from barnabas.aio.loop_driver import LoopDriver
-from barnabas.aio.loop_port import LoopPort
 from barnabas.client import client_utils
 from barnabas.client.environment import Environment
+from barnabas.network.bound_loop import BoundLoop
+from barnabas.network.loop_driver import LoopDriver
+from barnabas.network.loop_port import LoopPort
 
 if TYPE_CHECKING:
     from barnabas.client.core_thread import Core

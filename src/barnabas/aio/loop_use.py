@@ -9,7 +9,7 @@ from barnabas.errors import ConcurrentModificationError, IllegalStateError
 from barnabas.network.log_context import enter_client
 
 if TYPE_CHECKING:
-    from barnabas.aio.bound_loop import BoundLoop
+    from barnabas.network.bound_loop import BoundLoop
 
 
 class LoopUse:

@@ -6,11 +6,11 @@ import asyncio
 from math import inf
 from typing import TYPE_CHECKING
 
-from barnabas.aio.loop_driver import wake
+from barnabas.network.loop_driver import wake
 
 if TYPE_CHECKING:
-    from barnabas.aio.bound_loop import BoundLoop
-    from barnabas.aio.loop_port import LoopPort
+    from barnabas.network.bound_loop import BoundLoop
+    from barnabas.network.loop_port import LoopPort
 
 # Seconds that calls which find all they need may follow each other without the loop having a turn.
 FAIRNESS = 0.005

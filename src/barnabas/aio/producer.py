@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.aio.buffer_pool import WaitingTask
 from barnabas.aio.callback_tasks import CallbackTasks
 from barnabas.aio.environment import LoopEnvironment
-from barnabas.aio.loop_driver import LoopDriver
 from barnabas.aio.producer_ending import ProducerEnding
 from barnabas.aio.producer_waits import LoopWaits
 from barnabas.aio.transaction import Transaction
@@ -26,6 +25,7 @@ from barnabas.client.producer.transactions.states import PreparedTxnState
 from barnabas.client.serializers import SerializerSetting, given_serializers
 from barnabas.client.steps import Steps
 from barnabas.errors import ApiError
+from barnabas.network.loop_driver import LoopDriver
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.aio.loop_driver import LoopDriver
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.sender import Sender
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
+    from barnabas.network.loop_driver import LoopDriver
 
 
 class ProducerEnding:

@@ -13,12 +13,12 @@ from barnabas.client.steps import Steps
 
 if TYPE_CHECKING:
     from barnabas.aio.environment import LoopEnvironment
-    from barnabas.aio.loop_driver import LoopDriver
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.producer_parts import ProducerParts
     from barnabas.client.producer.transactions.results import TransactionalRequestResult
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.client.telemetry.client_telemetry_sender import ClientTelemetrySender
+    from barnabas.network.loop_driver import LoopDriver
 
 # After so many new batches, or so many bytes of them, send() lets the loop have a turn, in which they leave: every few
 # milliseconds, when nothing else holds it up.

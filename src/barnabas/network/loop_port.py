@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.network.selectable import Authentication, Buffer, Disconnection, Selectable
 
 if TYPE_CHECKING:
-    from barnabas.aio.bound_loop import BoundLoop
+    from barnabas.network.bound_loop import BoundLoop
 
 
 class LoopPort:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from barnabas.aio.environment import LoopEnvironment
-from barnabas.aio.loop_driver import LoopDriver
-from barnabas.aio.loop_port import LoopPort
 from barnabas.client.client_utils import create_selector
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import IllegalStateError
+from barnabas.network.loop_driver import LoopDriver
+from barnabas.network.loop_port import LoopPort
 from tests.support.network_fakes import FakeSelector
 from tests.support.virtual_loop import VirtualBroker, run
 

@@ -9,8 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.aio.bound_loop import BoundLoop
-    from barnabas.aio.loop_port import LoopPort
+    from barnabas.network.bound_loop import BoundLoop
+    from barnabas.network.loop_port import LoopPort
 
 log = logging.getLogger("barnabas.aio")
 
