@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
+from barnabas.client.consumer.membership.farewell import Farewell
 from barnabas.client.consumer.membership.group_requests import (
     PROTOCOL_TYPE,
     heartbeat,
@@ -43,7 +44,6 @@ from barnabas.errors import (
     MemberIdRequiredError,
     RebalanceInProgressError,
     UnknownMemberIdError,
-    UnsupportedVersionError,
     for_code,
 )
 
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
-    from barnabas.network.node import Node
 
 _REBALANCING: Final = (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
 _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError)
@@ -93,13 +92,7 @@ class ClassicMembership:
         self._retry_at = 0.0
         self._failures = 0
         self._rejoin_posted = False
-        # The LeaveGroup that is not answered yet, and how many there are.
-        self._leaving: Any = None
-        self._leaves_in_flight = 0
-        # A farewell that waits for a new connection: to whom, and what is to be said.
-        self._late_leave: tuple[Node, Any] | None = None
-        # One that waits for the coordinator to be found.
-        self._farewell: Any = None
+        self._farewell = Farewell(client, lookup)
         lookup.on_found = heartbeat.reset_session_timeout
         lookup.on_fatal = self._fail
 
@@ -137,12 +130,7 @@ class ClassicMembership:
 
     def step(self, now: float) -> None:
         """Do what is due."""
-        if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
-            request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._left)
-        if self._late_leave is not None and not self._client.is_unavailable(self._late_leave[0], now):
-            (node, request), self._late_leave = self._late_leave, None
-            self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
+        self._farewell.step(now)
         if self.state == ClassicState.PREPARING_REBALANCE:
             self._step_join(now)
         elif self.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
@@ -150,10 +138,9 @@ class ClassicMembership:
 
     def time_to_next_step(self, now: float) -> float:
         """Seconds until `step` has something to do, answers apart."""
-        if self._farewell is not None:
-            return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
-        if self._late_leave is not None:
-            return self._client.client.connection_delay(self._late_leave[0], now)
+        return min(self._farewell.time_to_next_step(now), self._time_to_membership(now))
+
+    def _time_to_membership(self, now: float) -> float:
         is_preparing = self.state == ClassicState.PREPARING_REBALANCE
         if self.state == ClassicState.UNJOINED or (is_preparing and self._join_in_flight):
             return inf
@@ -334,43 +321,24 @@ class ClassicMembership:
         goes = self._group.leaves(operation)
         if goes and node is not None and self.state != ClassicState.UNJOINED and self.generation.member_id:
             request = leave_group(self._group, self.generation.member_id, reason)
-            self._leaves_in_flight += 1
-            self._leaving = request
             if self._join_in_flight or self.state == ClassicState.COMPLETING_REBALANCE:
                 # A broker looks at what follows on the same connection only when the others have joined.
-                self._client.disconnect(node)
-                self._late_leave = node, request
+                self._farewell.send_on_new_connection(node, request)
             else:
-                self._client.send(node, request, now).add_listener(self._left, self._leave_lost)
+                self._farewell.send(node, request, now)
         self._reset(NO_GENERATION)
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
-        self._late_leave = None
-        if self.generation.member_id and self._group.leaves(GroupMembershipOperation.DEFAULT):
-            self._leaving = leave_group(self._group, self.generation.member_id, "the consumer failed")
-        # Also one that was on its way: the connections are closed.
-        self._farewell = self._leaving
-        self._leaves_in_flight = 0 if self._leaving is None else 1
+        is_member = self.generation.member_id and self._group.leaves(GroupMembershipOperation.DEFAULT)
+        reason = "the consumer failed"
+        self._farewell.repeat(leave_group(self._group, self.generation.member_id, reason) if is_member else None)
         self._reset(NO_GENERATION)
-
-    def _left(self, _outcome: object) -> None:
-        # Whatever the answer, the membership is over.
-        self._leaves_in_flight -= 1
-        self._leaving = None
-
-    def _leave_lost(self, error: KafkaError) -> None:
-        if error.retriable or isinstance(error, UnsupportedVersionError):
-            # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
-            self._leaves_in_flight -= 1
-        else:
-            # An unforeseen error kept the request from being sent.
-            self._farewell = self._leaving
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing more has to be said to the coordinator before the connection is closed."""
-        return self._leaves_in_flight == 0
+        """See `GroupMembership`."""
+        return self._farewell.is_done
 
     def _lose(self, reason: str, error: KafkaError) -> None:
         keeps_id = isinstance(error, IllegalGenerationError)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
 from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
+from barnabas.client.consumer.membership.farewell import Farewell
 from barnabas.client.consumer.membership.member_states import MEMBER_SOURCES, MemberState, following
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
@@ -95,11 +96,7 @@ class ConsumerMembershipManager:
         self._try = 0
         # Something is to be said before the interval is over.
         self._is_urgent = False
-        # The heartbeat that leaves and is not answered yet, and how many there are.
-        self._leaving: Any = None
-        self._leaves_in_flight = 0
-        # A farewell that waits for the coordinator to be found.
-        self._farewell: Any = None
+        self._farewell = Farewell(client, lookup)
         lookup.on_fatal = self._fail
 
     def _become(self, state: MemberState) -> None:
@@ -134,7 +131,7 @@ class ConsumerMembershipManager:
             self._is_urgent = True
 
     def _leave(self, operation: GroupMembershipOperation, now: float) -> None:
-        """Say good-bye: epoch -1, or -2 for a static member that will be back; who remains only falls silent."""
+        """Leave with epoch -1, or -2 for a static member that will be back; a member that remains sends no more."""
         if operation is not GroupMembershipOperation.REMAIN_IN_GROUP or not self._group.is_dynamic:
             self._send_leave(now, for_good=self._group.leaves(operation))
         self._reset()
@@ -143,9 +140,7 @@ class ConsumerMembershipManager:
 
     def step(self, now: float) -> None:
         """See `GroupMembership`."""
-        if self._farewell is not None and (node := self._lookup.ensure(now)) is not None:
-            request, self._farewell = self._farewell, None
-            self._client.send(node, request, now).add_listener(self._left, self._left)
+        self._farewell.step(now)
         if self.state == MemberState.UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
@@ -163,8 +158,9 @@ class ConsumerMembershipManager:
 
     def time_to_next_step(self, now: float) -> float:
         """See `GroupMembership`."""
-        if self._farewell is not None:
-            return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
+        return min(self._farewell.time_to_next_step(now), self._time_to_heartbeat(now))
+
+    def _time_to_heartbeat(self, now: float) -> float:
         if self.state == MemberState.UNSUBSCRIBED:
             return inf
         if self._lookup.coordinator(now) is None:
@@ -176,7 +172,7 @@ class ConsumerMembershipManager:
     @property
     def is_idle(self) -> bool:
         """See `GroupMembership`."""
-        return self._leaves_in_flight == 0
+        return self._farewell.is_done
 
     # --- heartbeats
 
@@ -276,33 +272,14 @@ class ConsumerMembershipManager:
 
     def _send_leave(self, now: float, *, for_good: bool) -> None:
         node = self._lookup.coordinator(now)
-        if node is None or self.state == MemberState.UNSUBSCRIBED:
-            return
-        self._leaves_in_flight += 1
-        self._leaving = self._request.leave(for_good=for_good)
-        self._client.send(node, self._leaving, now).add_listener(self._left, self._leave_lost)
+        if node is not None and self.state != MemberState.UNSUBSCRIBED:
+            self._farewell.send(node, self._request.leave(for_good=for_good), now)
 
     def take_leave(self) -> None:
         """See `GroupMembership`."""
-        if self.state != MemberState.UNSUBSCRIBED:
-            self._leaving = self._request.leave(for_good=self._group.is_dynamic)
-        # Also one that was on its way: the connections are closed.
-        self._farewell = self._leaving
-        self._leaves_in_flight = 0 if self._leaving is None else 1
+        is_member = self.state != MemberState.UNSUBSCRIBED
+        self._farewell.repeat(self._request.leave(for_good=self._group.is_dynamic) if is_member else None)
         self._reset()
-
-    def _left(self, _outcome: object) -> None:
-        # Whatever the answer, the membership is over.
-        self._leaves_in_flight -= 1
-        self._leaving = None
-
-    def _leave_lost(self, error: KafkaError) -> None:
-        if error.retriable or isinstance(error, UnsupportedVersionError):
-            # The coordinator puts the member out when its session is over; only `take_leave` says it once more.
-            self._leaves_in_flight -= 1
-        else:
-            # An unforeseen error kept the request from being sent.
-            self._farewell = self._leaving
 
     def _lose(self, reason: str) -> None:
         self._reset()
