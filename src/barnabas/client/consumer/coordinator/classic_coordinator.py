@@ -97,6 +97,7 @@ class ClassicCoordinator(Coordinator):
             self._rebalances.given_up(now)
             self._is_joining = False
             self._leader = None
+            self.begin_anew()
             self._request_rejoin(f"rebalance failed due to {type(event.error).__name__}")
             if isinstance(event.error, FencedInstanceIdError) and not self._generation.is_unknown:
                 # To join again would take the id back from the newcomer.

@@ -334,6 +334,7 @@ class ClassicMembership:
         reason = "the consumer failed"
         self._farewell.repeat(leave_group(self._group, self.generation.member_id, reason) if is_member else None)
         self._reset(NO_GENERATION)
+        self._post(MembershipLost(self._attempt, NO_GENERATION, reason))
 
     @property
     def is_idle(self) -> bool:

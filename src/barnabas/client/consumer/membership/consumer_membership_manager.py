@@ -279,7 +279,7 @@ class ConsumerMembershipManager:
         """See `GroupMembership`."""
         is_member = self.state != MemberState.UNSUBSCRIBED
         self._farewell.repeat(self._request.leave(for_good=self._group.is_dynamic) if is_member else None)
-        self._reset()
+        self._lose("the consumer failed")
 
     def _lose(self, reason: str) -> None:
         self._reset()

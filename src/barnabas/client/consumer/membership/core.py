@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
     from barnabas.network.network_client import NetworkClient
 
-# Seconds that a core that failed has to leave its group.
-_FAREWELL = 5.0
-
 
 class MembershipCore:
     """Coordinator connection, membership, heartbeats, commits: all of it owned by whoever calls `run_once`.
@@ -54,7 +51,11 @@ class MembershipCore:
         self.events: deque[Event] = deque()
         self._wake_application = wake_application
         self._stop: Stop | None = None
-        #: Why the core does no more than leave the group; set by the owner's thread, and never reset.
+        # The command that is being taken.
+        self._in_hand: Command | None = None
+        # An error ended a turn, and not all is said that leaves the group since.
+        self._is_recovering = False
+        #: Why the core ended for good; set by the owner's thread, and never reset.
         self.failure: KafkaError | None = None
         self._ends_at = math.inf
         self.heartbeat = heartbeat
@@ -76,34 +77,42 @@ class MembershipCore:
     def run_once(self, now: float) -> float:
         """Take commands, do what is due, then wait for the network or the next thing to do; returns the time after."""
         while self._commands:
-            self._take(self._commands.popleft(), now)
+            self._in_hand = self._commands.popleft()
+            self._take(self._in_hand, now)
+            self._in_hand = None
         self._membership.step(now)
         self._offsets.step(now)
-        if self._stop is not None or self.failure is not None:
+        if self._stop is not None:
             self.is_done = now >= self._ends_at or self._is_idle()
         if self.is_done:
             # What leaves the group and was given to the network just now still goes, without waiting for an answer.
             self._client.transmit_sends(now)
             return now
-        return self._client.poll(self._time_to_next_step(now), now)
+        now = self._client.poll(self._time_to_next_step(now), now)
+        self._is_recovering = self._is_recovering and not self._membership.is_idle
+        return now
 
     def metrics(self, now: float) -> dict[str, float]:
         """Return the numbers that the owner's thread counts; any other thread may ask."""
         return coordinator_metrics(self._client, self.heartbeat.sent_at, now)
 
     def fail(self, error: BaseException) -> None:
-        """Leave the group and end, because of an error that was not expected; the application's core raises it.
+        """Leave the group and begin anew, because of an error that was not expected; the application's core raises it.
 
-        What may be half done is dropped: connections, requests, commits. A second error ends the core at once.
+        What may be half done is dropped: connections, requests, commits. An error that comes before the group is left
+        ends the core for good: whatever causes it may never end.
         """
-        failure = _as_kafka_error(error)
-        if self.failure is not None:
+        if self._is_recovering:
+            self.failure = _as_kafka_error(error, "is out of its group and takes no more calls: close it, make another")
             self.is_done = True
+            self._wake_application()
             return
-        self.failure = failure
-        self._ends_at = min(self._ends_at, self._client.now + _FAREWELL)
-        self._post(MembershipFailed(failure))
+        self._is_recovering = True
+        failure = _as_kafka_error(error, "leaves its group, and joins it again with the next poll()")
+        if not (self.events and isinstance(self.events[-1], MembershipFailed)):
+            self._post(MembershipFailed(failure))
         self._client.recover()
+        self._drop_in_hand()
         self._offsets.abandon(failure)
         self._membership.take_leave()
 
@@ -114,15 +123,21 @@ class MembershipCore:
     def _take(self, command: Command, now: float) -> None:
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)
-            if self.failure is not None:
-                self._offsets.abandon(self.failure)
             # Sent before a Join that follows it: from then on the old generation may not commit any more.
             self._offsets.step(now)
         elif isinstance(command, Stop):
             self._stop = command
             self._ends_at = min(self._ends_at, command.deadline)
-        elif self.failure is None:
+        else:
             self._membership.take(command, now)
+
+    def _drop_in_hand(self) -> None:
+        """Forget the command that the error came in, but for what somebody waits for."""
+        command, self._in_hand = self._in_hand, None
+        if isinstance(command, CommitOffsets | FetchOffsets):
+            self._offsets.add(command)
+        elif isinstance(command, Stop):
+            self._take(command, self._client.now)
 
     def _is_idle(self) -> bool:
         return self._offsets.is_idle and self._membership.is_idle
@@ -136,12 +151,11 @@ class MembershipCore:
         self._wake_application()
 
 
-def _as_kafka_error(error: BaseException) -> KafkaError:
+def _as_kafka_error(error: BaseException, consequence: str) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
     wrapped = KafkaError(
-        f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}. The consumer leaves its group and "
-        "takes no more calls: close it and make a new one"
+        f"The consumer's heartbeat thread failed: {type(error).__name__}: {error}. The consumer {consequence}"
     )
     wrapped.__cause__ = error
     return wrapped

@@ -19,7 +19,10 @@ class GroupMembership(Protocol):
         """Take a command of the application's core."""
 
     def take_leave(self) -> None:
-        """Be out of the group, and tell the coordinator as soon as it is found; a static member stays in it."""
+        """Be out of the group after an error, posting `MembershipLost`; tell the coordinator as soon as it is found.
+
+        A static member stays in the group.
+        """
 
     def step(self, now: float) -> None:
         """Do what is due."""
