@@ -119,7 +119,7 @@ def test_a_member_goes_on_where_the_group_committed(group: Group) -> None:
     assert sorted(group.read[second]) == [(partition, offset) for partition in range(4) for offset in (8, 9)]
 
 
-@pytest.mark.shows("S2.35", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
+@pytest.mark.shows("S2.35", breaks="barnabas.client.consumer.coordinator.auto_commits:AutoCommits.commit_now")
 def test_offsets_are_committed_automatically_while_polling(group: Group) -> None:
     group.send(40)
     consumer = group.join(auto_commit_interval_ms=100)

@@ -14,7 +14,8 @@ from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, Coordin
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
 from barnabas.client.consumer.coordinator.classic_coordinator import ClassicCoordinator
-from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.coordinator import Coordinator
+from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
 from barnabas.client.consumer.coordinator.reconciling_coordinator import ReconcilingCoordinator
 from barnabas.client.consumer.fetching.fetch_collector import FetchCollector
 from barnabas.client.consumer.fetching.fetch_config import FetchConfig

@@ -83,7 +83,7 @@ class ConsumerPolling:
         # An exception from outside ended a poll in its middle.
         self._is_torn = False
         if self._coordinator is not None:
-            self._coordinator.consumed_offsets = self.consumed_offsets
+            self._coordinator.auto_commits.consumed_offsets = self.consumed_offsets
 
     # --- subscription
 
@@ -124,9 +124,9 @@ class ConsumerPolling:
         """Read exactly these partitions."""
         self._take_back_undelivered()
         coordinator, now = self._coordinator, self._clock()
-        if coordinator is not None and coordinator.auto_commits:
+        if coordinator is not None and coordinator.auto_commits.is_enabled:
             coordinator.ensure_heartbeat_thread()
-            coordinator.auto_commit_now(now)
+            coordinator.auto_commits.commit_now(now)
         if self._subscriptions.assign_from_user(partitions):
             self._parts.metadata.request_update_for_new_topics()
 
@@ -502,7 +502,7 @@ class ConsumerPolling:
     def _finish_commits(self, deadline: float) -> Steps[None]:
         coordinator = self.coordinator()
         left = deadline - self._clock()
-        if coordinator.auto_commits and self.consumed_offsets():
+        if coordinator.auto_commits.is_enabled and self.consumed_offsets():
             try:
                 yield from self._commit(None, left)
             except KafkaError as error:

@@ -364,7 +364,7 @@ def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: 
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-@pytest.mark.shows("S3.76", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
+@pytest.mark.shows("S3.76", breaks="barnabas.client.consumer.coordinator.auto_commits:AutoCommits.commit_now")
 def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     first = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=5_000, max_poll_records=1)
@@ -398,7 +398,7 @@ def read_and_crash(*, automatic: bool) -> tuple[list[bytes], list[bytes]]:
     return received, [record.value for record in member(after).poll(1)]
 
 
-@pytest.mark.shows("S2.36", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator._auto_commit_async")
+@pytest.mark.shows("S2.36", breaks="barnabas.client.consumer.coordinator.auto_commits:AutoCommits.commit_now")
 def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else_doubles_a_manual_one_neither() -> None:
     received, again = read_and_crash(automatic=True)
     assert received == [b"a", b"b"]

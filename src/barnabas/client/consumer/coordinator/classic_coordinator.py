@@ -15,7 +15,7 @@ from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     serialize_subscription,
 )
-from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorSettings
+from barnabas.client.consumer.coordinator.coordinator import Coordinator
 from barnabas.client.consumer.coordinator.group_leader import GroupLeader
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
@@ -38,6 +38,7 @@ from barnabas.network.log_context import client_logger
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
+    from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
     from barnabas.client.consumer.coordinator.offset_commits import Offsets
     from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -132,7 +133,7 @@ class ClassicCoordinator(Coordinator):
         self._is_joining = False
         self._leader = None
         self._needs_join_prepare = True
-        self._last_commit = None
+        self.auto_commits.forget_last()
         self._events.clear()
         self._request_rejoin("a rebalance was interrupted in the client")
         self._is_torn = False
@@ -204,9 +205,9 @@ class ClassicCoordinator(Coordinator):
 
     def _on_join_prepare(self, now: float) -> Steps[bool]:
         """Commit and give up what has to be given up before joining; False while the commit is under way."""
-        if self._protocol == EAGER and self._last_commit is None and self.auto_commits:
+        if self._protocol == EAGER and self.auto_commits.is_enabled and not self.auto_commits.is_finishing:
             self._subscriptions.mark_pending_revocation(self._subscriptions.assigned_partitions)
-        if not self._commit_before_revocation(now):
+        if not self.auto_commits.finish_before_revocation(self._generation, now):
             return False
         owned = self._subscriptions.assigned_partitions
         if self._generation.is_unknown:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
+from barnabas.client.consumer.coordinator.auto_commits import AutoCommits
 from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, OffsetCommits, Offsets
 from barnabas.client.consumer.coordinator.rebalance_listener_invoker import ConsumerRebalanceListenerInvoker
 from barnabas.client.consumer.membership.commit_errors import NOT_A_MEMBER, REBALANCING
@@ -23,28 +23,18 @@ from barnabas.client.consumer.membership.messages import (
 )
 from barnabas.client.consumer.offsets import ConsumerGroupMetadata, FetchPosition
 from barnabas.client.steps import Steps, call
-from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
+from barnabas.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
+    from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
     from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.network.network_client import NetworkClient
     from barnabas.protocol.topic_partition import TopicPartition
 
 log = client_logger("barnabas.consumer")
-
-
-class CoordinatorSettings(NamedTuple):
-    """What a coordinator's application side is told once; durations in seconds, `auto_commit_interval` None for off."""
-
-    group_id: str
-    group_instance_id: str | None
-    auto_commit_interval: float | None
-    rebalance_timeout: float
-    api_timeout: float
-    retry_backoff: float
 
 
 class Coordinator:
@@ -74,18 +64,15 @@ class Coordinator:
         self.commits = OffsetCommits(membership, on_commit)
         self._rebalances = rebalances
         self.listener = ConsumerRebalanceListenerInvoker(subscriptions, rebalances)
-        self.consumed_offsets: Callable[[], Offsets] = subscriptions.all_consumed
+        self.auto_commits = AutoCommits(settings, self.commits, subscriptions.all_consumed, self.commit_async)
         self._events: deque[Event] = deque()
         self._generation = NO_GENERATION
         # Numbers the joins, so that events of one that was given up are told from those of the present one.
         self._attempt = 0
         self._needed_version = -1
-        self._next_auto_commit_at = inf
         self._committed_request: tuple[int, int] | None = None
         # Numbers the assignments: what was looked up under an earlier one may be out of date.
         self._assignment_number = 0
-        # The automatic commit that comes before partitions are given up, and until when it is waited for.
-        self._last_commit: tuple[int | None, float] | None = None
         # An exception from outside (a signal handler's, `sys.exit` in a listener) ended a step of a rebalance.
         self._is_torn = False
         # Another consumer has this one's group.instance.id: this one stays out until it is unsubscribed.
@@ -142,8 +129,7 @@ class Coordinator:
             yield from self.commits.invoke_completed_callbacks()
         if self._subscriptions.has_auto_assigned_partitions:
             yield from self._whole(self._step(now))
-        if now >= self._next_auto_commit_at:
-            self._auto_commit_async(now)
+        self.auto_commits.tick(now)
 
     def _whole(self, steps: Steps[None]) -> Steps[None]:
         """Take steps of a rebalance, which raise a `KafkaError` only where nothing is half done."""
@@ -190,12 +176,11 @@ class Coordinator:
         self._attempt += 1
         self._assignment_number += 1
         self._generation = NO_GENERATION
-        self._last_commit = None
-        self._next_auto_commit_at = inf
+        self.auto_commits.stop()
 
     def time_to_next_poll(self, now: float) -> float:
         """Seconds until `poll` has something to do, events apart."""
-        return max(0.0, self._next_auto_commit_at - now)
+        return self.auto_commits.time_to_next(now)
 
     def raise_failure(self) -> None:
         """Raise the error that ended the membership core, if one did."""
@@ -218,28 +203,6 @@ class Coordinator:
     def require_metadata_after(self, version: int) -> None:
         """Do not join before the metadata is newer than this."""
         self._needed_version = version
-
-    def _commit_before_revocation(self, now: float) -> bool:
-        """Commit automatically what was handed out, once, waiting for the outcome over as many polls as it takes."""
-        if self._settings.auto_commit_interval is None or self._generation.is_unknown:
-            return True
-        if self._last_commit is None:
-            deadline = now + self._settings.rebalance_timeout
-            offsets = self.consumed_offsets()
-            number = None
-            if offsets:
-                # Of a topic that was deleted, not again and again until there is another one of that name.
-                number = self.commits.commit(offsets, self._generation, deadline, needs_topics=True)
-            self._last_commit = (number, deadline)
-        number, deadline = self._last_commit
-        if number is not None:
-            result = self.commits.take_result(number)
-            if result is None and now < deadline:
-                return False
-            if result is None or result.error is not None:
-                log.warning("Committing offsets before a rebalance failed: %s", result and result.error)
-        self._last_commit = None
-        return True
 
     # --- leaving
 
@@ -285,36 +248,10 @@ class Coordinator:
             return
         self.commits.commit_async(offsets, generation, callback, now + self._settings.api_timeout)
 
-    def auto_commit_now(self, now: float) -> None:
-        """Commit automatically, out of turn: the partitions assigned by hand are about to change."""
-        self._auto_commit_async(now)
-
     def _note_new_assignment(self, now: float) -> None:
         self._assignment_number += 1
         self._rebalances.ended(now)
-        self._schedule_auto_commit(now)
-
-    def _schedule_auto_commit(self, now: float) -> None:
-        if self._settings.auto_commit_interval is not None:
-            self._next_auto_commit_at = now + self._settings.auto_commit_interval
-
-    def _auto_commit_async(self, now: float) -> None:
-        self._schedule_auto_commit(now)
-        offsets = self.consumed_offsets()
-        if offsets:
-            self.commit_async(offsets, lambda _, error: self._auto_committed(error, now), now)
-
-    def _auto_committed(self, error: KafkaError | None, now: float) -> None:
-        if error is None:
-            return
-        log.warning("Group %s: an automatic commit failed: %s", self._settings.group_id, error)
-        if error.retriable or isinstance(error, StaleMemberEpochError):
-            self._next_auto_commit_at = min(self._next_auto_commit_at, now + self._settings.retry_backoff)
-
-    @property
-    def auto_commits(self) -> bool:
-        """Whether offsets are committed automatically."""
-        return self._settings.auto_commit_interval is not None
+        self.auto_commits.schedule(now)
 
     def refresh_committed_offsets(self, now: float) -> bool:
         """Set the positions of new partitions from the group's committed offsets; False while they are looked up."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
     from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-    from barnabas.client.consumer.coordinator.coordinator import CoordinatorSettings
+    from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
     from barnabas.client.consumer.coordinator.offset_commits import Offsets
     from barnabas.client.consumer.membership.core import MembershipCore
     from barnabas.client.consumer.subscription_state import SubscriptionState
@@ -165,7 +165,7 @@ class ReconcilingCoordinator(Coordinator):
             self._subscriptions.mark_pending_revocation(
                 self._subscriptions.assigned_partitions - self._partitions(resolved)
             )
-        if not self._commit_before_revocation(now):
+        if not self.auto_commits.finish_before_revocation(self._generation, now):
             return
         yield from self._take(self._taking, now)
 
