@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from barnabas.broker.groups.settings import check_group_settings
+from barnabas.broker.listener_config import ListenerConfig, Override, parse_overrides, taken_out
 from barnabas.config.config import Config
 from barnabas.config.topic_defaults import topic_defaults
 from barnabas.errors import ConfigError
@@ -27,11 +28,15 @@ _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
 class Listener(NamedTuple):
-    """Where clients connect: a name, an address ("" is every address of the machine) and a port (0: any free one)."""
+    """Where clients connect: a name, an address ("" is every address of the machine) and a port (0: any free one).
+
+    `protocol` is its security protocol, as in `listener.security.protocol.map`.
+    """
 
     name: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
 
     @property
     def address(self) -> str:
@@ -46,21 +51,46 @@ class BrokerConfig(Config):
 
     """
 
-    __slots__ = ("_topic_defaults", "advertised", "dynamic", "dynamic_default", "listeners", "node_id")
+    __slots__ = (
+        "_overrides",
+        "_topic_defaults",
+        "advertised",
+        "dynamic",
+        "dynamic_default",
+        "inter_broker_listener",
+        "listeners",
+        "node_id",
+    )
 
     def __init__(self, properties: Mapping[str, Any] | None = None, keywords: Mapping[str, Any] | None = None) -> None:
-        super().__init__("broker", properties, keywords)
+        own, prefixed = taken_out(properties or {})
+        super().__init__("broker", own, keywords)
         self._share_id()
         self.node_id = self.get_int("node.id")
         self.listeners = self._listeners()
         self.advertised = self._advertised()
+        #: The name of the listener through which brokers reach each other.
+        self.inter_broker_listener = self._inter_broker_listener()
+        self._overrides = self._listener_overrides(prefixed)
         self._topic_defaults: dict[str, Any] | None = None
         #: What was set while brokers ran, for this one and for all of them, as text (see `apply_dynamic`).
         self.dynamic: Mapping[str, str] = {}
         self.dynamic_default: Mapping[str, str] = {}
         self._check_roles()
         check_group_settings(self)
-        parse_overrides(self.get_str("max.connections.per.ip.overrides"))
+        parse_limits(self.get_str("max.connections.per.ip.overrides"))
+        for listener in self.listeners:
+            # Whatever cannot be used there is told now.
+            self.listener_config(listener.name)
+
+    def listener_config(self, listener: str, mechanism: str | None = None) -> ListenerConfig:
+        """Return the settings in force for a listener, or for one of its SASL mechanisms. Raises ConfigError."""
+        keys = self._definitions.keys
+        chosen = {**self.dynamic_default, **self.dynamic}
+        dynamic = {name: keys[name].parse(text) for name, text in chosen.items() if name in keys}
+        _, prefixed = taken_out(chosen)
+        while_running, _ = parse_overrides(prefixed, [listener])
+        return ListenerConfig({**self._given, **dynamic}, [*self._overrides, *while_running], listener, mechanism)
 
     def apply_dynamic(self, for_all: Mapping[str, str], for_this_broker: Mapping[str, str]) -> None:
         """From now on these values hold, where they are known settings; the second go before the first."""
@@ -133,14 +163,47 @@ class BrokerConfig(Config):
                     f"listener {listener.name} has no security protocol: add {listener.name}:PLAINTEXT to "
                     "listener.security.protocol.map"
                 )
-            if protocol not in (None, "PLAINTEXT"):
+            if protocol != "PLAINTEXT" and listener.name not in controllers:
                 raise ConfigError(
                     f"listener {listener.name} uses {protocol}, which is not supported yet: use PLAINTEXT"
                 )
-        served = tuple(listener for listener in found if listener.name not in controllers)
+        served = tuple(
+            listener._replace(protocol=protocols[listener.name])
+            for listener in found
+            if listener.name not in controllers
+        )
         if not served:
             raise ConfigError("listeners has none for clients: add PLAINTEXT://127.0.0.1:9092")
         return served
+
+    def _inter_broker_listener(self) -> str:
+        name, protocol = self["inter.broker.listener.name"], self.get_str("security.inter.broker.protocol")
+        if name is None:
+            of_protocol = [listener.name for listener in self.listeners if listener.protocol == protocol]
+            if protocol in of_protocol:
+                return protocol
+            if self.is_given("security.inter.broker.protocol") and not of_protocol:
+                raise ConfigError(f"security.inter.broker.protocol={protocol}: no listener for brokers has it")
+            return (of_protocol or [self.listeners[0].name])[0]
+        if self.is_given("security.inter.broker.protocol"):
+            raise ConfigError("inter.broker.listener.name and security.inter.broker.protocol are both given; give one")
+        if name.upper() not in {listener.name for listener in self.listeners}:
+            raise ConfigError(
+                f"inter.broker.listener.name={name} is no listener for brokers and clients: "
+                f"they are {', '.join(listener.name for listener in self.listeners)}"
+            )
+        return str(name).upper()
+
+    def _listener_overrides(self, prefixed: Mapping[str, Any]) -> list[Override]:
+        overrides, others = parse_overrides(prefixed, [listener.name for listener in self.listeners])
+        controllers, _ = parse_overrides(dict.fromkeys(others), self["controller.listener.names"] or [])
+        if len(controllers) < len(others):
+            import logging
+
+            logging.getLogger("barnabas.config").warning(
+                "%s: no listener for clients or controllers has that name", ", ".join(others)
+            )
+        return overrides
 
     def _protocols(self) -> dict[str, str]:
         found = {}
@@ -182,7 +245,7 @@ def parse_listener(text: str) -> Listener:
     return Listener(name.upper(), host.strip("[]"), int(port))
 
 
-def parse_overrides(text: str) -> dict[str, int]:
+def parse_limits(text: str) -> dict[str, int]:
     """Address → limit, from `max.connections.per.ip.overrides`: `10.0.0.1:100,[::1]:5`. Raises ConfigError."""
     found = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.config import parse_overrides
+from barnabas.broker.config import parse_limits
 from barnabas.broker.features import has_eligible_leader_replicas
 from barnabas.broker.metadata.cluster_metadata import BROKERS
 from barnabas.config.definitions import definitions
@@ -153,7 +153,7 @@ class DynamicBrokerConfig:
         try:
             value = key.parse(text)
             if name == "max.connections.per.ip.overrides":
-                parse_overrides(text)
+                parse_limits(text)
         except errors.ConfigError as problem:
             raise errors.InvalidRequestError(str(problem)) from problem
         if name not in SUPPORTED["broker"] and name not in IGNORED["broker"] and value != key.default:

@@ -94,7 +94,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         group.consumer.migration.policy group.consumer.min.assignment.interval.ms
         group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
         group.consumer.session.timeout.ms group.coordinator.rebalance.protocols group.initial.rebalance.delay.ms
-        group.max.session.timeout.ms group.max.size group.min.session.timeout.ms listener.security.protocol.map
+        group.max.session.timeout.ms group.max.size group.min.session.timeout.ms inter.broker.listener.name
+        listener.security.protocol.map
         listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
         log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
         log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
@@ -111,7 +112,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
-        queued.max.request.bytes
+        queued.max.request.bytes security.inter.broker.protocol
         socket.request.max.bytes telemetry.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
@@ -142,7 +143,7 @@ IGNORED: dict[str, frozenset[str]] = {
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         group.coordinator.append.linger.ms group.coordinator.background.threads
         group.coordinator.cached.buffer.max.bytes group.coordinator.threads initial.broker.registration.timeout.ms
-        inter.broker.listener.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
+        kafka.metrics.polling.interval.secs kafka.metrics.reporters
         leader.imbalance.check.interval.seconds log.cleaner.threads log.dir.failure.timeout.ms log.preallocate
         metadata.log.dir metadata.log.max.record.bytes.between.snapshots
         metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms

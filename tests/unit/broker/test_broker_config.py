@@ -97,3 +97,73 @@ def test_clients_are_told_the_advertised_address_or_the_bound_one() -> None:
     assert advertised_address(config, bound) == ("kafka.example", 9092)
     free = BrokerConfig({"advertised.listeners": "PLAINTEXT://kafka.example:0"})
     assert advertised_address(free, bound) == ("kafka.example", 4711)
+
+
+BOTH = "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,CONTROLLER://:9093"
+NAMES = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+
+def both(**more: Any) -> BrokerConfig:
+    given = {"listeners": BOTH, "listener.security.protocol.map": NAMES}
+    return BrokerConfig({**given, **{name.replace("__", "."): value for name, value in more.items()}})
+
+
+def test_brokers_reach_each_other_through_the_listener_that_is_named() -> None:
+    assert BrokerConfig().inter_broker_listener == "PLAINTEXT"
+    assert both(inter__broker__listener__name="OUTSIDE").inter_broker_listener == "OUTSIDE"
+    with pytest.raises(ConfigError, match="INSIDE, OUTSIDE"):
+        both(inter__broker__listener__name="CONTROLLER")
+
+
+def test_or_through_one_of_the_protocol_that_is_named() -> None:
+    assert both(security__inter__broker__protocol="PLAINTEXT").inter_broker_listener == "INSIDE"
+    with pytest.raises(ConfigError, match="no listener for brokers has it"):
+        both(security__inter__broker__protocol="SSL")
+    with pytest.raises(ConfigError, match="both given"):
+        both(security__inter__broker__protocol="PLAINTEXT", inter__broker__listener__name="INSIDE")
+
+
+class TestSettingsOfOneListener:
+    def config(self, settings: dict[str, Any]) -> BrokerConfig:
+        return BrokerConfig({"listeners": BOTH, "listener.security.protocol.map": NAMES, **settings})
+
+    def test_they_go_before_the_brokers(self) -> None:
+        config = self.config({"max.connections": 9, "listener.name.outside.max.connections": "5"})
+        assert [config.listener_config(name)["max.connections"] for name in ("INSIDE", "OUTSIDE")] == [9, 5]
+        assert config["max.connections"] == 9
+
+    def test_those_of_a_mechanism_go_before_the_listeners(self) -> None:
+        of_listener, of_mechanism = "listener.name.inside.max.connections", "listener.name.inside.plain.max.connections"
+        config = self.config({of_mechanism: "3", of_listener: "5"})
+        found = [config.listener_config("INSIDE", name)["max.connections"] for name in (None, "PLAIN", "OAUTHBEARER")]
+        assert found == [5, 3, 5]
+        assert config.listener_config("INSIDE", "PLAIN").is_own("max.connections")
+        assert not config.listener_config("INSIDE", "OAUTHBEARER").is_own("max.connections")
+
+    def test_they_go_before_what_is_set_for_the_broker_while_it_runs(self) -> None:
+        config = self.config({"listener.name.outside.max.connections": "5"})
+        config.apply_dynamic({"max.connections": "7"}, {})
+        assert [config.listener_config(name)["max.connections"] for name in ("INSIDE", "OUTSIDE")] == [7, 5]
+        config.apply_dynamic({"max.connections": "7"}, {"listener.name.outside.max.connections": "6"})
+        assert config.listener_config("OUTSIDE")["max.connections"] == 6
+
+    def test_the_name_of_a_listener_may_be_the_beginning_of_another(self) -> None:
+        given = {
+            "listeners": "A://:0,A.B://:1",
+            "listener.security.protocol.map": "A:PLAINTEXT,A.B:PLAINTEXT",
+            "listener.name.a.b.max.connections": "2",
+        }
+        config = BrokerConfig(given)
+        assert config.listener_config("A.B")["max.connections"] == 2
+        assert config.listener_config("A")["max.connections"] == BrokerConfig()["max.connections"]
+
+    def test_what_cannot_be_used_is_told_by_its_whole_name(self) -> None:
+        for name, value in (("max.connections", "many"), ("max.conections", "1"), ("remote.log.reader.threads", "77")):
+            with pytest.raises(ConfigError, match=rf"listener\.name\.inside\.{name}"):
+                self.config({f"listener.name.inside.{name}": value})
+
+    def test_those_of_controllers_are_left_aside_and_strangers_are_told(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.config({"listener.name.controller.ssl.client.auth": "required"})
+        assert not caplog.records
+        self.config({"listener.name.nowhere.max.connections": "1"})
+        assert "listener.name.nowhere.max.connections" in caplog.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.client_quotas import Rate
-from barnabas.broker.config import parse_overrides
+from barnabas.broker.config import parse_limits
 
 if TYPE_CHECKING:
     from barnabas.broker.client_quotas import ClientQuotas
@@ -67,7 +67,7 @@ class ConnectionQuotas:
     def _limit_of(self, address: str) -> int:
         text = self._config.get_str("max.connections.per.ip.overrides")
         if text != self._overrides_text:
-            self._overrides, self._overrides_text = parse_overrides(text), text
+            self._overrides, self._overrides_text = parse_limits(text), text
         found = self._overrides.get(address)
         return self._config.get_int("max.connections.per.ip") if found is None else found
 

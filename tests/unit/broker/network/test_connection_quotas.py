@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.client_quotas import ClientQuotas
-from barnabas.broker.config import BrokerConfig, parse_overrides
+from barnabas.broker.config import BrokerConfig, parse_limits
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
@@ -59,8 +59,8 @@ def test_how_fast_one_address_may_come() -> None:
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:-1"])
 def test_overrides_that_make_no_sense(text: str) -> None:
     with pytest.raises(ConfigError, match="ADDRESS:LIMIT"):
-        parse_overrides(text)
+        parse_limits(text)
 
 
 def test_overrides_with_addresses_of_both_kinds() -> None:
-    assert parse_overrides("127.0.0.1:1,[::1]:2") == {"127.0.0.1": 1, "::1": 2}
+    assert parse_limits("127.0.0.1:1,[::1]:2") == {"127.0.0.1": 1, "::1": 2}
