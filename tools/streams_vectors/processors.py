@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import PunctuationType, Record
+from barnabas.streams.topology.processor_api import PunctuationType
+from barnabas.streams.topology.record import Record
 from barnabas.streams.topology.stores import StoreBuilder
 from tools.streams_vectors.expressions import of_key_value, text
 

@@ -105,13 +105,13 @@ if TYPE_CHECKING:
         ProcessorSupplier,
         PunctuationType,
         Punctuator,
-        Record,
         RecordMetadata,
         StreamPartitioner,
         TaskId,
         TimestampExtractor,
         TopicNameExtractor,
     )
+    from barnabas.streams.topology.record import Record
     from barnabas.streams.topology.stores import StoreBuilder, Stores, StoreSupplier
     from barnabas.streams.topology.topology import Topology
     from barnabas.streams.windowed import SessionWindow, TimeWindow, UnlimitedWindow, Window, Windowed
@@ -258,9 +258,10 @@ _HOMES = {
     "barnabas.streams.topology.processor_api": (
         "Cancellable ContextualFixedKeyProcessor ContextualProcessor FixedKeyProcessor "
         "FixedKeyProcessorContext FixedKeyProcessorSupplier ProcessingContext Processor ProcessorContext "
-        "ProcessorSupplier PunctuationType Punctuator Record RecordMetadata StreamPartitioner TaskId "
+        "ProcessorSupplier PunctuationType Punctuator RecordMetadata StreamPartitioner TaskId "
         "TimestampExtractor TopicNameExtractor"
     ),
+    "barnabas.streams.topology.record": "Record",
     "barnabas.streams.topology.stores": "StoreBuilder StoreSupplier Stores",
     "barnabas.streams.topology.topology": "Topology",
     "barnabas.streams.windowed": "SessionWindow TimeWindow UnlimitedWindow Window Windowed",

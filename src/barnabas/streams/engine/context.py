@@ -1,19 +1,33 @@
-"""What processors see of a task: `forward`, stores, times, schedules. Source: Kafka's ProcessorContextImpl."""
+# cython: language_level=3, annotation_typing=False
+"""What processors see of a task: `forward`, stores, times, schedules. Source: Kafka's ProcessorContextImpl.
+
+C types are in `context.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.durations import as_ms
-from barnabas.streams.engine.nodes import TaskNode
 from barnabas.streams.engine.punctuation import Schedule
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.read_only import ReadOnlyStore
-from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, Record, RecordMetadata, TaskId
+from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, RecordMetadata, TaskId
+
+if not cython.compiled:
+    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.topology.record import Record
+
+if TYPE_CHECKING:
+    from barnabas.streams.engine.task_node import TaskNode
 
 _log = logging.getLogger("barnabas.streams")
 
@@ -23,7 +37,14 @@ _NO_FORWARD = (
     "change the key."
 )
 
+_ILLEGAL_SCOPE = (
+    "Current node is unknown. This can happen if 'forward()' is called in an illegal scope. The root cause could be "
+    "that a 'Processor' instance is shared. To avoid this error, make sure that your suppliers return new instances "
+    "each time they are called."
+)
 
+
+@cython.cclass
 class TaskContext:
     """The context of a task's processors, and of its stores."""
 
@@ -63,15 +84,30 @@ class TaskContext:
 
         Raises `StreamsError` for a child that there is not, and outside of a record, punctuation or init.
         """
-        node = self.current_node
-        if node is None:
+        if not isinstance(record, Record):
+            raise TypeError(f"forward() takes a Record, not {type(record).__name__}")
+        if child_name is None:
+            self.forward_all(record)
+            return
+        if self.current_node is None:
+            raise StreamsError(_ILLEGAL_SCOPE)
+        named = self.current_node.child_by_name.get(child_name)
+        if named is None:
             raise StreamsError(
-                "Current node is unknown. This can happen if 'forward()' is called in an illegal scope. The root cause "
-                "could be that a 'Processor' instance is shared. To avoid this error, make sure that your suppliers "
-                "return new instances each time they are called."
+                f"Unknown downstream node: {child_name} either does not exist or is not connected to this processor."
             )
+        self._forward_to([named], record)
+
+    def forward_all(self, record: Record[Any, Any]) -> None:
+        """Give a record to all children; for callers in C. Raises `StreamsError` as `forward` does."""
+        if self.current_node is None:
+            raise StreamsError(_ILLEGAL_SCOPE)
+        self._forward_to(self.current_node.children, record)
+
+    def _forward_to(self, children: list[TaskNode], record: Record[Any, Any]) -> None:
+        node = self.current_node
         previous = self.record_context
-        if previous is not None and (record.timestamp != previous.timestamp or record.headers != previous.headers):
+        if previous is not None and _differs(record, previous):
             self.record_context = RecordContext(
                 record.timestamp,
                 previous.offset,
@@ -82,19 +118,9 @@ class TaskContext:
                 previous.raw_value,
             )
         try:
-            if child_name is None:
-                for child in node.children:
-                    self.current_node = child
-                    child.process(record)
-            else:
-                named = node.child_by_name.get(child_name)
-                if named is None:
-                    raise StreamsError(
-                        f"Unknown downstream node: {child_name} either does not exist or is not connected to this "
-                        f"processor."
-                    )
-                self.current_node = named
-                named.process(record)
+            for child in children:
+                self.current_node = child
+                child.process(record)
         finally:
             self.record_context = previous
             self.current_node = node
@@ -231,6 +257,15 @@ class TaskContext:
     def fixed_key(self) -> TaskContext:
         """Return the view for processors that must not change keys."""
         return self
+
+
+def _differs(record: Record[Any, Any], context: RecordContext) -> bool:
+    """Tell whether a record has another timestamp, or other headers, than the one that is being processed."""
+    if record.timestamp is not context.timestamp and record.timestamp != context.timestamp:
+        return True
+    if record.header_list is None:
+        return bool(context.headers)
+    return bool(record.header_list != context.headers)
 
 
 class _NoForward:

@@ -6,16 +6,18 @@ from typing import Any
 
 from barnabas.streams.engine.context import TaskContext
 from barnabas.streams.engine.exception_handlers import LogAndContinueExceptionHandler
-from barnabas.streams.engine.nodes import SourceTaskNode, TaskNode, make_nodes
+from barnabas.streams.engine.nodes import SourceTaskNode, make_nodes
 from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.engine.record_collector import RecordCollector, error_context
 from barnabas.streams.engine.task import TaskSettings
+from barnabas.streams.engine.task_node import TaskNode
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.memory import MemoryBackend
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import make_store
 from barnabas.streams.topology.nodes import ProcessorTopology
-from barnabas.streams.topology.processor_api import Record, TaskId
+from barnabas.streams.topology.processor_api import TaskId
+from barnabas.streams.topology.record import Record
 
 
 class GlobalTask:

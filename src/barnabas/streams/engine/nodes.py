@@ -1,16 +1,33 @@
-"""The nodes that a task runs: sources, processors and sinks, made from a topology's description."""
+# cython: language_level=3, annotation_typing=False
+"""The nodes that a task runs: sources, processors and sinks, made from a topology's description.
+
+C types are in `nodes.pxd`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import ConfigError
-from barnabas.streams.engine.record import InputRecord, StampedRecord
 from barnabas.streams.engine.record_collector import FailedProcessingError
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError
 from barnabas.streams.serdes.serde import Serde, set_if_unset
 from barnabas.streams.topology import nodes as described
-from barnabas.streams.topology.processor_api import FixedKeyProcessor, Record
+from barnabas.streams.topology.processor_api import FixedKeyProcessor
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.engine.record import output_record, stamped_record
+    from barnabas.streams.engine.task_node import TaskNode
+
+if TYPE_CHECKING:
+    from barnabas.streams.engine.record import InputRecord, StampedRecord
+    from barnabas.streams.topology.record import Record
 
 _NO_SERDE = "Please specify a {what} serde or set one through StreamsConfig#DEFAULT_{upper}_SERDE_CLASS_CONFIG"
 
@@ -26,31 +43,7 @@ def _method(given: Any, default: Any, method: str, what: str, context: Any) -> A
     return getattr(chosen, method)
 
 
-class TaskNode:
-    """What all nodes of a task have."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.children: list[TaskNode] = []
-        self.child_by_name: dict[str, TaskNode] = {}
-        self.stores: frozenset[str] = frozenset()
-
-    def add_child(self, child: TaskNode) -> None:
-        """Add a node that records are forwarded to."""
-        self.children.append(child)
-        self.child_by_name[child.name] = child
-
-    def init(self, context: Any) -> None:
-        """Make the node ready for records."""
-
-    def process(self, record: Record[Any, Any]) -> None:
-        """Take a record."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Give back what `init` took."""
-
-
+@cython.cclass
 class SourceTaskNode(TaskNode):
     """Deserializes records of topics and forwards them."""
 
@@ -60,7 +53,6 @@ class SourceTaskNode(TaskNode):
         self.timestamp_extractor = node.timestamp_extractor
         self._deserialize_key: Any = None
         self._deserialize_value: Any = None
-        self._context: Any = None
 
     def init(self, context: Any) -> None:
         """Find the serdes. Raises `StreamsError` when there are none."""
@@ -78,15 +70,14 @@ class SourceTaskNode(TaskNode):
         """Return the record with key and value, and the timestamp that it came with."""
         key = self._deserialize_key(record.topic, record.key, record.headers)
         value = self._deserialize_value(record.topic, record.value, record.headers)
-        return StampedRecord(
-            record.topic, record.partition, record.offset, record.timestamp, key, value, record.headers, record
-        )
+        return stamped_record(record, key, value)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record."""
-        self._context.forward(record)
+        self._context.forward_all(record)
 
 
+@cython.cclass
 class ProcessorTaskNode(TaskNode):
     """Runs a processor."""
 
@@ -94,8 +85,8 @@ class ProcessorTaskNode(TaskNode):
         super().__init__(node.name)
         self.processor = node.supplier()
         self.stores = frozenset(node.state_store_names)
-        self._context: Any = None
         self._process: Any = getattr(self.processor, "process", None)
+        self._operator = self.processor if isinstance(self.processor, OperatorProcessor) else None
         if self._process is None:
             raise StreamsError(f"the supplier of processor {node.name} returned {self.processor!r}, not a processor")
 
@@ -111,7 +102,10 @@ class ProcessorTaskNode(TaskNode):
     def process(self, record: Record[Any, Any]) -> None:
         """Let the processor take a record; what it raises goes to the processing exception handler."""
         try:
-            self._process(record)
+            if self._operator is not None:
+                self._operator.process(record)
+            else:
+                self._process(record)
         except (FailedProcessingError, TaskCorruptedError, TaskMigratedError):
             raise
         except Exception as problem:  # noqa: BLE001 - the handler decides
@@ -125,6 +119,7 @@ class ProcessorTaskNode(TaskNode):
             raise StreamsError(f"failed to close processor {self.name}") from problem
 
 
+@cython.cclass
 class SinkTaskNode(TaskNode):
     """Serializes records and sends them to a topic; `topic` is its name on the cluster, None for one chosen by each."""
 
@@ -136,12 +131,12 @@ class SinkTaskNode(TaskNode):
         self.key_serializer: Any = None
         self.value_serializer: Any = None
         self._context: Any = None
-        self._send: Any = None
+        self._collector: Any = None
 
     def init(self, context: Any) -> None:
         """Find the serdes. Raises `StreamsError` when there are none."""
         self._context = context
-        self._send = context.collector.send
+        self._collector = context.collector
         node = self._node
         try:
             self.key_serializer = _method(node.key_serializer, context.key_serde, "serialize", "key", context)
@@ -150,14 +145,33 @@ class SinkTaskNode(TaskNode):
             raise StreamsError(f"Failed to initialize serdes for sink node {self.name}") from problem
 
     def process(self, record: Record[Any, Any]) -> None:
-        """Send the record."""
+        """Serialize the record and send it.
+
+        Raises `StreamsError` when it cannot be serialized and the handler does not let it pass.
+        """
         context = self._context.record_context
         topic = self._topic
         if topic is None:
-            topic = self._node.topic_extractor(record.key, record.value, context)  # type: ignore[misc]
+            topic = self._node.topic_extractor(record.key, record.value, context)  # type: ignore[misc]  # one of the two is set
             if topic is None:
                 raise ValueError("Topic cannot be null.")
-        self._send(self, topic, record, context)
+        headers = [] if record.header_list is None else list(record.header_list)
+        collector = self._collector
+        at_key = True
+        try:
+            key = self.key_serializer(topic, record.key, headers)
+            at_key = False
+            value = self.value_serializer(topic, record.value, headers)
+        except Exception as problem:  # noqa: BLE001 - the handler decides
+            collector.handle_unserializable(self, topic, record, "key" if at_key else "value", context, problem)
+            return
+        context.raw_key = None
+        context.raw_value = None
+        if self.partitioner is None:
+            collector.records.append(output_record(topic, None, key, value, record.timestamp, headers))
+            return
+        for partition in collector.partitions(self.partitioner, topic, record):
+            collector.records.append(output_record(topic, partition, key, value, record.timestamp, headers))
 
 
 def make_nodes(topology: described.ProcessorTopology) -> dict[str, TaskNode]:

@@ -1,22 +1,33 @@
-"""Whose record comes next: queues of a task's partitions, the least timestamp first. Source: Kafka's PartitionGroup."""
+# cython: language_level=3, annotation_typing=False, nonecheck=True
+"""Whose record comes next: queues of a task's partitions, the least timestamp first. Source: Kafka's PartitionGroup.
+
+C types are in `partition_group.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from barnabas.streams.engine.record import InputRecord, StampedRecord
+if TYPE_CHECKING:
+    from barnabas.streams.engine.record import InputRecord, StampedRecord
 
 #: Deserializes and stamps a record, given its partition's time; None when it is left out.
-Stamp = Callable[[InputRecord, int], StampedRecord | None]
+Stamp = Callable[["InputRecord", int], "StampedRecord | None"]
 
 UNKNOWN = -1
 
 
+@cython.final
+@cython.cclass
 class RecordQueue:
     """Records of one partition in the order of offsets; the head is deserialized, so that its timestamp is known."""
-
-    __slots__ = ("_records", "_stamp", "head", "name", "partition_time")
 
     def __init__(self, name: tuple[str, int], stamp: Stamp) -> None:
         self.name = name
@@ -43,23 +54,23 @@ class RecordQueue:
         """Take the head; the next one becomes it."""
         taken = self.head
         if taken is not None:
-            self.partition_time = max(self.partition_time, taken.timestamp)
+            if taken.timestamp > self.partition_time:
+                self.partition_time = taken.timestamp
             self.advance()
         return taken
 
 
+@cython.final
+@cython.cclass
 class _HeadsByTime:
     """Queues by the timestamps of their heads. Ties come out as they do of Java's PriorityQueue, as Kafka uses it."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, RecordQueue]] = []
-
-    def __len__(self) -> int:
-        return len(self._heap)
+        self.heap: list[tuple[int, RecordQueue]] = []
 
     def push(self, timestamp: int, queue: RecordQueue) -> None:
         """Add a queue."""
-        heap = self._heap
+        heap = self.heap
         at = len(heap)
         entry = (timestamp, queue)
         heap.append(entry)
@@ -73,7 +84,7 @@ class _HeadsByTime:
 
     def pop(self) -> RecordQueue:
         """Take the queue with the least timestamp."""
-        heap = self._heap
+        heap = self.heap
         taken = heap[0][1]
         entry = heap.pop()
         size = len(heap)
@@ -91,6 +102,8 @@ class _HeadsByTime:
         return taken
 
 
+@cython.final
+@cython.cclass
 class PartitionGroup:
     """The queues of a task."""
 
@@ -114,7 +127,7 @@ class PartitionGroup:
 
     def next_record(self) -> StampedRecord | None:
         """Take the record with the least timestamp among the heads; None when no record waits."""
-        if not self._heads:
+        if not self._heads.heap:
             return None
         queue = self._heads.pop()
         record = queue.poll()
@@ -127,7 +140,7 @@ class PartitionGroup:
     @property
     def waits(self) -> bool:
         """Whether a record waits."""
-        return len(self._heads) > 0
+        return len(self._heads.heap) > 0
 
     def partition_times(self) -> dict[tuple[str, int], int]:
         """Return the greatest timestamp of each partition, in milliseconds."""

@@ -1,46 +1,164 @@
-"""Records as they come in and go out: bytes, with where from and where to."""
+# cython: language_level=3, annotation_typing=False
+"""Records as they come in and go out: bytes, with where from and where to. C types are in `record.pxd`."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from barnabas.streams.serdes.serde import Headers
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas.streams.serdes.serde import Headers
 
 
-class InputRecord(NamedTuple):
+@cython.freelist(64)
+@cython.cclass
+class InputRecord:
     """A record of a topic: bytes of key and value, timestamp in milliseconds."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    if not cython.compiled:
+        __slots__ = ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.topic, self.partition, self.offset, self.timestamp, self.key, self.value, self.headers))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, InputRecord) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"InputRecord(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
+        )
 
 
-class OutputRecord(NamedTuple):
+@cython.freelist(64)
+@cython.cclass
+class OutputRecord:
     """A record to be written. A partition of None is left to the default partitioner, a timestamp of None to the clock.
 
     `partition` is the task's own for changelogs.
     """
 
-    topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    timestamp: int | None
-    headers: Headers
+    if not cython.compiled:
+        __slots__ = ("headers", "key", "partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int | None,
+        headers: Headers,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.headers = headers
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.topic, self.partition, self.key, self.value, self.timestamp, self.headers))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, OutputRecord) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"OutputRecord(topic={self.topic!r}, partition={self.partition}, key={self.key!r}, value={self.value!r}, "
+            f"timestamp={self.timestamp}, headers={self.headers!r})"
+        )
 
 
-class StampedRecord(NamedTuple):
+@cython.freelist(16)
+@cython.cclass
+class StampedRecord:
     """A record with deserialized key and value; `timestamp` is the one that the extractor gave it."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: Any
-    value: Any
-    headers: Headers
-    raw: InputRecord
+    if not cython.compiled:
+        __slots__ = ("key", "raw", "timestamp", "value")
+
+    def __init__(self, raw: InputRecord, key: Any, value: Any) -> None:
+        self.raw = raw
+        self.key = key
+        self.value = value
+        self.timestamp = raw.timestamp
+
+    @property
+    def topic(self) -> str:
+        """The topic that it was read from."""
+        return self.raw.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition that it was read from."""
+        return self.raw.partition
+
+    @property
+    def offset(self) -> int:
+        """Its offset there."""
+        return self.raw.offset
+
+    @property
+    def headers(self) -> Headers:
+        """Its headers."""
+        return self.raw.headers
+
+    def __repr__(self) -> str:
+        return (
+            f"StampedRecord(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
+        )
+
+
+def output_record(
+    topic: str, partition: int | None, key: bytes | None, value: bytes | None, timestamp: int | None, headers: Headers
+) -> OutputRecord:
+    """Return a record to be written, for callers in C."""
+    made = OutputRecord.__new__(OutputRecord)
+    made.topic = topic
+    made.partition = partition
+    made.key = key
+    made.value = value
+    made.timestamp = timestamp
+    made.headers = headers
+    return made
+
+
+def stamped_record(raw: InputRecord, key: Any, value: Any) -> StampedRecord:
+    """Return a record with the timestamp that it came with, for callers in C."""
+    made = StampedRecord.__new__(StampedRecord)
+    made.raw = raw
+    made.key = key
+    made.value = value
+    made.timestamp = raw.timestamp
+    return made

@@ -1,6 +1,15 @@
-"""Collects what a task sends: serialized, with a partition where a partitioner chose one."""
+# cython: language_level=3, annotation_typing=False
+"""Collects what a task sends: serialized, with a partition where a partitioner chose one.
+
+C types are in `record_collector.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +18,6 @@ from barnabas.streams.engine.exception_handlers import ErrorHandlerContext, Resp
 from barnabas.streams.engine.record import OutputRecord
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.record_context import RecordContext
-from barnabas.streams.serdes.serde import Headers
 
 
 class FailedProcessingError(StreamsError):
@@ -28,6 +36,8 @@ def failed(message: str, node: str | None, cause: BaseException) -> FailedProces
     return error
 
 
+@cython.final
+@cython.cclass
 class RecordCollector:
     """Holds what was sent until the task takes it."""
 
@@ -35,41 +45,20 @@ class RecordCollector:
         self._task = task
         self._handler = production_handler
         self._partitions_of = partitions_of
-        self._records: list[OutputRecord] = []
+        self.records: list[OutputRecord] = []
 
     def take(self) -> list[OutputRecord]:
         """Return what was sent since the last call."""
-        records = self._records
-        self._records = []
+        records = self.records
+        self.records = []
         return records
 
     def append(self, record: OutputRecord) -> None:
         """Send a record that is serialized already."""
-        self._records.append(record)
+        self.records.append(record)
 
-    def send(self, node: Any, topic: str, record: Any, context: RecordContext) -> None:
-        """Serialize a record and send it.
-
-        Raises `StreamsError` when it cannot be serialized and the handler does not let it pass.
-        """
-        headers: Headers = list(record.headers)
-        try:
-            what, thing, serde = "key", record.key, node.key_serializer
-            key = serde(topic, thing, headers)
-            what, thing, serde = "value", record.value, node.value_serializer
-            value = serde(topic, thing, headers)
-        except TypeError as problem:
-            raise self._incompatible(topic, what, thing, serde) from problem
-        except Exception as problem:  # noqa: BLE001 - the handler decides
-            self._handle(node.name, topic, record, what, context, problem)
-            return
-        context.raw_key = context.raw_value = None
-        for partition in self._partitions(node.partitioner, topic, record):
-            self._records.append(OutputRecord(topic, partition, key, value, record.timestamp, headers))
-
-    def _partitions(self, partitioner: Any, topic: str, record: Any) -> tuple[int | None, ...]:
-        if partitioner is None:
-            return (None,)
+    def partitions(self, partitioner: Any, topic: str, record: Any) -> tuple[int | None, ...]:
+        """Return the partitions that a partitioner chooses; none drops the record, None is the default one."""
         chosen = partitioner(topic, record.key, record.value, self._partitions_of(topic))
         if chosen is None or isinstance(chosen, int):
             return (chosen,)
@@ -88,15 +77,23 @@ class RecordCollector:
             f"Produced.with_(...))`)."
         )
 
-    def _handle(
-        self, node: str, topic: str, record: Any, what: str, context: RecordContext, problem: Exception
+    def handle_unserializable(
+        self, node: Any, topic: str, record: Any, what: str, context: RecordContext, problem: Exception
     ) -> None:
-        where = error_context(context, node, self._task.id)
+        """Ask the handler whether a record whose "key" or "value" cannot be serialized may be left out.
+
+        Raises `StreamsError` when it may not, and for a value of a type that the serializer does not take.
+        """
+        if isinstance(problem, TypeError):
+            is_key = what == "key"
+            serde = node.key_serializer if is_key else node.value_serializer
+            raise self._incompatible(topic, what, record.key if is_key else record.value, serde) from problem
+        where = error_context(context, node.name, self._task.id)
         try:
             response: Response = self._handler.handle_serialization_error(where, record, problem, what)
         except Exception as fatal:
-            raise failed("Fatal user code error in production error callback", node, fatal) from fatal
-        self._records.extend(response.dead_letter_queue_records)
+            raise failed("Fatal user code error in production error callback", node.name, fatal) from fatal
+        self.records.extend(response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             raise StreamsError(
                 f"Unable to serialize record. ProducerRecord(topic=[{topic}], partition=[null], "

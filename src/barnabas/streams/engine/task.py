@@ -1,27 +1,48 @@
-"""A task: the nodes and stores of a sub-topology for one partition. Source: Kafka's StreamTask."""
+# cython: language_level=3, annotation_typing=False
+"""A task: the nodes and stores of a sub-topology for one partition. Source: Kafka's StreamTask.
+
+C types are in `task.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.streams.config import StreamsConfig
-from barnabas.streams.engine.context import TaskContext
 from barnabas.streams.engine.exception_handlers import Response, Result
-from barnabas.streams.engine.nodes import SourceTaskNode, TaskNode, make_nodes
-from barnabas.streams.engine.partition_group import PartitionGroup, Stamp
+from barnabas.streams.engine.nodes import make_nodes
+from barnabas.streams.engine.partition_group import Stamp
 from barnabas.streams.engine.punctuation import PunctuationQueue, Schedule
-from barnabas.streams.engine.record import InputRecord, OutputRecord, StampedRecord
-from barnabas.streams.engine.record_collector import FailedProcessingError, RecordCollector, error_context, failed
+from barnabas.streams.engine.record_collector import FailedProcessingError, error_context, failed
+from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
-from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.state.store_factory import make_store
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.origins import note_origin
-from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, Record, TaskId
+from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, TaskId
+
+if not cython.compiled:
+    from barnabas.streams.engine.context import TaskContext
+    from barnabas.streams.engine.nodes import SourceTaskNode
+    from barnabas.streams.engine.partition_group import PartitionGroup
+    from barnabas.streams.engine.record import output_record
+    from barnabas.streams.engine.record_collector import RecordCollector
+    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.engine.record import InputRecord, OutputRecord, StampedRecord
+    from barnabas.streams.engine.task_node import TaskNode
+    from barnabas.streams.topology.record import Record
 
 
 class TaskSettings(NamedTuple):
@@ -36,6 +57,7 @@ class TaskSettings(NamedTuple):
     partitions_of: Callable[[str], int] = lambda topic: 1
 
 
+@cython.cclass
 class Task:
     """Runs the nodes of a sub-topology for one partition.
 
@@ -100,9 +122,9 @@ class Task:
 
     def add_records(self, records: Iterable[InputRecord]) -> None:
         """Add records to the queues of their partitions, each partition's in the order of offsets."""
-        add = self._group.add
+        group = self._group
         for record in records:
-            add(record)
+            group.add(record)
 
     def process_next(self, now_ms: int) -> bool:
         """Process the record whose turn it is; False when none waits."""
@@ -112,14 +134,14 @@ class Task:
         self._now_ms = now_ms
         raw = record.raw
         context = self._context
-        node = self._source(record.topic)
+        node = self._source(raw.topic)
         context.record_context = RecordContext(
-            record.timestamp, record.offset, record.partition, record.topic, record.headers, raw.key, raw.value
+            record.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value
         )
         context.current_node = node
         context.set_system_time_ms(now_ms)
         try:
-            node.process(Record(record.key, record.value, record.timestamp, record.headers))
+            node.process(make_record(record.key, record.value, record.timestamp, raw.headers))
         except FailedProcessingError as problem:
             raise self._failure(problem, record) from problem.__cause__
         except StreamsError:
@@ -155,7 +177,7 @@ class Task:
             if changes:
                 topic = self._topology.store_to_changelog_topic[name]
                 sent += [
-                    OutputRecord(topic, partition, key, value, timestamp, headers)
+                    output_record(topic, partition, key, value, timestamp, headers)
                     for key, value, timestamp, headers in changes
                 ]
         self.commit_requested = False
@@ -191,6 +213,7 @@ class Task:
     def _stamp(self, topic: str) -> Stamp:
         source = self._source(topic)
         extract = source.timestamp_extractor or self._settings.config.default_timestamp_extractor
+        is_usual = type(extract) is FailOnInvalidTimestamp
 
         def stamp(raw: InputRecord, partition_time: int) -> StampedRecord | None:
             try:
@@ -198,6 +221,8 @@ class Task:
             except Exception as problem:  # noqa: BLE001 - the handler decides
                 self._handle_deserialization_error(source, raw, problem)
                 return None
+            if is_usual and record.timestamp >= 0:
+                return record
             try:
                 timestamp = extract(record, partition_time)
             except StreamsError:
@@ -209,7 +234,8 @@ class Task:
             if timestamp < 0:
                 self.record_dropped()
                 return None
-            return record if timestamp == record.timestamp else record._replace(timestamp=timestamp)
+            record.timestamp = timestamp
+            return record
 
         return stamp
 

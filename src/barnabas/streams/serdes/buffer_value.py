@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.streams.serdes.record_context import Reader, RecordContext, sized
+from barnabas.streams.serdes.reader import Reader, sized
+from barnabas.streams.serdes.record_context import RecordContext
 
 _NULL = b"\xff\xff\xff\xff"
 _SAME_AS_PRIOR = b"\xff\xff\xff\xfe"

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from barnabas.errors import SerializationError
-from barnabas.streams.serdes.record_context import Reader, sized
+from barnabas.streams.serdes.reader import Reader, sized
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
 
 _PREFIX = Struct(">q?")

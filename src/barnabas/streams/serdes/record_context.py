@@ -1,23 +1,40 @@
-"""Where and when a record came from, as the engine passes it along and as buffers keep it."""
+# cython: language_level=3, annotation_typing=False
+"""Where and when a record came from, as the engine passes it along and as buffers keep it.
+
+C types are in `record_context.pxd`.
+"""
 
 from __future__ import annotations
 
-from struct import Struct, error
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from struct import Struct
+from typing import TYPE_CHECKING
 
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.serdes.serde import Headers
+from barnabas.streams.serdes.reader import sized
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.reader import Reader
+    from barnabas.streams.serdes.serde import Headers
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
 
 
+@cython.freelist(32)
+@cython.cclass
 class RecordContext:
     """Timestamp in milliseconds, offset, partition, topic and headers of the record that is being processed.
 
     `raw_key` and `raw_value` are the bytes that were read, for a dead-letter queue; None when they are gone.
     """
 
-    __slots__ = ("headers", "offset", "partition", "raw_key", "raw_value", "timestamp", "topic")
+    if not cython.compiled:
+        __slots__ = ("headers", "offset", "partition", "raw_key", "raw_value", "timestamp", "topic")
 
     def __init__(
         self,
@@ -66,44 +83,14 @@ class RecordContext:
         return cls(timestamp, offset, partition, topic, headers)
 
 
-def sized(data: bytes | None) -> bytes:
-    """Return bytes after their length in 4 bytes; None is -1."""
-    return _INT.pack(-1) if data is None else _INT.pack(len(data)) + data
-
-
-class Reader:
-    """Reads numbers and sized bytes one after the other. Raises `StreamsError` when bytes are missing."""
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def long(self) -> int:
-        """Read 8 bytes."""
-        return self._read(_LONG)
-
-    def int(self) -> int:
-        """Read 4 bytes."""
-        return self._read(_INT)
-
-    def _read(self, form: Struct) -> int:  # type: ignore[valid-type]  # the method above hides the type
-        try:
-            number: int = form.unpack_from(self.data, self.at)[0]
-        except error as problem:
-            raise StreamsError(f"Bytes are missing at position {self.at} of {len(self.data)}") from problem
-        self.at += form.size
-        return number
-
-    def sized(self) -> bytes | None:
-        """Read bytes after their length; None for -1."""
-        return self.exactly(self.int())
-
-    def exactly(self, length: int) -> bytes | None:  # type: ignore[valid-type]
-        """Read so many bytes; None for a negative length."""
-        if length < 0:
-            return None
-        found = self.data[self.at : self.at + length]
-        if len(found) != length:
-            raise StreamsError(f"Bytes are missing at position {self.at} of {len(self.data)}")
-        self.at += length
-        return found
+def record_context(timestamp: int, offset: int, partition: int, topic: str | None, headers: Headers) -> RecordContext:
+    """Return a context without bytes, for callers in C."""
+    made = RecordContext.__new__(RecordContext)
+    made.timestamp = timestamp
+    made.offset = offset
+    made.partition = partition
+    made.topic = topic
+    made.headers = headers
+    made.raw_key = None
+    made.raw_value = None
+    return made

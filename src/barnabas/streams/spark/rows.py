@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.exactly_once.task_notes import NOTE_TOPIC, Note
@@ -32,7 +33,7 @@ def input_records(batch: pa.RecordBatch) -> Iterator[InputRecord]:
     )
     headers = batch.column("headers").to_pylist()
     texts = ([] if found is None else _pairs(found) for found in headers)
-    return map(InputRecord._make, zip(topics, partitions, offsets, times, keys, values, texts, strict=True))
+    return starmap(InputRecord, zip(topics, partitions, offsets, times, keys, values, texts, strict=True))
 
 
 def _pairs(headers: list[dict[str, Any]]) -> list[tuple[str, bytes | None]]:

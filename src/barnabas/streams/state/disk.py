@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.streams.errors import ProcessorStateError
-from barnabas.streams.serdes.record_context import Reader, sized
+from barnabas.streams.serdes.reader import Reader, sized
 
 #: Keys from this length on lie in buckets.
 LONG = 500

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.buffer_value import BufferValue
 from barnabas.streams.serdes.change import Change
-from barnabas.streams.serdes.record_context import Reader, RecordContext
+from barnabas.streams.serdes.reader import Reader
+from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG
 from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreContext, ValueAndTimestamp

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any
 
-from barnabas.streams.serdes.record_context import Reader, sized
+from barnabas.streams.serdes.reader import Reader, sized
 from barnabas.streams.serdes.windowed import MAX_LONG
 from barnabas.streams.state.memory import Backend, BytesMap
 from barnabas.streams.state.segments import Segments

@@ -9,69 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from barnabas.streams.errors import StreamsError, TaskIdFormatError
+from barnabas.streams.errors import TaskIdFormatError
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 K = TypeVar("K")
 V = TypeVar("V")
 K_in = TypeVar("K_in", contravariant=True)
 V_in = TypeVar("V_in", contravariant=True)
-NewK = TypeVar("NewK")
-NewV = TypeVar("NewV")
 
 #: Names and values, in order; a name may occur twice.
 Headers = list[tuple[str, bytes | None]]
-
-
-class Record(Generic[K, V]):
-    """A key, a value, a timestamp in milliseconds and headers. Change one by making another with `with_...`.
-
-    Raises `StreamsError` when the timestamp is negative.
-    """
-
-    __slots__ = ("headers", "key", "timestamp", "value")
-
-    def __init__(
-        self, key: K, value: V, timestamp: int, headers: Sequence[tuple[str, bytes | None]] | None = None
-    ) -> None:
-        if timestamp < 0:
-            raise StreamsError("Malformed Record") from ValueError(f"Timestamp may not be negative. Got: {timestamp}")
-        self.key = key
-        self.value = value
-        self.timestamp = timestamp
-        self.headers: Headers = list(headers) if headers else []
-
-    def with_key(self, key: NewK) -> Record[NewK, V]:
-        """Return the same record with another key."""
-        return Record(key, self.value, self.timestamp, self.headers)
-
-    def with_value(self, value: NewV) -> Record[K, NewV]:
-        """Return the same record with another value."""
-        return Record(self.key, value, self.timestamp, self.headers)
-
-    def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """Return the same record with another timestamp in milliseconds."""
-        return Record(self.key, self.value, timestamp, self.headers)
-
-    def with_headers(self, headers: Sequence[tuple[str, bytes | None]]) -> Record[K, V]:
-        """Return the same record with other headers."""
-        return Record(self.key, self.value, self.timestamp, headers)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Record):
-            return NotImplemented
-        return (self.key, self.value, self.timestamp, self.headers) == (
-            other.key,
-            other.value,
-            other.timestamp,
-            other.headers,
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Record(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}, headers={self.headers!r})"
 
 
 class RecordMetadata(NamedTuple):

@@ -25,7 +25,8 @@ from barnabas.streams.serdes.foreign_key import (
 from barnabas.streams.serdes.murmur3 import hash128
 from barnabas.streams.state.memory import increment
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 
 class _EngineProcessor(ContextualProcessor[Any, Any]):

@@ -11,7 +11,8 @@ from barnabas.streams.engine.processors.operator import (
     TableProcessor,
     ValueGetterSupplier,
 )
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 #: () -> the aggregate to begin with.
 Initializer = Callable[[], Any]

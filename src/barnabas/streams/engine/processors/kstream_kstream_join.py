@@ -14,7 +14,8 @@ from barnabas.streams.engine.processors.emit_on_close import (
 )
 from barnabas.streams.engine.processors.operator import Operator
 from barnabas.streams.serdes.join_side import LeftOrRightValue, TimestampedKeyAndJoinSide
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 #: (key, value of this side, value of the other side) -> value.
 JoinerWithKey = Callable[[Any, Any, Any], Any]

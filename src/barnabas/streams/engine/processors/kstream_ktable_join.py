@@ -8,7 +8,8 @@ from typing import Any
 from barnabas.streams.engine.processors.kstream_kstream_join import JoinerWithKey
 from barnabas.streams.engine.processors.operator import Operator, ValueGetter, ValueGetterSupplier
 from barnabas.streams.state.time_ordered_buffer import Eviction
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 #: (key, value) -> the table's key.
 KeyMapper = Callable[[Any, Any], Any]

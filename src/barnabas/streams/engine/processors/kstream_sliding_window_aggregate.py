@@ -13,7 +13,7 @@ from barnabas.streams.engine.processors.kstream_window_aggregate import (
     WindowedAggregation,
 )
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Record
+from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import TimeWindow
 
 Aggregate = ValueAndTimestamp[Any]

@@ -14,7 +14,8 @@ from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Ag
 from barnabas.streams.engine.processors.operator import StoreValueGetter, StoreValueGetterSupplier, ValueGetterSupplier
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Processor, Record
+from barnabas.streams.topology.processor_api import Processor
+from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import Window, Windowed
 
 

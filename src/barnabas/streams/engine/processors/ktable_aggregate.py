@@ -16,7 +16,8 @@ from barnabas.streams.engine.processors.stateless import Mapper
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 
 class KTableRepartitionMap(Operator):

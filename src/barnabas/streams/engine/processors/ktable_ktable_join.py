@@ -17,7 +17,8 @@ from barnabas.streams.engine.processors.operator import (
 )
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 #: (value of this table, value of the other) -> value.
 ValueJoiner = Callable[[Any, Any], Any]

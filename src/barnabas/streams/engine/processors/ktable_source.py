@@ -6,7 +6,7 @@ from typing import Any
 
 from barnabas.streams.engine.processors.operator import Operator, TableProcessor
 from barnabas.streams.serdes.change import Change
-from barnabas.streams.topology.processor_api import Record
+from barnabas.streams.topology.record import Record
 
 
 class KTableSource(Operator):

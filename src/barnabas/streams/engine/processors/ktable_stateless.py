@@ -20,7 +20,7 @@ from barnabas.streams.engine.processors.stateless import Mapper, Predicate
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Record
+from barnabas.streams.topology.record import Record
 
 
 class TableOperator(Operator):

@@ -14,7 +14,8 @@ from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
 from barnabas.streams.state.time_ordered_buffer import Eviction
-from barnabas.streams.topology.processor_api import Processor, Record
+from barnabas.streams.topology.processor_api import Processor
+from barnabas.streams.topology.record import Record
 
 
 class KTableSuppressProcessorSupplier(Operator):

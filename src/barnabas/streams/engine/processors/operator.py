@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED, ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Processor, Record
+from barnabas.streams.topology.processor_api import Processor
+from barnabas.streams.topology.record import Record
 
 
 class Operator:

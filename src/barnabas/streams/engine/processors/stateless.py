@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from barnabas.streams.engine.processors.operator import Operator
-from barnabas.streams.topology.processor_api import ContextualProcessor, Record
+from barnabas.streams.topology.processor_api import ContextualProcessor
+from barnabas.streams.topology.record import Record
 
 #: (key, value) -> whether.
 Predicate = Callable[[Any, Any], bool]

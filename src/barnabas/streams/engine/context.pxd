@@ -1,0 +1,26 @@
+# The C types of context.py.
+
+cimport cython
+
+from barnabas.streams.engine.task_node cimport TaskNode
+from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.topology.record cimport Record
+
+
+cdef class TaskContext:
+    cdef readonly object task
+    cdef readonly object collector
+    cdef readonly object key_serde
+    cdef readonly object value_serde
+    cdef object _config
+    cdef public RecordContext record_context
+    cdef public TaskNode current_node
+    cdef object _now_ms
+
+    cpdef object forward_all(self, Record record)
+
+    @cython.locals(node=TaskNode, child=TaskNode, previous=RecordContext)
+    cdef object _forward_to(self, list children, Record record)
+
+
+cdef bint _differs(Record record, RecordContext context) except -1

@@ -1,0 +1,42 @@
+# The C types of task.py.
+
+cimport cython
+
+from barnabas.streams.engine.context cimport TaskContext
+from barnabas.streams.engine.nodes cimport SourceTaskNode
+from barnabas.streams.engine.partition_group cimport PartitionGroup
+from barnabas.streams.engine.record cimport InputRecord, OutputRecord, StampedRecord, output_record
+from barnabas.streams.engine.record_collector cimport RecordCollector
+from barnabas.streams.engine.task_node cimport TaskNode
+from barnabas.streams.serdes.record_context cimport RecordContext
+from barnabas.streams.topology.record cimport Record, make_record
+
+
+cdef class Task:
+    cdef readonly object id
+    cdef public Py_ssize_t dropped_records
+    cdef public bint commit_requested
+    cdef readonly RecordCollector collector
+    cdef readonly dict stores
+    cdef object _topology
+    cdef readonly object _settings
+    cdef TaskContext _context
+    cdef PartitionGroup _group
+    cdef object _stream_time_queue
+    cdef dict _queues
+    cdef dict _kept
+    cdef dict _sources
+    cdef dict _nodes
+    cdef object _now_ms
+
+    @cython.locals(record=StampedRecord, raw=InputRecord, context=TaskContext, node=SourceTaskNode)
+    cpdef bint process_next(self, object now_ms) except -1
+
+    @cython.locals(group=PartitionGroup)
+    cpdef object add_records(self, object records)
+
+    cpdef bint punctuate_stream_time(self) except -1
+
+    cpdef list commit(self)
+
+    cdef SourceTaskNode _source(self, object topic)

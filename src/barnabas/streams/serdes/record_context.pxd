@@ -1,0 +1,16 @@
+# The C types of record_context.py.
+
+cimport cython
+
+cdef class RecordContext:
+    cdef public object timestamp
+    cdef public object offset
+    cdef public object partition
+    cdef public object topic
+    cdef public object headers
+    cdef public object raw_key
+    cdef public object raw_value
+
+
+@cython.locals(made=RecordContext)
+cdef RecordContext record_context(object timestamp, object offset, object partition, object topic, object headers)
