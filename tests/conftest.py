@@ -45,10 +45,12 @@ def _group(item: pytest.Item) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have each test leave the process as it found it; `-p no:leftovers` leaves the check out."""
+    """Have each test leave the process as it found it (`-p no:leftovers` leaves that out), and every failure told."""
+    from tests.support import printable_tracebacks
     from tests.support.leftovers import Leftovers
 
     config.pluginmanager.register(Leftovers(), "leftovers")
+    config.pluginmanager.register(printable_tracebacks, "printable_tracebacks")
 
 
 @pytest.hookimpl(tryfirst=True)

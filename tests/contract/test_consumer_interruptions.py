@@ -25,9 +25,13 @@ def test_a_signal_handler_that_raises_in_poll_neither_wedges_a_consumer_nor_lose
     with Producer(bootstrap_servers=bootstrap_servers, linger_ms=5) as producer:
         for number in range(count):
             producer.send(topic, str(number).encode(), partition=0)
-    consumer = Consumer(
-        bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", max_poll_records=100, fetch_max_bytes=20_000
-    )
+    settings = {"auto_offset_reset": "earliest", "max_poll_records": 100, "fetch_max_bytes": 20_000}
+    with Consumer(bootstrap_servers=bootstrap_servers, **settings) as first:
+        # Loads the modules that a poll needs: of an interrupted import Python leaves the file to the collector.
+        first.assign([TopicPartition(topic, 0)])
+        while not first.poll(1.0):
+            pass
+    consumer = Consumer(bootstrap_servers=bootstrap_servers, **settings)
     consumer.assign([TopicPartition(topic, 0)])
     is_polling = False
     main, is_over = threading.get_ident(), threading.Event()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.errors import AuthenticationError, IllegalStateError, KafkaError, ProtocolError
@@ -168,36 +169,33 @@ class Selector:
             channel.address = (
                 f"{channel.target} ({sockaddr[0]})" if sockaddr[0] not in channel.target else channel.target
             )
+            # The channel has the socket before the socket has a descriptor, so that `close` finds whatever was opened
+            # when a signal handler raises.
+            opened = channel.socket = socket.socket.__new__(socket.socket)
             try:
-                opened = self._open(family)
+                self._open(opened, family)
+                status = opened.connect_ex(sockaddr)
             except OSError as error:
                 problem = error.strerror or str(error)
+                self._drop_socket(channel)
                 continue
-            status = opened.connect_ex(sockaddr)
             if status == 0 or status in _CONNECTING:
-                channel.socket = opened
                 channel.interest = _WRITE
                 self._selector.register(opened, _WRITE, channel)
                 return
             problem = _describe(status)
-            opened.close()
-            channel.socket = None
+            self._drop_socket(channel)
         self._fail(channel, problem)
 
-    def _open(self, family: int) -> socket.socket:
-        opened = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            opened.setblocking(False)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._send_buffer >= 0:
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-            if self._receive_buffer >= 0:
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
-        except BaseException:
-            opened.close()
-            raise
-        return opened
+    def _open(self, opened: socket.socket, family: int) -> None:
+        opened.__init__(family, socket.SOCK_STREAM)  # type: ignore[misc]
+        opened.setblocking(False)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._send_buffer >= 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+        if self._receive_buffer >= 0:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
 
     def is_channel_ready(self, node_id: int) -> bool:
         """See `Selectable.is_channel_ready`."""
@@ -448,8 +446,8 @@ class Selector:
 
     def _fail(self, channel: _Channel, reason: str, error: AuthenticationError | None = None) -> None:
         if self._channels.get(channel.node_id) is channel:
-            del self._channels[channel.node_id]
             self._drop_socket(channel)
+            del self._channels[channel.node_id]
             self._failed.append((channel, reason, error))
 
     def _report_failures(self) -> None:
@@ -465,8 +463,14 @@ class Selector:
 
     def _drop_socket(self, channel: _Channel) -> None:
         if channel.socket is not None:
-            self._selector.unregister(channel.socket)
-            channel.socket.close()
+            # An interrupted call may have left it without its registration, or even without its descriptor.
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(channel.socket)
+            if isinstance(channel.socket, socket.socket):
+                # Python's own `close` notes that it was called before it closes: a second one would do nothing.
+                socket.SocketType.close(channel.socket)
+            else:
+                channel.socket.close()
             channel.socket = None
             channel.interest = 0
 
@@ -491,9 +495,12 @@ class Selector:
 
     def close(self, node_id: int) -> None:
         """See `Selectable.close`."""
-        channel = self._channels.pop(node_id, None)
+        channel = self._channels.get(node_id)
         if channel is not None:
             self._drop_socket(channel)
+            del self._channels[node_id]
+        # What an interrupted poll had yet to report is no news of the connection that is made next.
+        self._failed = [failed for failed in self._failed if failed[0].node_id != node_id]
 
     def close_all(self) -> None:
         """See `Selectable.close_all`."""

@@ -193,9 +193,9 @@ def test_the_next_attempt_begins_with_the_next_address(peer: Peer) -> None:
     tried: list[str] = []
 
     class Recording(Selector):
-        def _open(self, family: int) -> socket.socket:
+        def _open(self, opened: socket.socket, family: int) -> None:
             tried.append("open")
-            return super()._open(family)
+            super()._open(opened, family)
 
     class TwoAddresses:
         def resolve(self, host: str, port: int, done: Any) -> None:
