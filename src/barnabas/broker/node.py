@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from barnabas.protocol.topic_partition import TopicPartition
 
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
@@ -94,6 +95,7 @@ class BrokerNode:
         self.dynamic_config.on_change.append(self._defaults_changed)
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
+        state.replica_manager.on_log_reopened = self._log_reopened
         state.replica_manager.adopt_logs(self._warn)
         groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, instant.now))
         state.make_group_coordinator = groups.make
@@ -114,6 +116,13 @@ class BrokerNode:
     def loaded_transactions(self) -> TransactionCoordinator | None:
         """The transaction coordinator if it was needed already, for those who look on."""
         return self._transactions.made if self._transactions is not None else None
+
+    def _log_reopened(self, name: TopicPartition) -> None:
+        groups, transactions = self.loaded_groups, self.loaded_transactions
+        if name.topic == GROUP_METADATA_TOPIC and groups is not None:
+            groups.on_log_reopened(name.partition)
+        elif name.topic == TRANSACTION_STATE_TOPIC and transactions is not None:
+            transactions.on_log_reopened(name.partition)
 
     def _load_at(self, topic: str, now: float) -> float:
         return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else inf

@@ -52,6 +52,8 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._cluster: Cluster | None = None
+        #: Called with the partition of a log that was offline and was opened anew: it may hold what was not confirmed.
+        self.on_log_reopened: Callable[[TopicPartition], None] = lambda _name: None
         metadata.on_topics_changed = self._topics_changed
         metadata.on_topic_configured = self._topic_configured
 
@@ -243,9 +245,20 @@ class ReplicaManager:
         self._purgatory.mark(key)
 
     def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
-        """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError."""
+        """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError.
+
+        A batch that is in the log, and of which that cannot be confirmed (its flush has failed), takes the log offline:
+        the coordinator's memory lacks it, and nothing may follow it before the log was read again (`on_log_reopened`).
+        """
         partition = self.partition(topic_partition.topic, topic_partition.partition)
-        return self.append(partition, batch, now_ms, COORDINATOR).first_offset
+        log = partition.log
+        end = log.log_end_offset
+        try:
+            return self.append(partition, batch, now_ms, COORDINATOR).first_offset
+        except errors.KafkaStorageError as error:
+            if log.log_end_offset > end:
+                raise log.fail("confirming a coordinator's records", error) from error
+            raise
 
     def read_internal(self, topic_partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
         """Whole batches from `offset` on, at least one; empty at the end or without such a partition."""
@@ -338,6 +351,7 @@ class ReplicaManager:
             if partition is not None:
                 partition.replace_log(log)
                 self._fetch_again(partition)
+                self.on_log_reopened(log.topic_partition)
             else:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
 

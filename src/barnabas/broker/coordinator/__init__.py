@@ -8,7 +8,8 @@ or none, and only then makes the change; when the write fails nothing has change
 
 Rule 2. **The log is the state.** `Loader` reads a partition back through the coordinator's `replay`, a piece at a time;
 replaying all records of a partition gives the state that the commits made. A partition that cannot be read whole is
-forgotten whole.
+forgotten whole. One whose log was offline is read again (`reload`): an append that failed may have left its records
+there.
 
 Rule 3. **A partition is served by election.** `Loader.elect(partition, leader_epoch)` and `resign` are Kafka's
 onElection and onResignation; an epoch that is not newer changes nothing. A request for an id asks `Loader.check` first:

@@ -1,15 +1,17 @@
 """Which partitions a coordinator serves, and how their records come back into memory (CoordinatorRuntime's contexts).
 
-    not elected → LOADING → ACTIVE
-                          ↘ FAILED     and from each of them back by `resign`
+    not elected → LOADING ⇄ ACTIVE
+                          ⇄ FAILED     and from each of them back by `resign`
 
-A partition is read a piece at a time, while the partitions that are ACTIVE already answer requests.
+A partition is read a piece at a time, while the partitions that are ACTIVE already answer requests. ACTIVE becomes
+LOADING again by `reload`, FAILED by a later election and, where the disk was to blame, after `RETRY_SECONDS`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from barnabas import errors
 from barnabas.broker.coordinator.partition_storage import PartitionStorage, StoredRecord
@@ -20,6 +22,8 @@ FAILED = "Failed"
 
 #: The leader epoch of a partition that has had one leader.
 FIRST_EPOCH = 0
+#: After which time a partition is read again that the disk has kept from being loaded.
+RETRY_SECONDS = 5.0
 
 
 class Loader:
@@ -29,7 +33,19 @@ class Loader:
     `forget(partition)` drops all that the partition's records said, and what was made of it since.
     """
 
-    __slots__ = ("_epochs", "_forget", "_next_offset", "_queue", "_replay", "_storage", "_warn", "states")
+    __slots__ = (
+        "_epochs",
+        "_forget",
+        "_next_offset",
+        "_queue",
+        "_replay",
+        "_reported",
+        "_retry_at",
+        "_storage",
+        "_unloads",
+        "_warn",
+        "states",
+    )
 
     def __init__(
         self,
@@ -49,6 +65,12 @@ class Loader:
         self._queue: deque[int] = deque()
         #: Where to go on in the partition at the head of the queue.
         self._next_offset = 0
+        #: When the partitions that the disk has kept from being loaded are read again, in monotonic seconds.
+        self._retry_at = inf
+        #: Partitions whose failure was told already.
+        self._reported: set[int] = set()
+        #: How often a partition was forgotten: what is read meanwhile counts no more.
+        self._unloads = 0
 
     # --- elections
 
@@ -86,6 +108,14 @@ class Loader:
         for partition in list(self._epochs):
             self.resign(partition)
 
+    def reload(self, partition: int) -> None:
+        """Forget the partition and read it anew: its log was offline, and may hold what no append has confirmed."""
+        epoch = self._epochs.get(partition)
+        if epoch is not None:
+            self._unload(partition)
+            self._epochs[partition] = epoch
+            self._load(partition)
+
     def _load(self, partition: int) -> None:
         if _holds_records(self._storage, partition):
             self.states[partition] = LOADING
@@ -99,6 +129,7 @@ class Loader:
             if self._queue[0] == partition:
                 self._next_offset = 0
             self._queue.remove(partition)
+        self._unloads += 1
         self._forget(partition)
 
     def epoch(self, partition: int) -> int:
@@ -128,20 +159,30 @@ class Loader:
         """Whether anything remains to be read."""
         return bool(self._queue)
 
-    def step(self, budget: int) -> list[int]:
+    def next_deadline(self) -> float:
+        """When `step` has something to do, in monotonic seconds; infinity: not before an election."""
+        return -inf if self._queue else self._retry_at
+
+    def step(self, budget: int, now: float) -> list[int]:
         """Read about `budget` records; gives the partitions that are complete now."""
+        if self._retry_at <= now:
+            self._retry()
         complete: list[int] = []
         while self._queue and budget > 0:
-            partition = self._queue[0]
+            partition, unloads = self._queue[0], self._unloads
             try:
                 found, next_offset = self._storage.read(partition, self._next_offset)
+                if unloads != self._unloads:
+                    # Reading it has opened its log anew (`reload`).
+                    continue
                 for record in found:
                     self._replay(partition, record)
             except errors.NotLeaderOrFollowerError:
                 # The broker recovers the partition's log first.
                 return complete
             except errors.KafkaError as error:
-                self._fail(partition, error)
+                if unloads == self._unloads:
+                    self._fail(partition, error, now)
                 continue
             budget -= max(len(found), 1)
             if next_offset == self._next_offset:
@@ -151,16 +192,30 @@ class Loader:
                 self._next_offset = next_offset
         return complete
 
-    def _fail(self, partition: int, error: errors.KafkaError) -> None:
-        name = f"{self._storage.name}-{partition}"
-        self._warn(f"Loading {name} failed at offset {self._next_offset}: {error}")
+    def _fail(self, partition: int, error: errors.KafkaError, now: float) -> None:
+        may_pass = isinstance(error, errors.KafkaStorageError)
+        if partition not in self._reported:
+            self._reported.add(partition)
+            name, remedy = f"{self._storage.name}-{partition}", "; that is tried again" if may_pass else ""
+            self._warn(f"Loading {name} failed at offset {self._next_offset}: {error}{remedy}")
         # Half of a partition must not pass for its state.
         self._forget(partition)
         self._finish(FAILED)
+        if may_pass:
+            self._retry_at = min(self._retry_at, now + RETRY_SECONDS)
+
+    def _retry(self) -> None:
+        self._retry_at = inf
+        for partition, state in list(self.states.items()):
+            if state == FAILED:
+                self._load(partition)
 
     def _finish(self, state: str) -> None:
-        self.states[self._queue.popleft()] = state
+        partition = self._queue.popleft()
+        self.states[partition] = state
         self._next_offset = 0
+        if state == ACTIVE:
+            self._reported.discard(partition)
 
 
 def _holds_records(storage: PartitionStorage, partition: int) -> bool:

@@ -160,12 +160,13 @@ class GroupCoordinator:
             return inf
         if self._loader.loading:
             return _AT_ONCE
-        return min(self._timers.next_deadline(), self._expiration.sweep.next_deadline())
+        waits = self._timers.next_deadline(), self._expiration.sweep.next_deadline(), self._loader.next_deadline()
+        return min(waits)
 
     def tick(self, at: Instant) -> None:
         """Do what is due: sessions that ended, waits that are over, and a piece of the background work."""
         self._run_timers(at, _TIMERS_PER_TICK)
-        if self._loader.loading:
+        if self._loader.next_deadline() <= at.now:
             self._load(at)
         else:
             self._expiration.sweep.step(_WORK_PER_TICK, at)
@@ -193,6 +194,10 @@ class GroupCoordinator:
         """
         self._loader.resign(partition, leader_epoch)
 
+    def on_log_reopened(self, partition: int) -> None:
+        """Load the groups of a partition anew, for its log was offline and may hold what no append has confirmed."""
+        self._loader.reload(partition)
+
     def _unload(self, partition: int) -> None:
         for group_id in self._store.group_ids_in(partition):
             group = self._store.groups[group_id]
@@ -210,7 +215,7 @@ class GroupCoordinator:
     def _load(self, at: Instant) -> None:
         loaded = [
             group_id
-            for partition in self._loader.step(_WORK_PER_TICK)
+            for partition in self._loader.step(_WORK_PER_TICK, at.now)
             for group_id in self._store.group_ids_in(partition)
         ]
         for group_id in loaded:

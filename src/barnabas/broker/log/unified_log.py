@@ -189,7 +189,7 @@ class UnifiedLog:
             getLogger(__name__).error("%s: %s; %s", self.directory, self.troubles[kind], _CONSEQUENCES[kind])
         return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
 
-    def fail(self, action: str, error: OSError, *, reopen: bool = True) -> KafkaStorageError:
+    def fail(self, action: str, error: Exception, *, reopen: bool = True) -> KafkaStorageError:
         """Take the log offline, for a failure has left its files in an unknown state; the error to raise."""
         if self._offline is None:
             from logging import getLogger

@@ -102,12 +102,17 @@ class TransactionCoordinator:
             return inf
         if self._loader.loading:
             return _AT_ONCE
-        return min(self._abort_at, self._marker_sender.next_deadline(), self._expiration.sweep.next_deadline())
+        return min(
+            self._abort_at,
+            self._marker_sender.next_deadline(),
+            self._expiration.sweep.next_deadline(),
+            self._loader.next_deadline(),
+        )
 
     def tick(self, at: Instant) -> None:
         """Do what is due: load, send markers, abort what has timed out, forget ids that have expired."""
-        if self._loader.loading:
-            for partition in self._loader.step(_RECORDS_PER_TICK):
+        if self._loader.next_deadline() <= at.now:
+            for partition in self._loader.step(_RECORDS_PER_TICK, at.now):
                 self._send_markers_of(partition)
             self._watch_timeouts(at)
         self._marker_sender.step(_MARKERS_PER_TICK, at)
@@ -139,6 +144,10 @@ class TransactionCoordinator:
         None: the partition is deleted.
         """
         self._loader.resign(partition, leader_epoch)
+
+    def on_log_reopened(self, partition: int) -> None:
+        """Load the ids of a partition anew, for its log was offline and may hold what no append has confirmed."""
+        self._loader.reload(partition)
 
     def _unload(self, partition: int) -> None:
         self._marker_sender.remove(self._store.ids_in(partition))

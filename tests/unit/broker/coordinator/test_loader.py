@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from barnabas import errors
-from barnabas.broker.coordinator.loader import Loader
+from barnabas.broker.coordinator.loader import RETRY_SECONDS, Loader
 from barnabas.broker.coordinator.partition_storage import StoredRecord
 from tests.unit.broker.groups.harness import MemoryStorage
 
 BAD = b"bad"
+NOW = 10.0
 
 
 class Counted:
@@ -51,8 +54,8 @@ def test_a_partition_answers_once_all_of_it_is_read() -> None:
         "NONE",
     ]
 
-    assert state.loader.step(10) == []
-    assert state.loader.step(100) == [0, 1]
+    assert state.loader.step(10, NOW) == []
+    assert state.loader.step(100, NOW) == [0, 1]
 
     assert [state.answers(index) for index in range(4)] == ["NONE"] * 4
     assert state.counts == {0: 20, 1: 3}
@@ -62,7 +65,7 @@ def test_a_partition_answers_once_all_of_it_is_read() -> None:
 def test_a_partition_of_another_broker_is_not_served() -> None:
     state = Counted(p0=1, p1=1)
     state.loader.elect(0, 7)
-    state.loader.step(100)
+    state.loader.step(100, NOW)
 
     assert [state.answers(0), state.answers(1)] == ["NONE", "NOT_COORDINATOR"]
     assert (state.loader.epoch(0), state.loader.epoch(1)) == (7, -1)
@@ -72,11 +75,11 @@ def test_a_partition_of_another_broker_is_not_served() -> None:
 def test_a_resignation_forgets_the_partition_also_in_the_middle_of_loading() -> None:
     state = Counted(p0=20, p1=20)
     state.loader.elect_all(0)
-    state.loader.step(5)
+    state.loader.step(5, NOW)
     assert state.counts[0] > 0
 
     assert state.loader.resign(0, 1)
-    assert state.loader.step(100) == [1]
+    assert state.loader.step(100, NOW) == [1]
 
     assert state.counts == {1: 20}, "partition 1 is read from its beginning"
     assert state.answers(0) == "NOT_COORDINATOR"
@@ -85,23 +88,23 @@ def test_a_resignation_forgets_the_partition_also_in_the_middle_of_loading() -> 
 def test_a_partition_that_waits_for_its_turn_can_be_resigned() -> None:
     state = Counted(p0=20, p1=20)
     state.loader.elect_all(0)
-    state.loader.step(5)
+    state.loader.step(5, NOW)
     state.loader.resign(1, 1)
 
-    assert state.loader.step(100) == [0]
+    assert state.loader.step(100, NOW) == [0]
     assert state.counts == {0: 20}
 
 
 def test_a_partition_that_comes_back_is_read_anew() -> None:
     state = Counted(p0=3)
     state.loader.elect(0, 0)
-    state.loader.step(100)
+    state.loader.step(100, NOW)
     state.loader.resign(0, 1)
     state.storage.append(0, [(b"k", b"written by the other leader")], 0)
 
     state.loader.elect(0, 2)
     assert state.answers(0) == "COORDINATOR_LOAD_IN_PROGRESS"
-    state.loader.step(100)
+    state.loader.step(100, NOW)
 
     assert (state.counts, state.loader.epoch(0)) == ({0: 4}, 2)
 
@@ -110,7 +113,7 @@ def test_a_partition_that_comes_back_is_read_anew() -> None:
 def test_an_election_that_is_not_newer_changes_nothing(epoch: int) -> None:
     state = Counted(p0=3)
     state.loader.elect(0, 5)
-    state.loader.step(100)
+    state.loader.step(100, NOW)
 
     assert not state.loader.elect(0, epoch)
     assert not state.loader.resign(0, epoch)
@@ -120,7 +123,7 @@ def test_an_election_that_is_not_newer_changes_nothing(epoch: int) -> None:
 def test_a_newer_epoch_of_the_same_leader_loads_nothing() -> None:
     state = Counted(p0=3)
     state.loader.elect(0, 5)
-    state.loader.step(100)
+    state.loader.step(100, NOW)
 
     assert state.loader.elect(0, 6)
     assert (state.answers(0), state.loader.epoch(0), state.counts) == ("NONE", 6, {0: 3})
@@ -131,14 +134,14 @@ def test_a_damaged_partition_is_forgotten_whole_and_tried_again_in_the_next_epoc
     bad = state.storage.logs[0][8]
     state.storage.logs[0][8] = bad._replace(value=BAD)
     state.loader.elect_all(0)
-    assert state.loader.step(100) == [1]
+    assert state.loader.step(100, NOW) == [1]
 
     assert (state.answers(0), state.counts) == ("NOT_COORDINATOR", {1: 2})
     assert "__consumer_offsets-0 failed at offset" in state.warnings[0]
 
     state.storage.logs[0][8] = bad
     state.loader.elect(0, 1)
-    state.loader.step(100)
+    state.loader.step(100, NOW)
     assert (state.answers(0), state.counts) == ("NONE", {1: 2, 0: 10})
 
 
@@ -149,3 +152,62 @@ def test_a_deleted_partition_is_given_up_whatever_the_epoch() -> None:
     assert state.loader.resign(0)
     assert not state.loader.resign(0), "there is nothing to give up"
     assert state.answers(0) == "NOT_COORDINATOR"
+
+
+def test_a_partition_whose_log_was_offline_is_read_again() -> None:
+    state = Counted(p0=3, p1=5)
+    state.loader.elect_all(4)
+    state.loader.step(100, NOW)
+    state.storage.append(1, [(b"k", b"not confirmed")], 0)
+
+    state.loader.reload(1)
+
+    assert (state.answers(0), state.answers(1)) == ("NONE", "COORDINATOR_LOAD_IN_PROGRESS")
+    assert state.loader.step(100, NOW) == [1]
+    assert (state.answers(1), state.counts[1], state.loader.epoch(1)) == ("NONE", 6, 4)
+
+
+def test_a_log_that_is_opened_anew_by_reading_it_is_read_from_its_start() -> None:
+    state = Counted(p1=20)
+    state.loader.elect(1, 0)
+    state.loader.step(5, NOW)
+    read = state.storage.read
+
+    def reopening(partition: int, offset: int) -> tuple[list[StoredRecord], int]:
+        state.storage.read = read  # type: ignore[method-assign]
+        found = read(partition, offset)
+        state.loader.reload(partition)
+        return found
+
+    state.storage.read = reopening  # type: ignore[method-assign]
+    assert state.loader.step(100, NOW) == [1]
+    assert state.counts[1] == 20
+
+
+def test_a_partition_that_the_disk_kept_from_being_loaded_is_tried_again() -> None:
+    state = Counted(p1=3)
+    read = state.storage.read
+
+    def failing(partition: int, offset: int) -> tuple[list[StoredRecord], int]:
+        raise errors.KafkaStorageError("the disk fails")
+
+    state.storage.read = failing  # type: ignore[method-assign]
+    state.loader.elect(1, 0)
+    for attempt in range(3):
+        assert state.loader.step(100, NOW + attempt * RETRY_SECONDS) == []
+        assert state.answers(1) == "NOT_COORDINATOR"
+        assert state.loader.next_deadline() == NOW + (attempt + 1) * RETRY_SECONDS
+    assert len(state.warnings) == 1
+
+    state.storage.read = read  # type: ignore[method-assign]
+    assert state.loader.step(100, NOW + 3 * RETRY_SECONDS) == [1]
+    assert state.answers(1) == "NONE"
+
+
+def test_a_partition_that_cannot_be_understood_is_not_tried_again() -> None:
+    state = Counted(p1=1)
+    state.storage.append(1, [(b"k", BAD)], 0)
+    state.loader.elect(1, 0)
+    state.loader.step(100, NOW)
+    assert state.answers(1) == "NOT_COORDINATOR"
+    assert state.loader.next_deadline() == inf
