@@ -18,4 +18,7 @@ Rule 4. **Topics change here first; logs follow.** The ids of deleted topics sta
 opened and theirs gone. A log that no record names is left alone.
 
 Rule 5. **Topics can be deleted on a full disk.** `SqliteStore` keeps a reserve for commits that make room.
+
+Rule 6. **The metadata of a cluster are Kafka's records** (`metadata_records.py`). `MetadataDelta` replays them upon a
+`MetadataImage`, which never changes: what two images have in common they share, so they are compared by identity.
 """

@@ -1,0 +1,94 @@
+"""A cluster's metadata at one offset of its metadata log, immutable (MetadataImage)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.broker.metadata.partition_registration import PartitionRegistration
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+    from barnabas.protocol.messages.delegation_token_record import DelegationTokenRecord
+    from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
+
+#: Entity type → name, None for the default of that type.
+QuotaEntity = frozenset[tuple[str, str | None]]
+#: The kind and name of what has settings (ConfigResource).
+Resource = tuple[int, str]
+
+
+class Endpoint(NamedTuple):
+    """Where one listener of a node is reached; `security_protocol` is Kafka's number (0: PLAINTEXT)."""
+
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerRegistration(NamedTuple):
+    """A broker as the controller knows it; `epoch` is that of its present life."""
+
+    id: int
+    epoch: int
+    incarnation_id: bytes
+    listeners: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]]
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    directories: tuple[bytes, ...] = ()
+    cordoned_directories: tuple[bytes, ...] = ()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether clients are sent there."""
+        return not self.fenced
+
+
+class ControllerRegistration(NamedTuple):
+    """A controller as it has registered."""
+
+    id: int
+    incarnation_id: bytes
+    listeners: Mapping[str, Endpoint]
+
+
+class TopicImage(NamedTuple):
+    """One topic with its partitions by number."""
+
+    name: str
+    id: bytes
+    partitions: Mapping[int, PartitionRegistration]
+
+
+class MetadataImage(NamedTuple):
+    """All that the records up to and with `offset`, written in the controllers' `epoch`, say.
+
+    Nothing in it is ever changed: `MetadataDelta` makes another image, which shares with this one all that is the same,
+    so that two images are compared by identity, part by part. `next_producer_id` is the first that no broker has.
+    """
+
+    offset: int = -1
+    epoch: int = 0
+    features: Mapping[str, int] = {}
+    brokers: Mapping[int, BrokerRegistration] = {}
+    controllers: Mapping[int, ControllerRegistration] = {}
+    topics: Mapping[bytes, TopicImage] = {}
+    topic_ids: Mapping[str, bytes] = {}
+    configs: Mapping[Resource, Mapping[str, str]] = {}
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
+    next_producer_id: int = 0
+    acls: Mapping[bytes, AccessControlEntryRecord] = {}
+    scram_credentials: Mapping[tuple[str, int], UserScramCredentialRecord] = {}
+    delegation_tokens: Mapping[str, DelegationTokenRecord] = {}
+
+    def topic(self, name: str) -> TopicImage | None:
+        """Return the topic of that name."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def partition(self, name: str, index: int) -> PartitionRegistration | None:
+        """Return a partition of a topic."""
+        topic = self.topic(name)
+        return None if topic is None else topic.partitions.get(index)
