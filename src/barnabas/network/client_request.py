@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
+    from barnabas.protocol.message import Message
 
 SOFTWARE_NAME = "barnabas"
 # The numbers above it are SaslClientAuthenticator's, so that its responses are told from others (Kafka reserves 8 too).
@@ -22,16 +23,20 @@ class RequestBuilder:
 
     __slots__ = ("api_key", "build", "high", "low")
 
-    def __init__(self, api_key: int, build: Callable[[int], Any], low: int, high: int) -> None:
+    def __init__(self, api_key: int, build: Callable[[int], Message], low: int, high: int) -> None:
         self.api_key = api_key
         self.build = build
         self.low = low
         self.high = high
 
     @classmethod
-    def fixed(cls, message: Any, high: int) -> RequestBuilder:
+    def fixed(cls, message: Message, high: int) -> RequestBuilder:
         """Return a message that must not be sent in a version above `high`."""
         return cls(message.API_KEY, lambda _: message, message.VALID_VERSIONS[0], high)
+
+
+Request: TypeAlias = "Message | RequestBuilder"
+"""What is asked: a message, or what makes one in the version that the broker understands."""
 
 
 class ClientRequest:
@@ -54,7 +59,7 @@ class ClientRequest:
     def __init__(
         self,
         destination: int,
-        message: Any,
+        message: Request,
         correlation_id: int,
         created_at: float,
         expect_response: bool,

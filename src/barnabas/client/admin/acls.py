@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
@@ -19,6 +19,15 @@ from barnabas.protocol.kinds import (
 from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.protocol.messages.describe_acls_request import DescribeAclsRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.create_acls_response import CreateAclsResponse
+    from barnabas.protocol.messages.delete_acls_response import DeleteAclsMatchingAcl, DeleteAclsResponse
+    from barnabas.protocol.messages.describe_acls_response import (
+        AclDescription,
+        DescribeAclsResource,
+        DescribeAclsResponse,
+    )
 
 
 class AclBinding(NamedTuple):
@@ -112,7 +121,7 @@ def describe_acls(wanted: AclBindingFilter) -> KeyedRequest[str, list[AclBinding
     """DescribeAcls, at any broker."""
     request = DescribeAclsRequest(**_filter_fields(wanted))
 
-    def read(response: Any) -> list[AclBinding]:
+    def read(response: DescribeAclsResponse) -> list[AclBinding]:
         return [_binding(resource, acl) for resource in response.resources for acl in resource.acls]
 
     return one_request("describe_acls", lambda timeout_ms: request, read)
@@ -131,7 +140,9 @@ def _filter_fields(wanted: AclBindingFilter) -> dict[str, Any]:
     }
 
 
-def _binding(resource: Any, acl: Any) -> AclBinding:
+def _binding(
+    resource: DescribeAclsResource | DeleteAclsMatchingAcl, acl: AclDescription | DeleteAclsMatchingAcl
+) -> AclBinding:
     return AclBinding(
         ResourceType(resource.resource_type),
         resource.resource_name,
@@ -162,7 +173,7 @@ def create_acls() -> KeyedRequest[AclBinding, None]:
             ]
         )
 
-    def answers(keys: list[AclBinding], response: Any) -> Iterable[Answer[AclBinding, None]]:
+    def answers(keys: list[AclBinding], response: CreateAclsResponse) -> Iterable[Answer[AclBinding, None]]:
         for key, result in zip(keys, response.results, strict=False):
             yield key, result.error_code, result.error_message, None
 
@@ -182,7 +193,10 @@ class DeleteAclsHandler:
         return DeleteAclsRequest(filters=[DeleteAclsFilter(**_filter_fields(key)) for key in keys])
 
     def handle_response(
-        self, keys: list[AclBindingFilter], response: Any, outcome: Outcome[AclBindingFilter, list[AclBinding]]
+        self,
+        keys: list[AclBindingFilter],
+        response: DeleteAclsResponse,
+        outcome: Outcome[AclBindingFilter, list[AclBinding]],
     ) -> None:
         """See `AdminApiHandler`; a rule that matches and cannot be deleted makes its filter fail.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.metadata import Metadata, MetadataQuery
@@ -13,6 +13,9 @@ from barnabas.protocol.api import ApiKey, stable_versions
 from barnabas.protocol.kinds import EndpointType
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
 
 FIRST_DESCRIBE_CLUSTER_WITH_ENDPOINTS = 1
 
@@ -56,7 +59,7 @@ class AdminMetadata(Metadata):
             return "bootstrap.controllers must lead to controllers of Kafka 3.7 or later"
         return f"{super().wanted_endpoint}, which an admin client asks with bootstrap.controllers"
 
-    def refusal(self, response: Any) -> KafkaError | None:
+    def refusal(self, response: DescribeClusterResponse) -> KafkaError | None:
         """See `Metadata`; a broker's answer to a question for controllers is one."""
         if not self.uses_controllers:
             return None
@@ -77,12 +80,12 @@ class AdminMetadata(Metadata):
                 known.nodes, cluster_id=known.cluster_id, is_bootstrap_configured=known.is_bootstrap_configured
             )
 
-    def update(self, response: Any, now: float, **query: Any) -> None:
+    def update(self, response: DescribeClusterResponse, now: float, **query: Any) -> None:
         """See `Metadata`."""
         super().update(_as_metadata(response) if self.uses_controllers else response, now, **query)
 
 
-def _as_metadata(cluster: Any) -> MetadataResponse:
+def _as_metadata(cluster: DescribeClusterResponse) -> MetadataResponse:
     brokers = [
         MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port, rack=node.rack)
         for node in cluster.brokers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Generic
 
 from barnabas.client.admin.admin_metadata import AdminMetadata
 from barnabas.client.admin.api_handler import AdminApiHandler, K, Outcome, Scope, Target, V, label
@@ -17,12 +17,13 @@ from barnabas.errors import (
     UnknownServerError,
     UnsupportedVersionError,
 )
-from barnabas.network.client_request import ClientResponse
+from barnabas.network.client_request import ClientResponse, Request
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
+from barnabas.protocol.message import Message
 
-Take = Callable[[list[K], Any, Node], None]
+Take = Callable[[list[K], Message, Node], None]
 """Takes a response: the keys it is about, the message, the broker that sent it."""
 
 
@@ -115,7 +116,7 @@ class AdminApiDriver(Generic[K, V]):
         self._send(node, keys, message, self._take_lookup if target is None else self._take_operation, now)
         return self._deadline - now
 
-    def _build(self, target: Target | None, keys: list[K], now: float) -> Any:
+    def _build(self, target: Target | None, keys: list[K], now: float) -> Request:
         if target is None:
             return self._handler.lookup.build_request(keys)
         timeout = min(self._deadline - now, self._client.request_timeout)
@@ -135,7 +136,7 @@ class AdminApiDriver(Generic[K, V]):
             self._metadata.request_update(reset_equivalent_backoff=False)
         return node
 
-    def _send(self, node: Node, keys: list[K], message: Any, take: Take[K], now: float) -> None:
+    def _send(self, node: Node, keys: list[K], message: Request, take: Take[K], now: float) -> None:
         self._in_flight.update(keys)
         timeout = min(self._deadline - now, self._client.request_timeout)
 
@@ -168,13 +169,13 @@ class AdminApiDriver(Generic[K, V]):
             for key in keys:
                 self._finish(key, error=error)
 
-    def _take_lookup(self, keys: list[K], message: Any, broker: Node) -> None:
+    def _take_lookup(self, keys: list[K], message: Message, broker: Node) -> None:
         found: Outcome[K, Target] = Outcome()
         self._handler.lookup.handle_response(keys, message, found)
         self._targets.update(found.completed)
         self._take_failures(keys, found)
 
-    def _take_operation(self, keys: list[K], message: Any, broker: Node) -> None:
+    def _take_operation(self, keys: list[K], message: Message, broker: Node) -> None:
         outcome: Outcome[K, V] = Outcome(broker)
         self._handler.handle_response(keys, message, outcome)
         for key, value in outcome.completed.items():
@@ -182,7 +183,7 @@ class AdminApiDriver(Generic[K, V]):
             self._finish(key)
         self._take_failures(keys, outcome)
 
-    def _take_failures(self, keys: list[K], outcome: Outcome[K, Any]) -> None:
+    def _take_failures(self, keys: list[K], outcome: Outcome[K, Target] | Outcome[K, V]) -> None:
         for key, error in outcome.failed.items():
             self._finish(key, error=error)
         for key in keys:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from barnabas.errors import KafkaError, for_code
 from barnabas.network.node import NO_NODE, Node
 from barnabas.protocol import kafka_uuid
+
+if TYPE_CHECKING:
+    from barnabas.network.client_request import Request
+    from barnabas.protocol.message import Message
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -95,12 +99,15 @@ class Outcome(Generic[K, V]):
 
 
 class Lookup(Protocol[K]):
-    """Finds the broker that is responsible for a key."""
+    """Finds the broker that is responsible for a key.
+
+    The response is of the class that answers what `build_request` made; each implementation names it.
+    """
 
     def static_target(self, key: K) -> Target | None:
         """Return the target, where that needs no asking."""
 
-    def build_request(self, keys: list[K]) -> Any:
+    def build_request(self, keys: list[K]) -> Request:
         """Return what to ask any broker, for the keys that have no static target."""
 
     def handle_response(self, keys: list[K], response: Any, found: Outcome[K, Target]) -> None:
@@ -108,7 +115,10 @@ class Lookup(Protocol[K]):
 
 
 class AdminApiHandler(Protocol[K, V]):
-    """One operation on any number of keys. A request may carry all the keys that have the same target."""
+    """One operation on any number of keys. A request may carry all the keys that have the same target.
+
+    The response is of the class that answers what `build_request` made; each implementation names it.
+    """
 
     @property
     def name(self) -> str:
@@ -118,8 +128,8 @@ class AdminApiHandler(Protocol[K, V]):
     def lookup(self) -> Lookup[K]:
         """Who finds the brokers."""
 
-    def build_request(self, keys: list[K], timeout_ms: int) -> Any:
-        """Return the request message (or `RequestBuilder`) for these keys."""
+    def build_request(self, keys: list[K], timeout_ms: int) -> Request:
+        """Return the request for these keys."""
 
     def handle_response(self, keys: list[K], response: Any, outcome: Outcome[K, V]) -> None:
         """Sort the keys of a response by what became of them."""
@@ -135,10 +145,10 @@ class StaticLookup(Generic[K]):
         """See `Lookup`."""
         return self._target if isinstance(self._target, Scope) else self._target(key)
 
-    def build_request(self, keys: list[K]) -> Any:
+    def build_request(self, keys: list[K]) -> Request:
         """See `Lookup`; never needed."""
         raise AssertionError("a static target is not looked up")
 
-    def handle_response(self, keys: list[K], response: Any, found: Outcome[K, Target]) -> None:
+    def handle_response(self, keys: list[K], response: Message, found: Outcome[K, Target]) -> None:
         """See `Lookup`; never needed."""
         raise AssertionError("a static target is not looked up")

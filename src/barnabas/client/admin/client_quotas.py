@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest, one_request
@@ -14,6 +14,12 @@ from barnabas.protocol.messages.alter_client_quotas_request import (
     OpData,
 )
 from barnabas.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse
+    from barnabas.protocol.messages.alter_client_quotas_response import EntryData as AlteredEntry
+    from barnabas.protocol.messages.describe_client_quotas_response import DescribeClientQuotasResponse
+    from barnabas.protocol.messages.describe_client_quotas_response import EntryData as DescribedEntry
 
 _EXACT, _DEFAULT, _ANY = range(3)
 
@@ -75,7 +81,7 @@ def describe_quotas(
         strict=strict,
     )
 
-    def read(response: Any) -> dict[ClientQuotaEntity, Quotas]:
+    def read(response: DescribeClientQuotasResponse) -> dict[ClientQuotaEntity, Quotas]:
         return {_entity(entry): {v.key: v.value for v in entry.values} for entry in response.entries or ()}
 
     return one_request("describe_client_quotas", lambda timeout_ms: request, read)
@@ -101,12 +107,14 @@ def alter_quotas(
             validate_only=validate_only,
         )
 
-    def answers(keys: list[ClientQuotaEntity], response: Any) -> Iterable[Answer[ClientQuotaEntity, None]]:
+    def answers(
+        keys: list[ClientQuotaEntity], response: AlterClientQuotasResponse
+    ) -> Iterable[Answer[ClientQuotaEntity, None]]:
         for entry in response.entries:
             yield _entity(entry), entry.error_code, entry.error_message, None
 
     return KeyedRequest("alter_client_quotas", StaticLookup(Scope.ANY), build, answers)
 
 
-def _entity(entry: Any) -> ClientQuotaEntity:
+def _entity(entry: DescribedEntry | AlteredEntry) -> ClientQuotaEntity:
     return ClientQuotaEntity.of_types({part.entity_type: part.entity_name for part in entry.entity})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import __version__
 from barnabas.client.admin.acls import authorized_operations
@@ -21,6 +21,13 @@ from barnabas.protocol.messages.unregister_broker_request import UnregisterBroke
 from barnabas.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.protocol.thresholds import UPDATE_FEATURES_UPGRADE_TYPE_FROM
 
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
+    from barnabas.protocol.messages.describe_cluster_response import DescribeClusterResponse
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
+    from barnabas.protocol.messages.update_features_response import UpdateFeaturesResponse
+
 _FIRST_WITH_FENCED_BROKERS = 2
 _METADATA_WITH_OPERATIONS = 8, 10
 _FIRST_API_VERSIONS_WITH_FEATURES = 3
@@ -33,7 +40,7 @@ class ClusterDescription(NamedTuple):
     the caller may do, if that was.
     """
 
-    cluster_id: str
+    cluster_id: str | None
     nodes: list[Node]
     controller: Node | None
     fenced: frozenset[int] = frozenset()
@@ -68,7 +75,9 @@ class DescribeClusterHandler:
             low = max(low, _FIRST_WITH_FENCED_BROKERS)
         return RequestBuilder(ApiKey.DESCRIBE_CLUSTER, lambda _: self._message, low, high)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, ClusterDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: DescribeClusterResponse, outcome: Outcome[str, ClusterDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         if outcome.is_success(keys[0], response.error_code, response.error_message):
             nodes = {b.broker_id: Node(b.broker_id, b.host, b.port, b.rack) for b in response.brokers}
@@ -88,7 +97,7 @@ def describe_cluster_by_metadata(*, include_authorized_operations: bool) -> Keye
     low, high = stable_versions(ApiKey.METADATA)
     low, high = _METADATA_WITH_OPERATIONS if include_authorized_operations else (low, high)
 
-    def read(response: Any) -> ClusterDescription:
+    def read(response: MetadataResponse) -> ClusterDescription:
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         operations = authorized_operations(response.cluster_authorized_operations)
         controller = nodes.get(response.controller_id)
@@ -129,7 +138,7 @@ def describe_features(node_id: int | None) -> KeyedRequest[str, FeatureMetadata]
     def build(timeout_ms: int) -> RequestBuilder:
         return RequestBuilder(ApiKey.API_VERSIONS, lambda _: message, _FIRST_API_VERSIONS_WITH_FEATURES, high)
 
-    def read(response: Any) -> FeatureMetadata:
+    def read(response: ApiVersionsResponse) -> FeatureMetadata:
         return FeatureMetadata(
             {f.name: VersionRange(f.min_version_level, f.max_version_level) for f in response.finalized_features},
             response.finalized_features_epoch,
@@ -153,7 +162,7 @@ def update_features(updates: Mapping[str, FeatureUpdate], *, validate_only: bool
         low, high = stable_versions(ApiKey.UPDATE_FEATURES)
         return RequestBuilder(ApiKey.UPDATE_FEATURES, of_version, low, high)
 
-    def answers(keys: list[str], response: Any) -> Iterable[Answer[str, None]]:
+    def answers(keys: list[str], response: UpdateFeaturesResponse) -> Iterable[Answer[str, None]]:
         told = {result.feature: result for result in response.results}
         for key in keys:
             # From version 2 on the response has no more than an error for all of them.
@@ -176,5 +185,5 @@ def unregister_broker(broker_id: int) -> KeyedRequest[str, None]:
     return one_request("unregister_broker", lambda timeout_ms: request, _nothing)
 
 
-def _nothing(response: Any) -> None:
+def _nothing(response: Message) -> None:
     return None

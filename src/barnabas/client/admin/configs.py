@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, Target
 from barnabas.client.admin.requests import KeyedRequest, one_request
@@ -19,6 +19,15 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
 )
 from barnabas.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.protocol.thresholds import LIST_CONFIG_RESOURCES_TYPES_FROM
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.create_topics_response import CreatableTopicConfigs
+    from barnabas.protocol.messages.describe_configs_response import (
+        DescribeConfigsResourceResult,
+        DescribeConfigsResponse,
+    )
+    from barnabas.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+    from barnabas.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 
 
 class ConfigResource(NamedTuple):
@@ -82,12 +91,12 @@ class ConfigEntry(NamedTuple):
         return self.source == ConfigSource.DEFAULT_CONFIG
 
     @classmethod
-    def from_created(cls, entry: Any) -> ConfigEntry:
+    def from_created(cls, entry: CreatableTopicConfigs) -> ConfigEntry:
         """Return a setting in a CreateTopics response."""
         return cls(entry.name, entry.value, ConfigSource(entry.config_source), entry.is_sensitive, entry.read_only)
 
     @classmethod
-    def from_described(cls, entry: Any) -> ConfigEntry:
+    def from_described(cls, entry: DescribeConfigsResourceResult) -> ConfigEntry:
         """Return a setting in a DescribeConfigs response."""
         synonyms = tuple(ConfigSynonym(s.name, s.value, ConfigSource(s.source)) for s in entry.synonyms)
         return cls(
@@ -106,11 +115,11 @@ class AlterConfigOp(NamedTuple):
     """One change: `APPEND` and `SUBTRACT` are for settings that are lists."""
 
     name: str
-    value: Any = None
+    value: object = None
     op: OpType = OpType.SET
 
 
-Changes = Mapping[str, Any] | Iterable[AlterConfigOp]
+Changes = Mapping[str, object] | Iterable[AlterConfigOp]
 """Settings by name, where None deletes; or the changes one by one."""
 
 
@@ -165,7 +174,10 @@ class DescribeConfigsHandler:
         )
 
     def handle_response(
-        self, keys: list[ConfigResource], response: Any, outcome: Outcome[ConfigResource, dict[str, ConfigEntry]]
+        self,
+        keys: list[ConfigResource],
+        response: DescribeConfigsResponse,
+        outcome: Outcome[ConfigResource, dict[str, ConfigEntry]],
     ) -> None:
         """See `AdminApiHandler`."""
         for result in response.results:
@@ -204,7 +216,10 @@ class IncrementalAlterConfigsHandler:
         )
 
     def handle_response(
-        self, keys: list[ConfigResource], response: Any, outcome: Outcome[ConfigResource, None]
+        self,
+        keys: list[ConfigResource],
+        response: IncrementalAlterConfigsResponse,
+        outcome: Outcome[ConfigResource, None],
     ) -> None:
         """See `AdminApiHandler`."""
         for result in response.responses:
@@ -229,7 +244,7 @@ def list_config_resources(types: Collection[ConfigResourceType]) -> KeyedRequest
             high,
         )
 
-    def read(response: Any) -> list[ConfigResource]:
+    def read(response: ListConfigResourcesResponse) -> list[ConfigResource]:
         return [
             ConfigResource(ConfigResourceType(found.resource_type), found.resource_name)
             for found in response.config_resources
@@ -245,7 +260,7 @@ def _known_type(number: int) -> ConfigResourceType:
         return ConfigResourceType.UNKNOWN
 
 
-def config_text(value: Any) -> str | None:
+def config_text(value: object) -> str | None:
     """Return a setting's value as the protocol has it: text."""
     if value is None:
         return None

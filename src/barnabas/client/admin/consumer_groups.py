@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
@@ -10,6 +10,13 @@ from barnabas.client.admin.groups import GroupDescription, GroupState, GroupType
 from barnabas.client.admin.lookups import CoordinatorStrategy
 from barnabas.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.consumer_group_describe_response import (
+        Assignment,
+        ConsumerGroupDescribeResponse,
+        Member,
+    )
 
 _TYPE_NOT_TOLD = -1
 _CONSUMER_MEMBER = 1
@@ -29,7 +36,9 @@ class ConsumerGroupDescribeHandler:
             group_ids=keys, include_authorized_operations=self._include_authorized_operations
         )
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: ConsumerGroupDescribeResponse, outcome: Outcome[str, GroupDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         for group in response.groups:
             if outcome.is_success(group.group_id, group.error_code, group.error_message):
@@ -49,7 +58,7 @@ class ConsumerGroupDescribeHandler:
                 outcome.complete(group.group_id, description)
 
 
-def _member(member: Any) -> MemberDescription:
+def _member(member: Member) -> MemberDescription:
     return MemberDescription(
         member.member_id,
         member.instance_id,
@@ -63,5 +72,5 @@ def _member(member: Any) -> MemberDescription:
     )
 
 
-def _partitions(assignment: Any) -> list[TopicPartition]:
+def _partitions(assignment: Assignment) -> list[TopicPartition]:
     return [TopicPartition(t.topic_name, number) for t in assignment.topic_partitions for number in t.partitions]

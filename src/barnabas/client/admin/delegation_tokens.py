@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.errors import IllegalArgumentError
@@ -15,6 +15,15 @@ from barnabas.protocol.messages.describe_delegation_token_request import (
 )
 from barnabas.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
+    from barnabas.protocol.messages.describe_delegation_token_response import (
+        DescribedDelegationToken,
+        DescribeDelegationTokenResponse,
+    )
+    from barnabas.protocol.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
+    from barnabas.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 
 
 class DelegationToken(NamedTuple):
@@ -58,7 +67,7 @@ def create_token(
         max_lifetime_ms=_milliseconds(max_lifetime),
     )
 
-    def read(response: Any) -> DelegationToken:
+    def read(response: CreateDelegationTokenResponse) -> DelegationToken:
         return DelegationToken(
             response.token_id,
             response.hmac,
@@ -95,13 +104,13 @@ def describe_tokens(owners: Iterable[str] | None) -> KeyedRequest[str, list[Dele
         ]
     request = DescribeDelegationTokenRequest(owners=named)
 
-    def read(response: Any) -> list[DelegationToken]:
+    def read(response: DescribeDelegationTokenResponse) -> list[DelegationToken]:
         return [_described(token) for token in response.tokens]
 
     return one_request("describe_delegation_token", lambda timeout_ms: request, read)
 
 
-def _described(token: Any) -> DelegationToken:
+def _described(token: DescribedDelegationToken) -> DelegationToken:
     return DelegationToken(
         token.token_id,
         token.hmac,
@@ -114,14 +123,13 @@ def _described(token: Any) -> DelegationToken:
     )
 
 
-def _requester(token: Any) -> str:
+def _requester(token: CreateDelegationTokenResponse | DescribedDelegationToken) -> str:
     name = token.token_requester_principal_name
     return f"{token.token_requester_principal_type}:{name}" if name else ""
 
 
-def _expiry(response: Any) -> int:
-    expiry: int = response.expiry_timestamp_ms
-    return expiry
+def _expiry(response: RenewDelegationTokenResponse | ExpireDelegationTokenResponse) -> int:
+    return response.expiry_timestamp_ms
 
 
 def _principal(text: str) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.lookups import CoordinatorStrategy
@@ -31,6 +31,17 @@ from barnabas.protocol.messages.offset_fetch_request import (
 )
 from barnabas.protocol.thresholds import OFFSET_FETCH_GROUPS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.offset_commit_response import OffsetCommitResponse
+    from barnabas.protocol.messages.offset_delete_response import OffsetDeleteResponse
+    from barnabas.protocol.messages.offset_fetch_response import (
+        OffsetFetchResponse,
+        OffsetFetchResponsePartition,
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic,
+        OffsetFetchResponseTopics,
+    )
 
 # From version 10 on partitions go by topic id, which a caller who names topics does not know.
 _LAST_WITH_TOPIC_NAMES = 9
@@ -85,14 +96,19 @@ class OffsetFetchHandler:
             for topic, partitions in by_topic(asked)
         ]
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupOffsets]) -> None:
+    def handle_response(
+        self, keys: list[str], response: OffsetFetchResponse, outcome: Outcome[str, GroupOffsets]
+    ) -> None:
         """See `AdminApiHandler`."""
         groups = {group.group_id: group for group in response.groups} if self._is_of_groups else {keys[0]: response}
         for key in keys:
             group = groups.get(key)
             if group is None or not outcome.is_success(key, group.error_code):
                 continue
-            partitions = list(partitions_of(group.topics))
+            topics: Sequence[OffsetFetchResponseTopic | OffsetFetchResponseTopics] = group.topics
+            partitions: list[tuple[TopicPartition, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]] = (
+                list(partitions_of(topics))
+            )
             failed = next(((at, partition.error_code) for at, partition in partitions if partition.error_code), None)
             if failed is not None:
                 at, code = failed
@@ -149,6 +165,7 @@ def delete_offsets(partitions: Collection[TopicPartition]) -> RequestInParts[Top
     return RequestInParts("delete_consumer_group_offsets", CoordinatorStrategy(), build, _errors)
 
 
-def _errors(response: Any) -> Iterable[tuple[TopicPartition, int, str | None]]:
-    for key, partition in partitions_of(response.topics):
-        yield key, partition.error_code, None
+def _errors(response: OffsetCommitResponse | OffsetDeleteResponse) -> Iterable[tuple[TopicPartition, int, str | None]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            yield TopicPartition(topic.name, partition.partition_index), partition.error_code, None

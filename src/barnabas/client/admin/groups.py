@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, StaticLookup
@@ -23,6 +23,12 @@ from barnabas.protocol.messages.list_groups_request import ListGroupsRequest
 from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.thresholds import LEAVE_GROUP_MEMBERS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.delete_groups_response import DeleteGroupsResponse
+    from barnabas.protocol.messages.describe_groups_response import DescribedGroupMember, DescribeGroupsResponse
+    from barnabas.protocol.messages.leave_group_response import LeaveGroupResponse
+    from barnabas.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 _CONSUMER = "consumer"
 _FIRST_LIST_WITH_STATES = 4
@@ -131,7 +137,9 @@ class ListGroupsHandler:
             low = max(low, _FIRST_LIST_WITH_TYPES)
         return RequestBuilder(ApiKey.LIST_GROUPS, lambda _: message, low, high)
 
-    def handle_response(self, keys: list[int], response: Any, outcome: Outcome[int, list[GroupListing]]) -> None:
+    def handle_response(
+        self, keys: list[int], response: ListGroupsResponse, outcome: Outcome[int, list[GroupListing]]
+    ) -> None:
         """See `AdminApiHandler`."""
         if outcome.is_success(keys[0], response.error_code):
             wanted = self._protocol_types
@@ -139,7 +147,7 @@ class ListGroupsHandler:
             outcome.complete(keys[0], [_listing(group) for group in found])
 
 
-def _listing(group: Any) -> GroupListing:
+def _listing(group: ListedGroup) -> GroupListing:
     state, kind = GroupState.or_none(group.group_state), GroupType.or_none(group.group_type)
     return GroupListing(group.group_id, group.protocol_type, state, kind)
 
@@ -160,7 +168,9 @@ class DescribeGroupsHandler:
         low = _FIRST_DESCRIBE_WITH_OPERATIONS if self._include_authorized_operations else low
         return RequestBuilder(ApiKey.DESCRIBE_GROUPS, lambda _: message, low, high)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, GroupDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: DescribeGroupsResponse, outcome: Outcome[str, GroupDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         for group in response.groups:
             if not outcome.is_success(group.group_id, group.error_code, group.error_message):
@@ -182,7 +192,7 @@ class DescribeGroupsHandler:
             outcome.complete(group.group_id, description)
 
 
-def _member(member: Any, protocol_type: str) -> MemberDescription:
+def _member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
     is_assigned = protocol_type == _CONSUMER and member.member_assignment
     assigned = list(deserialize_assignment(bytes(member.member_assignment)).partitions) if is_assigned else []
     return MemberDescription(member.member_id, member.group_instance_id, member.client_id, member.client_host, assigned)
@@ -200,7 +210,7 @@ class DeleteGroupsHandler:
         """See `AdminApiHandler`."""
         return DeleteGroupsRequest(groups_names=keys)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, None]) -> None:
+    def handle_response(self, keys: list[str], response: DeleteGroupsResponse, outcome: Outcome[str, None]) -> None:
         """See `AdminApiHandler`."""
         for result in response.results:
             if outcome.is_success(result.group_id, result.error_code):
@@ -230,7 +240,7 @@ def remove_members(members: Collection[MemberToRemove], reason: str | None) -> R
         high = stable_versions(ApiKey.LEAVE_GROUP)[1]
         return RequestBuilder(ApiKey.LEAVE_GROUP, lambda _: message, LEAVE_GROUP_MEMBERS_FROM, high)
 
-    def parts(response: Any) -> Iterable[tuple[MemberToRemove, int, str | None]]:
+    def parts(response: LeaveGroupResponse) -> Iterable[tuple[MemberToRemove, int, str | None]]:
         for asked, member in zip(members, response.members, strict=False):
             yield asked, member.error_code, None
 

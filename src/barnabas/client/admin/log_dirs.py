@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import StaticLookup
 from barnabas.client.admin.offsets import by_topic
@@ -16,6 +16,10 @@ from barnabas.protocol.messages.alter_replica_log_dirs_request import (
 )
 from barnabas.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
+    from barnabas.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
 
 
 class TopicPartitionReplica(NamedTuple):
@@ -65,13 +69,13 @@ def describe_log_dirs(partitions: Collection[TopicPartition] | None) -> KeyedReq
             for topic, keys in by_topic(partitions)
         ]
 
-    def read(broker_id: int, response: Any) -> dict[str, LogDirDescription]:
+    def read(broker_id: int, response: DescribeLogDirsResponse) -> dict[str, LogDirDescription]:
         return {result.log_dir: _directory(result) for result in response.results}
 
     return from_each_broker("describe_log_dirs", lambda: DescribeLogDirsRequest(topics=topics), read)
 
 
-def _directory(result: Any) -> LogDirDescription:
+def _directory(result: DescribeLogDirsResult) -> LogDirDescription:
     replicas = {
         key: ReplicaInfo(found.partition_size, found.offset_lag, found.is_future_key)
         for key, found in partitions_of(result.topics)
@@ -114,7 +118,9 @@ def alter_replica_log_dirs(targets: Mapping[TopicPartitionReplica, str]) -> Keye
             ]
         )
 
-    def answers(keys: list[TopicPartitionReplica], response: Any) -> Iterable[Answer[TopicPartitionReplica, None]]:
+    def answers(
+        keys: list[TopicPartitionReplica], response: AlterReplicaLogDirsResponse
+    ) -> Iterable[Answer[TopicPartitionReplica, None]]:
         codes = {
             (topic.topic_name, partition.partition_index): partition.error_code
             for topic in response.results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin.api_handler import Outcome, Target
 from barnabas.errors import (
@@ -20,6 +20,10 @@ from barnabas.protocol.messages.metadata_request import MetadataRequest, Metadat
 from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM
 from barnabas.protocol.topic_partition import TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
+
 # A broker may not have heard of a new topic yet.
 _PASSING = (UnknownTopicOrPartitionError.code,)
 
@@ -31,7 +35,7 @@ class PartitionLeaderStrategy:
         """See `Lookup`."""
         return None
 
-    def build_request(self, keys: list[TopicPartition]) -> Any:
+    def build_request(self, keys: list[TopicPartition]) -> MetadataRequest:
         """See `Lookup`."""
         topics = dict.fromkeys(key.topic for key in keys)
         return MetadataRequest(
@@ -39,7 +43,7 @@ class PartitionLeaderStrategy:
         )
 
     def handle_response(
-        self, keys: list[TopicPartition], response: Any, found: Outcome[TopicPartition, Target]
+        self, keys: list[TopicPartition], response: MetadataResponse, found: Outcome[TopicPartition, Target]
     ) -> None:
         """See `Lookup`."""
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
@@ -67,7 +71,7 @@ class CoordinatorStrategy:
         """See `Lookup`."""
         return None
 
-    def build_request(self, keys: list[str]) -> Any:
+    def build_request(self, keys: list[str]) -> RequestBuilder:
         """See `Lookup`; a broker before 3.0 takes one key a request, which the driver then does (KIP-699)."""
 
         def build(version: int) -> FindCoordinatorRequest:
@@ -79,9 +83,9 @@ class CoordinatorStrategy:
 
         return RequestBuilder(ApiKey.FIND_COORDINATOR, build, *stable_versions(ApiKey.FIND_COORDINATOR))
 
-    def handle_response(self, keys: list[str], response: Any, found: Outcome[str, Target]) -> None:
+    def handle_response(self, keys: list[str], response: FindCoordinatorResponse, found: Outcome[str, Target]) -> None:
         """See `Lookup`."""
-        answers = {c.key: c for c in response.coordinators}
+        answers: dict[str, Coordinator | FindCoordinatorResponse] = {c.key: c for c in response.coordinators}
         if response.host or response.error_code:
             # The answer of a broker before 3.0, to a request with one key.
             answers[keys[0]] = response

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from barnabas.errors import IllegalArgumentError
 
@@ -29,7 +28,7 @@ class NewTopic:
         replication_factor: int = -1,
         *,
         replica_assignments: Mapping[int, Sequence[int]] | None = None,
-        configs: Mapping[str, Any] | None = None,
+        configs: Mapping[str, object] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
             raise IllegalArgumentError(f"the name of a topic must be a string that is not empty, not {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome
 from barnabas.client.admin.lookups import PartitionLeaderStrategy
@@ -22,6 +22,10 @@ from barnabas.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.delete_records_response import DeleteRecordsResponse
+    from barnabas.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 
 class OffsetSpec(IntEnum):
@@ -97,7 +101,7 @@ class ListOffsetsHandler:
         return RequestBuilder(ApiKey.LIST_OFFSETS, lambda _: message, max([low, *needed]), high)
 
     def handle_response(
-        self, keys: list[TopicPartition], response: Any, outcome: Outcome[TopicPartition, ListedOffset]
+        self, keys: list[TopicPartition], response: ListOffsetsResponse, outcome: Outcome[TopicPartition, ListedOffset]
     ) -> None:
         """See `AdminApiHandler`."""
         for topic in response.topics:
@@ -132,7 +136,9 @@ class DeleteRecordsHandler:
             timeout_ms=timeout_ms,
         )
 
-    def handle_response(self, keys: list[TopicPartition], response: Any, outcome: Outcome[TopicPartition, int]) -> None:
+    def handle_response(
+        self, keys: list[TopicPartition], response: DeleteRecordsResponse, outcome: Outcome[TopicPartition, int]
+    ) -> None:
         """See `AdminApiHandler`."""
         for topic in response.topics:
             for partition in topic.partitions:

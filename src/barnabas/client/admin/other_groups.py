@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome
@@ -31,6 +31,22 @@ from barnabas.protocol.messages.describe_share_group_offsets_request import (
 from barnabas.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from barnabas.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
+    from barnabas.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
+    from barnabas.protocol.messages.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse
+    from barnabas.protocol.messages.share_group_describe_response import Member as ShareMember
+    from barnabas.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+    from barnabas.protocol.messages.streams_group_describe_response import (
+        Assignment,
+        StreamsGroupDescribeResponse,
+        Subtopology,
+        TaskIds,
+        TaskOffset,
+        TopicInfo,
+    )
+    from barnabas.protocol.messages.streams_group_describe_response import Member as StreamsMember
 
 
 class ShareMemberDescription(NamedTuple):
@@ -73,7 +89,9 @@ class DescribeShareGroupsHandler:
             group_ids=keys, include_authorized_operations=self._include_authorized_operations
         )
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, ShareGroupDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: ShareGroupDescribeResponse, outcome: Outcome[str, ShareGroupDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         for group in response.groups:
             if outcome.is_success(group.group_id, group.error_code, group.error_message):
@@ -90,7 +108,7 @@ class DescribeShareGroupsHandler:
                 outcome.complete(group.group_id, description)
 
 
-def _share_member(member: Any) -> ShareMemberDescription:
+def _share_member(member: ShareMember) -> ShareMemberDescription:
     return ShareMemberDescription(
         member.member_id,
         member.rack_id,
@@ -136,7 +154,9 @@ class DescribeShareOffsetsHandler:
             for topic, partitions in by_topic(asked)
         ]
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, ShareOffsets]) -> None:
+    def handle_response(
+        self, keys: list[str], response: DescribeShareGroupOffsetsResponse, outcome: Outcome[str, ShareOffsets]
+    ) -> None:
         """See `AdminApiHandler`; a partition that fails makes its group fail."""
         for group in response.groups:
             if not outcome.is_success(group.group_id, group.error_code, group.error_message):
@@ -174,7 +194,7 @@ def alter_share_offsets(offsets: Mapping[TopicPartition, int]) -> RequestInParts
         ]
         return AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
 
-    def parts(response: Any) -> Iterable[tuple[TopicPartition, int, str | None]]:
+    def parts(response: AlterShareGroupOffsetsResponse) -> Iterable[tuple[TopicPartition, int, str | None]]:
         for topic in response.responses:
             for partition in topic.partitions:
                 key = TopicPartition(topic.topic_name, partition.partition_index)
@@ -190,7 +210,7 @@ def delete_share_offsets(topics: Collection[str]) -> RequestInParts[str]:
         wanted = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
         return DeleteShareGroupOffsetsRequest(group_id=group_id, topics=wanted)
 
-    def parts(response: Any) -> Iterable[tuple[str, int, str | None]]:
+    def parts(response: DeleteShareGroupOffsetsResponse) -> Iterable[tuple[str, int, str | None]]:
         for topic in response.responses:
             yield topic.topic_name, topic.error_code, topic.error_message
 
@@ -280,7 +300,9 @@ class DescribeStreamsGroupsHandler:
             group_ids=keys, include_authorized_operations=self._include_authorized_operations
         )
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, StreamsGroupDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: StreamsGroupDescribeResponse, outcome: Outcome[str, StreamsGroupDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         for group in response.groups:
             if outcome.is_success(group.group_id, group.error_code, group.error_message):
@@ -299,7 +321,7 @@ class DescribeStreamsGroupsHandler:
                 outcome.complete(group.group_id, description)
 
 
-def _subtopology(part: Any) -> StreamsSubtopology:
+def _subtopology(part: Subtopology) -> StreamsSubtopology:
     return StreamsSubtopology(
         part.subtopology_id,
         part.source_topics,
@@ -309,12 +331,12 @@ def _subtopology(part: Any) -> StreamsSubtopology:
     )
 
 
-def _streams_topic(topic: Any) -> StreamsTopic:
+def _streams_topic(topic: TopicInfo) -> StreamsTopic:
     configs = {config.key: config.value for config in topic.topic_configs}
     return StreamsTopic(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
-def _streams_member(member: Any) -> StreamsMemberDescription:
+def _streams_member(member: StreamsMember) -> StreamsMemberDescription:
     endpoint = member.user_endpoint
     return StreamsMemberDescription(
         member.member_id,
@@ -335,15 +357,15 @@ def _streams_member(member: Any) -> StreamsMemberDescription:
     )
 
 
-def _task_offsets(offsets: Iterable[Any]) -> dict[StreamsTask, int]:
+def _task_offsets(offsets: Iterable[TaskOffset]) -> dict[StreamsTask, int]:
     return {StreamsTask(task.subtopology_id, task.partition): task.offset for task in offsets}
 
 
-def _assignment(assignment: Any) -> StreamsAssignment:
+def _assignment(assignment: Assignment) -> StreamsAssignment:
     return StreamsAssignment(
         _tasks(assignment.active_tasks), _tasks(assignment.standby_tasks), _tasks(assignment.warmup_tasks)
     )
 
 
-def _tasks(tasks: Iterable[Any]) -> list[StreamsTask]:
+def _tasks(tasks: Iterable[TaskIds]) -> list[StreamsTask]:
     return [StreamsTask(task.subtopology_id, number) for task in tasks for number in task.partitions]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import KeyedRequest, one_request
 from barnabas.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.describe_quorum_response import DescribeQuorumResponse
+    from barnabas.protocol.messages.describe_quorum_response import ReplicaState as DescribedReplica
 
 _TOPIC = "__cluster_metadata"
 
@@ -59,7 +64,9 @@ class DescribeQuorumHandler:
         topic = TopicData(topic_name=_TOPIC, partitions=[PartitionData(partition_index=0)])
         return DescribeQuorumRequest(topics=[topic])
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, QuorumInfo]) -> None:
+    def handle_response(
+        self, keys: list[str], response: DescribeQuorumResponse, outcome: Outcome[str, QuorumInfo]
+    ) -> None:
         """See `AdminApiHandler`."""
         if not outcome.is_success(keys[0], response.error_code, response.error_message):
             return
@@ -81,7 +88,7 @@ class DescribeQuorumHandler:
         outcome.complete(keys[0], info)
 
 
-def _state(replica: Any) -> ReplicaState:
+def _state(replica: DescribedReplica) -> ReplicaState:
     return ReplicaState(
         replica.replica_id,
         replica.replica_directory_id,
@@ -115,5 +122,5 @@ def remove_voter(voter_id: int, directory_id: bytes, cluster_id: str | None) -> 
     return one_request("remove_raft_voter", lambda timeout_ms: request, _nothing)
 
 
-def _nothing(response: Any) -> None:
+def _nothing(response: Message) -> None:
     return None

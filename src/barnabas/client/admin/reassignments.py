@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Scope, StaticLookup
 from barnabas.client.admin.offsets import by_topic
@@ -22,6 +22,11 @@ from barnabas.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsTopics,
 )
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+    from barnabas.protocol.messages.elect_leaders_response import ElectLeadersResponse
+    from barnabas.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 
 _FIRST_WITH_REPLICATION_FACTOR = 1
 
@@ -48,7 +53,7 @@ def elect_leaders(
             ]
         return ElectLeadersRequest(election_type=election, topic_partitions=topics, timeout_ms=timeout_ms)
 
-    def parts(response: Any) -> Iterable[tuple[TopicPartition, int, str | None]]:
+    def parts(response: ElectLeadersResponse) -> Iterable[tuple[TopicPartition, int, str | None]]:
         for topic in response.replica_election_results:
             for result in topic.partition_result:
                 yield TopicPartition(topic.topic, result.partition_id), result.error_code, result.error_message
@@ -74,7 +79,9 @@ def alter_reassignments(
         low = low if allow_replication_factor_change else _FIRST_WITH_REPLICATION_FACTOR
         return RequestBuilder(ApiKey.ALTER_PARTITION_REASSIGNMENTS, lambda _: message, low, high)
 
-    def answers(keys: list[TopicPartition], response: Any) -> Iterable[Answer[TopicPartition, None]]:
+    def answers(
+        keys: list[TopicPartition], response: AlterPartitionReassignmentsResponse
+    ) -> Iterable[Answer[TopicPartition, None]]:
         for key, partition in partitions_of(response.responses):
             yield key, partition.error_code, partition.error_message, None
 
@@ -96,7 +103,7 @@ def list_reassignments(
             for topic, keys in by_topic(partitions)
         ]
 
-    def read(response: Any) -> dict[TopicPartition, PartitionReassignment]:
+    def read(response: ListPartitionReassignmentsResponse) -> dict[TopicPartition, PartitionReassignment]:
         return {
             key: PartitionReassignment(found.replicas, found.adding_replicas, found.removing_replicas)
             for key, found in partitions_of(response.topics)

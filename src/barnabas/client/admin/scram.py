@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup
 from barnabas.client.admin.requests import Answer, KeyedRequest
@@ -19,6 +19,13 @@ from barnabas.protocol.messages.describe_user_scram_credentials_request import (
     UserName,
 )
 from barnabas.protocol.protocol_enum import ProtocolEnum
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
+    from barnabas.protocol.messages.describe_user_scram_credentials_response import (
+        DescribeUserScramCredentialsResponse,
+        DescribeUserScramCredentialsResult,
+    )
 
 _SALT_BYTES = 24
 
@@ -82,20 +89,25 @@ class DescribeScramHandler:
         users = None if self._users is None else [UserName(name=user) for user in self._users]
         return DescribeUserScramCredentialsRequest(users=users)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, dict[str, Any]]) -> None:
+    def handle_response(
+        self,
+        keys: list[str],
+        response: DescribeUserScramCredentialsResponse,
+        outcome: Outcome[str, dict[str, DescribeUserScramCredentialsResult]],
+    ) -> None:
         """See `AdminApiHandler`; gives each user's error code, message and credentials."""
         if outcome.is_success(keys[0], response.error_code, response.error_message):
             outcome.complete(keys[0], {result.user: result for result in response.results})
 
 
-def credentials(result: Any) -> list[ScramCredentialInfo]:
+def credentials(result: DescribeUserScramCredentialsResult) -> list[ScramCredentialInfo]:
     """Return what a response says of a user."""
     return [ScramCredentialInfo(ScramMechanism(info.mechanism), info.iterations) for info in result.credential_infos]
 
 
 def alter_scram(alterations: Iterable[ScramAlteration]) -> tuple[list[str], KeyedRequest[str, None]]:
     """AlterUserScramCredentials, at the controller, and its keys: the users."""
-    by_user: dict[str, list[Any]] = {}
+    by_user: dict[str, list[ScramCredentialDeletion | ScramCredentialUpsertion]] = {}
     for alteration in alterations:
         prepared = _deletion(alteration) if isinstance(alteration, UserScramCredentialDeletion) else _salted(alteration)
         by_user.setdefault(alteration.user, []).append(prepared)
@@ -107,7 +119,7 @@ def alter_scram(alterations: Iterable[ScramAlteration]) -> tuple[list[str], Keye
             upsertions=[change for change in wanted if isinstance(change, ScramCredentialUpsertion)],
         )
 
-    def answers(keys: list[str], response: Any) -> Iterable[Answer[str, None]]:
+    def answers(keys: list[str], response: AlterUserScramCredentialsResponse) -> Iterable[Answer[str, None]]:
         for result in response.results:
             yield result.user, result.error_code, result.error_message, None
 

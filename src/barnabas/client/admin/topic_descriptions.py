@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.acls import authorized_operations
 from barnabas.client.admin.api_handler import Outcome, Scope, StaticLookup, label
@@ -28,6 +28,18 @@ from barnabas.protocol.messages.describe_topic_partitions_request import (
 )
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.thresholds import METADATA_BY_ID_FROM
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.describe_topic_partitions_response import (
+        DescribeTopicPartitionsResponse,
+        DescribeTopicPartitionsResponsePartition,
+        DescribeTopicPartitionsResponseTopic,
+    )
+    from barnabas.protocol.messages.metadata_response import (
+        MetadataResponse,
+        MetadataResponsePartition,
+        MetadataResponseTopic,
+    )
 
 _FIRST_METADATA_WITH_OPERATIONS = 8
 
@@ -86,11 +98,11 @@ class DescribeTopicsHandler:
         return RequestBuilder(ApiKey.METADATA, lambda _: message, low, high)
 
     def handle_response(
-        self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, TopicDescription]
+        self, keys: list[TopicKey], response: MetadataResponse, outcome: Outcome[TopicKey, TopicDescription]
     ) -> None:
         """See `AdminApiHandler`."""
         nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-        topics: dict[TopicKey, Any] = {topic.topic_id: topic for topic in response.topics}
+        topics: dict[TopicKey, MetadataResponseTopic] = {topic.topic_id: topic for topic in response.topics}
         topics.update((topic.name, topic) for topic in response.topics if topic.name is not None)
         for key in keys:
             topic = topics.get(key)
@@ -104,7 +116,7 @@ class DescribeTopicsHandler:
 
 def describe_topic_partitions(
     names: Iterable[str], partition_limit: int, cursor: tuple[str, int] | None
-) -> KeyedRequest[str, Any]:
+) -> KeyedRequest[str, DescribeTopicPartitionsResponse]:
     """DescribeTopicPartitions, at any broker: the response, a page of topics with at most so many partitions in all."""
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names],
@@ -125,21 +137,22 @@ class TopicPages:
         self._found: dict[TopicKey, TopicDescription] = {}
         self._errors: dict[TopicKey, KafkaError] = {}
 
-    def add(self, page: Any) -> None:
+    def add(self, page: DescribeTopicPartitionsResponse) -> None:
         """Take in the next page.
 
         Raises `ProtocolError` when it leads back to where it began, or before that.
 
         """
         for topic in page.topics:
+            name = topic.name or ""
             if topic.error_code:
-                self._errors[topic.name] = for_code(topic.error_code, f"{topic.name}: {for_code(topic.error_code)}")
+                self._errors[name] = for_code(topic.error_code, f"{name}: {for_code(topic.error_code)}")
                 continue
             found = _description(topic, self._nodes, self._include_authorized_operations)
-            if topic.name in self._found:
-                self._found[topic.name].partitions.extend(found.partitions)
+            if name in self._found:
+                self._found[name].partitions.extend(found.partitions)
             else:
-                self._found[topic.name] = found
+                self._found[name] = found
         end = page.next_cursor
         cursor = None if end is None else (end.topic_name, end.partition_index)
         if cursor is not None and cursor <= (self.cursor or ("", -1)):
@@ -158,14 +171,19 @@ def _unknown(key: TopicKey) -> KafkaError:
     return UnknownTopicOrPartitionError(f"{label(key)}: the broker does not know this topic")
 
 
-def _description(topic: Any, nodes: Mapping[int, Node], include_operations: bool) -> TopicDescription:
+def _description(
+    topic: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic,
+    nodes: Mapping[int, Node],
+    include_operations: bool,
+) -> TopicDescription:
     def known(ids: list[int]) -> list[Node]:
         return [nodes.get(node_id) or Node(node_id, "", -1) for node_id in ids]
 
-    def known_or_none(partition: Any, field: str) -> list[Node] | None:
+    def known_or_none(partition: object, field: str) -> list[Node] | None:
         ids = getattr(partition, field, None)
         return None if ids is None else known(ids)
 
+    described: Sequence[MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = topic.partitions
     partitions = [
         TopicPartitionInfo(
             partition.partition_index,
@@ -176,7 +194,7 @@ def _description(topic: Any, nodes: Mapping[int, Node], include_operations: bool
             known_or_none(partition, "eligible_leader_replicas"),
             known_or_none(partition, "last_known_elr"),
         )
-        for partition in sorted(topic.partitions, key=lambda p: p.partition_index)
+        for partition in sorted(described, key=lambda p: p.partition_index)
     ]
     operations = authorized_operations(topic.topic_authorized_operations) if include_operations else None
-    return TopicDescription(topic.name, id_or_none(topic.topic_id), topic.is_internal, partitions, operations)
+    return TopicDescription(topic.name or "", id_or_none(topic.topic_id), topic.is_internal, partitions, operations)

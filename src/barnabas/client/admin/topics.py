@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.admin.api_handler import K, Outcome, Scope, StaticLookup, label
 from barnabas.client.admin.configs import ConfigEntry, config_text
@@ -26,6 +26,12 @@ from barnabas.protocol.messages.create_topics_request import (
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.protocol.thresholds import DELETE_TOPICS_BY_ID_FROM
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.create_partitions_response import CreatePartitionsResponse
+    from barnabas.protocol.messages.create_topics_response import CreateTopicsResponse
+    from barnabas.protocol.messages.delete_topics_response import DeleteTopicsResponse
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 TopicKey = str | bytes
 """A topic's name, or its id (16 bytes)."""
@@ -100,15 +106,16 @@ class CreateTopicsHandler:
             validate_only=self._validate_only,
         )
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, CreatedTopic]) -> None:
+    def handle_response(
+        self, keys: list[str], response: CreateTopicsResponse, outcome: Outcome[str, CreatedTopic]
+    ) -> None:
         """See `AdminApiHandler`."""
         for topic in response.topics:
             if not self._quota.is_success(outcome, topic.name, topic, response):
                 continue
-            knows_configs = topic.configs is not None and not topic.topic_config_error_code
-            configs = (
-                {entry.name: ConfigEntry.from_created(entry) for entry in topic.configs} if knows_configs else None
-            )
+            configs = None
+            if topic.configs is not None and not topic.topic_config_error_code:
+                configs = {entry.name: ConfigEntry.from_created(entry) for entry in topic.configs}
             outcome.complete(
                 topic.name,
                 CreatedTopic(
@@ -157,11 +164,13 @@ class DeleteTopicsHandler:
         has_ids = any(not isinstance(key, str) for key in keys)
         return RequestBuilder(ApiKey.DELETE_TOPICS, build, DELETE_TOPICS_BY_ID_FROM if has_ids else low, high)
 
-    def handle_response(self, keys: list[TopicKey], response: Any, outcome: Outcome[TopicKey, None]) -> None:
+    def handle_response(
+        self, keys: list[TopicKey], response: DeleteTopicsResponse, outcome: Outcome[TopicKey, None]
+    ) -> None:
         """See `AdminApiHandler`."""
         asked = set(keys)
         for topic in response.responses:
-            key: TopicKey = topic.topic_id if topic.topic_id in asked else topic.name
+            key: TopicKey = topic.topic_id if topic.topic_id in asked else topic.name or ""
             if self._quota.is_success(outcome, key, topic, response):
                 outcome.complete(key, None)
 
@@ -196,7 +205,7 @@ class CreatePartitionsHandler:
             ),
         )
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, None]) -> None:
+    def handle_response(self, keys: list[str], response: CreatePartitionsResponse, outcome: Outcome[str, None]) -> None:
         """See `AdminApiHandler`."""
         for topic in response.results:
             if self._quota.is_success(outcome, topic.name, topic, response):
@@ -216,12 +225,14 @@ class ListTopicsHandler:
         """See `AdminApiHandler`."""
         return MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, dict[str, TopicListing]]) -> None:
+    def handle_response(
+        self, keys: list[str], response: MetadataResponse, outcome: Outcome[str, dict[str, TopicListing]]
+    ) -> None:
         """See `AdminApiHandler`."""
         found = {
             topic.name: TopicListing(topic.name, id_or_none(topic.topic_id), topic.is_internal)
             for topic in response.topics
-            if self._include_internal or not topic.is_internal
+            if topic.name is not None and (self._include_internal or not topic.is_internal)
         }
         outcome.complete(keys[0], dict(sorted(found.items())))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.admin.api_handler import Lookup, Outcome, StaticLookup
 from barnabas.client.admin.lookups import CoordinatorStrategy, PartitionLeaderStrategy
@@ -25,6 +25,14 @@ from barnabas.protocol.messages.write_txn_markers_request import (
 from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.protocol_enum import NamedEnum
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.describe_producers_response import DescribeProducersResponse
+    from barnabas.protocol.messages.describe_producers_response import ProducerState as ActiveProducer
+    from barnabas.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
+    from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
+    from barnabas.protocol.messages.list_transactions_response import ListTransactionsResponse
+    from barnabas.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 _FIRST_LIST_WITH_DURATION = 1
 _FIRST_LIST_WITH_PATTERN = 2
@@ -95,7 +103,9 @@ def describe_producers(broker_id: int | None) -> KeyedRequest[TopicPartition, li
             ]
         )
 
-    def answers(keys: list[TopicPartition], response: Any) -> Iterable[Answer[TopicPartition, list[ProducerState]]]:
+    def answers(
+        keys: list[TopicPartition], response: DescribeProducersResponse
+    ) -> Iterable[Answer[TopicPartition, list[ProducerState]]]:
         for key, partition in partitions_of(response.topics):
             producers = [_producer(state) for state in partition.active_producers]
             yield key, partition.error_code, partition.error_message, producers
@@ -106,7 +116,7 @@ def describe_producers(broker_id: int | None) -> KeyedRequest[TopicPartition, li
     return KeyedRequest("describe_producers", lookup, build, answers)
 
 
-def _producer(state: Any) -> ProducerState:
+def _producer(state: ActiveProducer) -> ProducerState:
     return ProducerState(
         state.producer_id,
         state.producer_epoch,
@@ -129,7 +139,9 @@ class DescribeTransactionsHandler:
         """See `AdminApiHandler`."""
         return DescribeTransactionsRequest(transactional_ids=keys)
 
-    def handle_response(self, keys: list[str], response: Any, outcome: Outcome[str, TransactionDescription]) -> None:
+    def handle_response(
+        self, keys: list[str], response: DescribeTransactionsResponse, outcome: Outcome[str, TransactionDescription]
+    ) -> None:
         """See `AdminApiHandler`."""
         for found in response.transaction_states:
             if outcome.is_success(found.transactional_id, found.error_code):
@@ -159,7 +171,7 @@ def list_transactions(
     low = low if longer_than_ms < 0 else _FIRST_LIST_WITH_DURATION
     low = low if pattern is None else _FIRST_LIST_WITH_PATTERN
 
-    def read(broker_id: int, response: Any) -> list[TransactionListing]:
+    def read(broker_id: int, response: ListTransactionsResponse) -> list[TransactionListing]:
         return [
             TransactionListing(t.transactional_id, t.producer_id, TransactionState(t.transaction_state), broker_id)
             for t in response.transaction_states
@@ -186,7 +198,9 @@ def abort_transaction(spec: AbortTransactionSpec) -> KeyedRequest[TopicPartition
         )
         return WriteTxnMarkersRequest(markers=[marker])
 
-    def answers(keys: list[TopicPartition], response: Any) -> Iterable[Answer[TopicPartition, None]]:
+    def answers(
+        keys: list[TopicPartition], response: WriteTxnMarkersResponse
+    ) -> Iterable[Answer[TopicPartition, None]]:
         for marker in response.markers:
             for key, partition in partitions_of(marker.topics):
                 yield key, partition.error_code, None, None
@@ -210,7 +224,7 @@ def fence_producers(operation: str) -> KeyedRequest[str, ProducerIdAndEpoch]:
 
         return one_key_each(ApiKey.INIT_PRODUCER_ID, "InitProducerId", request, keys)
 
-    def answers(keys: list[str], response: Any) -> Iterable[Answer[str, ProducerIdAndEpoch]]:
+    def answers(keys: list[str], response: InitProducerIdResponse) -> Iterable[Answer[str, ProducerIdAndEpoch]]:
         yield keys[0], 0, None, ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     return KeyedRequest(

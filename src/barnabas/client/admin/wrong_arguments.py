@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import NoReturn, ParamSpec, TypeVar, cast
 
 from barnabas.errors import IllegalArgumentError, IllegalTypeError, KafkaError
 
@@ -31,7 +31,9 @@ def explained(operation: Callable[P, R]) -> Callable[P, R]:
             _raise(operation, arguments, keywords, error)
         return cast("R", awaited(result, arguments, keywords)) if inspect.iscoroutine(result) else result
 
-    async def awaited(result: Coroutine[Any, Any, Any], arguments: Any, keywords: Any) -> Any:
+    async def awaited(
+        result: Coroutine[object, object, object], arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> object:
         try:
             return await result
         except Exception as error:  # noqa: BLE001  raised again, as it is or explained
@@ -40,7 +42,9 @@ def explained(operation: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _raise(operation: Callable[..., Any], arguments: Any, keywords: Any, error: Exception) -> NoReturn:
+def _raise(
+    operation: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object], error: Exception
+) -> NoReturn:
     # Raises Python's own error for a missing or an unknown argument.
     given = inspect.signature(operation).bind(*arguments, **keywords).arguments
     given.pop("self", None)
@@ -58,7 +62,7 @@ def _raise(operation: Callable[..., Any], arguments: Any, keywords: Any, error: 
     ) from error
 
 
-def _names_one_of(error: KafkaError, given: dict[str, Any]) -> bool:
+def _names_one_of(error: KafkaError, given: dict[str, object]) -> bool:
     text = str(error)
     # The codec speaks of the request's fields.
     return not text.startswith("Cannot write") and any(re.search(rf"\b{name}\b", text) for name in given)
@@ -74,7 +78,7 @@ def _was_carried_out(error: Exception) -> bool:
     return False
 
 
-def wrong_keys(operation: str, keys: list[Any], error: Exception) -> KafkaError:
+def wrong_keys(operation: str, keys: Sequence[object], error: Exception) -> KafkaError:
     """Return the error of an operation that cannot be asked for of these keys."""
     if isinstance(error, KafkaError):
         return error

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.request_future import RequestFuture
 from barnabas.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError, WakeupError
 from barnabas.network.statistic import DEFAULT, MetricConfig, Statistic
 
 if TYPE_CHECKING:
-    from barnabas.network.client_request import ClientRequest, ClientResponse
+    from barnabas.network.client_request import ClientRequest, ClientResponse, Request
     from barnabas.network.network_client import NetworkClient
     from barnabas.network.node import Node
 
@@ -123,7 +123,9 @@ class ConsumerNetworkClient:
         self._wakeup_requested = False
         self._wakeups_disabled = False
 
-    def send(self, node: Node, message: Any, now: float, timeout: float | None = None) -> RequestFuture[ClientResponse]:
+    def send(
+        self, node: Node, message: Request, now: float, timeout: float | None = None
+    ) -> RequestFuture[ClientResponse]:
         """Prepare a request and queue it; nothing is transmitted before `poll`.
 
         `timeout` is in seconds, request.timeout.ms when it is not given. `message` is a message or a builder of one.
