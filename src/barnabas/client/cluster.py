@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.network.node import Node
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.metadata_response import MetadataResponsePartition
 
 
 class PartitionInfo(NamedTuple):
@@ -22,7 +25,7 @@ class PartitionInfo(NamedTuple):
     error_code: int = 0
 
     @classmethod
-    def of(cls, topic: str, partition: Any) -> PartitionInfo:
+    def of(cls, topic: str, partition: MetadataResponsePartition) -> PartitionInfo:
         """Return what a metadata response says of a partition of the topic."""
         return cls(
             topic,

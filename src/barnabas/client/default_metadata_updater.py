@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.metadata import Metadata, MetadataQuery
 from barnabas.errors import RebootstrapRequiredError, UnsupportedVersionError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.internal_requests import InternalSender
     from barnabas.network.node import Node
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 log = client_logger("barnabas.metadata")
 
@@ -91,7 +92,7 @@ class DefaultMetadataUpdater:
             self._metadata.fatal_error(error)
         self._metadata.failed_update(now)
 
-    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+    def handle_successful_response(self, now: float, message: MetadataResponse, version: int) -> None:
         """See `MetadataUpdater`; a response without brokers comes from one that is still starting, and is no answer."""
         query, self._in_progress = self._in_progress, None
         refusal = self._metadata.refusal(message)

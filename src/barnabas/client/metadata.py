@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.cluster import Cluster, PartitionInfo, TopicInfo
 from barnabas.errors import (
@@ -23,6 +23,9 @@ from barnabas.network.node import Node
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 
 log = client_logger("barnabas.metadata")
 
@@ -268,7 +271,7 @@ class Metadata:
         """Return the error in a response that asking again does not cure; here a response has no such errors."""
         return None
 
-    def on_updated(self, response: Any) -> None:
+    def on_updated(self, response: MetadataResponse) -> None:
         """Take part in an update, in subclasses; runs with the lock held."""
 
     def failed_update(self, now: float) -> None:
@@ -279,7 +282,7 @@ class Metadata:
             self._attempts += 1
             self._equivalent_responses = 0
 
-    def _merged(self, response: Any, now: float, is_partial: bool, version: int) -> Cluster:
+    def _merged(self, response: MetadataResponse, now: float, is_partial: bool, version: int) -> Cluster:
         topics: dict[str, TopicInfo] = {}
         mentioned: set[str] = set()
         unauthorized: set[str] = set()
@@ -291,7 +294,7 @@ class Metadata:
             if not self.retain_topic(topic.name, topic.is_internal, now):
                 continue
             if topic.error_code == 0:
-                topics[topic.name] = self._topic_info(topic, version)
+                topics[topic.name] = self._topic_info(topic.name, topic, version)
                 continue
             if topic.error_code == InvalidTopicError.code:
                 invalid.add(topic.name)
@@ -318,18 +321,18 @@ class Metadata:
             invalid_topics=invalid,
         )
 
-    def _topic_info(self, topic: Any, version: int) -> TopicInfo:
+    def _topic_info(self, name: str, topic: MetadataResponseTopic, version: int) -> TopicInfo:
         topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
-        known = self._cluster.topics.get(topic.name)
+        known = self._cluster.topics.get(name)
         is_recreated = topic_id is not None and known is not None and known.topic_id != topic_id
         found = {}
         for partition in topic.partitions:
-            info = PartitionInfo.of(topic.name, partition)
+            info = PartitionInfo.of(name, partition)
             found[info.partition] = self._newer_of(info, is_recreated, version)
             if info.error_code and for_code(info.error_code).refresh_metadata:
                 self.request_update(reset_equivalent_backoff=False)
-        partitions = tuple(found.get(n) or PartitionInfo(topic.name, n) for n in range(max(found, default=-1) + 1))
-        return TopicInfo(topic.name, topic_id, topic.is_internal, partitions)
+        partitions = tuple(found.get(n) or PartitionInfo(name, n) for n in range(max(found, default=-1) + 1))
+        return TopicInfo(name, topic_id, topic.is_internal, partitions)
 
     def _newer_of(self, info: PartitionInfo, is_recreated: bool, version: int) -> PartitionInfo:
         """Return what to believe of a partition: never an older leader epoch than was seen of it (KIP-320)."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.metadata import Metadata
 from barnabas.network.exponential_backoff import RandomSource
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 
 class ProducerMetadata(Metadata):
@@ -70,8 +73,8 @@ class ProducerMetadata(Metadata):
         del self._expiry[topic]
         return False
 
-    def on_updated(self, response: Any) -> None:
+    def on_updated(self, response: MetadataResponse) -> None:
         """See `Metadata`."""
-        self._errors = {topic.name: topic.error_code for topic in response.topics if topic.error_code}
+        self._errors = {topic.name or "": topic.error_code for topic in response.topics if topic.error_code}
         for topic in response.topics:
-            self._new_topics.discard(topic.name)
+            self._new_topics.discard(topic.name or "")

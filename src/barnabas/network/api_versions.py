@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.network.client_request import SOFTWARE_NAME, ClientRequest, RequestBuilder
 from barnabas.network.node_api_versions import NodeApiVersions, next_version_to_try
 from barnabas.protocol.api import stable_versions
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 
 
 class ApiVersions:
@@ -41,7 +45,7 @@ class ApiVersions:
         due = [node_id for node_id in self._to_ask if is_channel_ready(node_id)] if self._to_ask else []
         return [(node_id, _request(self._to_ask.pop(node_id))) for node_id in due]
 
-    def take_answer(self, node_id: int, version: int, message: Any) -> bool:
+    def take_answer(self, node_id: int, version: int, message: ApiVersionsResponse) -> bool:
         """Take in what a node answered; False for an error that does not tell in which version to ask instead."""
         if not message.error_code:
             self._known[node_id] = NodeApiVersions.from_response(message)
@@ -57,7 +61,7 @@ class ApiVersions:
         self._known.pop(node_id, None)
         self._to_ask.pop(node_id, None)
 
-    def build(self, request: ClientRequest) -> tuple[Any, int]:
+    def build(self, request: ClientRequest) -> tuple[Message, int]:
         """Return the message to send and its version, the latest that both sides have; of a broker not asked yet, ours.
 
         Raises `UnsupportedVersionError` when there is none.

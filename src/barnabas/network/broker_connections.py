@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.network.api_versions import ApiVersions
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
@@ -16,6 +16,7 @@ from barnabas.network.selectable import Disconnection, Selectable
 
 if TYPE_CHECKING:
     from barnabas.errors import AuthenticationError
+    from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 
 log = logging.getLogger("barnabas.network")
 
@@ -63,7 +64,7 @@ class BrokerConnections:
         for authentication in self._selector.authentications:
             self._metrics.accepted(authentication, now)
 
-    def take_api_versions(self, node_id: int, version: int, message: Any, now: float) -> bool:
+    def take_api_versions(self, node_id: int, version: int, message: ApiVersionsResponse, now: float) -> bool:
         """Take in what the broker says that it understands; False for an error after which there is nothing to ask."""
         if not self.api_versions.take_answer(node_id, version, message):
             log.warning(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
+    from barnabas.network.client_request import Request
     from barnabas.network.node import Node
 
 
@@ -16,7 +17,7 @@ class InternalSender(Protocol):
     def reconnect_backoff(self) -> float:
         """Seconds to wait where no node can be asked."""
 
-    def send_internal_request(self, node_id: int, message: Any, now: float) -> None:
+    def send_internal_request(self, node_id: int, message: Request, now: float) -> None:
         """Send a request whose outcome goes to its owner."""
 
     def can_send_request(self, node_id: int, now: float) -> bool:

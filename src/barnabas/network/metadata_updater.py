@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.network.internal_requests import InternalRequests, InternalSender
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.node import Node
+    from barnabas.protocol.messages.metadata_response import MetadataResponse
 
 
 class MetadataUpdater(InternalRequests, Protocol):
@@ -61,7 +62,7 @@ class ManualMetadataUpdater:
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
         """See `MetadataUpdater`: nothing to do."""
 
-    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+    def handle_successful_response(self, now: float, message: MetadataResponse, version: int) -> None:
         """See `MetadataUpdater`: nothing to do."""
 
     def needs_rebootstrap(self, now: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.errors import (
     AuthenticationError,
@@ -32,6 +32,9 @@ from barnabas.network.telemetry_sender import TELEMETRY_APIS, TelemetrySender
 from barnabas.network.throttling import throttle_seconds
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request_parts
+
+if TYPE_CHECKING:
+    from barnabas.network.client_request import Request
 
 log = logging.getLogger("barnabas.network")
 
@@ -187,7 +190,7 @@ class NetworkClient:
     def new_client_request(
         self,
         node_id: int,
-        message: Any,
+        message: Request,
         now: float,
         expect_response: bool = True,
         timeout: float | None = None,
@@ -217,7 +220,7 @@ class NetworkClient:
             )
         self._do_send(request, is_internal=False, now=now)
 
-    def send_internal_request(self, node_id: int, message: Any, now: float) -> None:
+    def send_internal_request(self, node_id: int, message: Request, now: float) -> None:
         """Send a request of the client's own; its outcome goes to whom `_owner` names, not to `poll`'s caller."""
         self._do_send(self.new_client_request(node_id, message, now), is_internal=True, now=now)
 

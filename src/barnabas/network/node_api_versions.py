@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 
 
 class NodeApiVersions:
@@ -25,7 +28,7 @@ class NodeApiVersions:
         self.finalized_features_epoch = finalized_features_epoch
 
     @classmethod
-    def from_response(cls, response: Any) -> NodeApiVersions:
+    def from_response(cls, response: ApiVersionsResponse) -> NodeApiVersions:
         """Return what an ApiVersionsResponse says."""
         return cls(
             ((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
@@ -66,7 +69,7 @@ def _name(api_key: int) -> str:
         return f"API {api_key}"
 
 
-def next_version_to_try(tried: int, response: Any) -> int | None:
+def next_version_to_try(tried: int, response: ApiVersionsResponse) -> int | None:
     """After an ApiVersions response with an error: the version to ask again in, None when that makes no sense."""
     if response.error_code != UnsupportedVersionError.code or tried == 0:
         return None

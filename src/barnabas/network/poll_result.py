@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.errors import DisconnectError
 from barnabas.network.client_request import ClientResponse
@@ -11,6 +11,7 @@ from barnabas.protocol.api import ApiKey
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
     from barnabas.network.in_flight_requests import InFlightRequest
+    from barnabas.protocol.message import Message
 
 
 class PollResult:
@@ -22,7 +23,7 @@ class PollResult:
         self.now = now
         self.responses: list[ClientResponse] = []
 
-    def answered(self, in_flight: InFlightRequest, message: Any) -> None:
+    def answered(self, in_flight: InFlightRequest, message: Message | None) -> None:
         """Add an answer."""
         self.responses.append(
             ClientResponse(in_flight.request, self.now, message=message, api_version=in_flight.version)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.errors import UnsupportedVersionError
 from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.errors import KafkaError
+    from barnabas.network.client_request import Request
     from barnabas.network.internal_requests import InternalSender
     from barnabas.network.node import Node
+    from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
+    from barnabas.protocol.messages.push_telemetry_response import PushTelemetryResponse
 
 TELEMETRY_APIS: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
 
@@ -39,10 +42,10 @@ class Telemetry(Protocol):
     def time_to_next_request(self, now: float) -> float:
         """Seconds until `create_request` is worth a call; infinite while an answer is waited for."""
 
-    def create_request(self, now: float) -> Any | None:
+    def create_request(self, now: float) -> Request | None:
         """Return the request to send now, if there is one."""
 
-    def handle_response(self, now: float, message: Any) -> None:
+    def handle_response(self, now: float, message: GetTelemetrySubscriptionsResponse | PushTelemetryResponse) -> None:
         """Take the answer to the last request."""
 
     def handle_failed_request(self, now: float, error: KafkaError | None) -> None:
@@ -88,7 +91,9 @@ class TelemetrySender:
         # The answer that makes room, or the end of a throttling, is waited for no longer than a broker that is gone.
         return client.reconnect_backoff if self._telemetry.is_awaited or client.has_ready_nodes(now) else math.inf
 
-    def handle_successful_response(self, now: float, message: Any, version: int) -> None:
+    def handle_successful_response(
+        self, now: float, message: GetTelemetrySubscriptionsResponse | PushTelemetryResponse, version: int
+    ) -> None:
         """See `InternalRequests`."""
         self._telemetry.handle_response(now, message)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
 
 # From this version on the broker answers at once and relies on the client to keep quiet for `throttle_time_ms`; in
 # earlier ones it has itself waited that long before it answered.
@@ -55,7 +58,7 @@ _CLIENT_THROTTLES_FROM: dict[int, int] = {
 }
 
 
-def throttle_seconds(api_key: int, version: int, response: Any) -> float:
+def throttle_seconds(api_key: int, version: int, response: Message) -> float:
     """How long nothing may be sent to the broker after this response; 0 when it asks for no pause."""
     milliseconds: int = getattr(response, "throttle_time_ms", 0)
     if milliseconds <= 0 or version < _CLIENT_THROTTLES_FROM.get(api_key, 1 << 15):

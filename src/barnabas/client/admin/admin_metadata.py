@@ -59,7 +59,7 @@ class AdminMetadata(Metadata):
             return "bootstrap.controllers must lead to controllers of Kafka 3.7 or later"
         return f"{super().wanted_endpoint}, which an admin client asks with bootstrap.controllers"
 
-    def refusal(self, response: DescribeClusterResponse) -> KafkaError | None:
+    def refusal(self, response: Any) -> KafkaError | None:
         """See `Metadata`; a broker's answer to a question for controllers is one."""
         if not self.uses_controllers:
             return None
@@ -80,7 +80,7 @@ class AdminMetadata(Metadata):
                 known.nodes, cluster_id=known.cluster_id, is_bootstrap_configured=known.is_bootstrap_configured
             )
 
-    def update(self, response: DescribeClusterResponse, now: float, **query: Any) -> None:
+    def update(self, response: Any, now: float, **query: Any) -> None:
         """See `Metadata`."""
         super().update(_as_metadata(response) if self.uses_controllers else response, now, **query)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from enum import Enum
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from barnabas.errors import (
     KafkaError,
@@ -22,6 +22,10 @@ from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 from barnabas.protocol.messages.push_telemetry_request import PushTelemetryRequest
+
+if TYPE_CHECKING:
+    from barnabas.network.client_request import Request
+    from barnabas.protocol.messages.push_telemetry_response import PushTelemetryResponse
 
 log = client_logger("barnabas.telemetry")
 
@@ -189,7 +193,7 @@ class ClientTelemetrySender:
             return 0.0
         return max(0.0, min(self._due_at, self._end_by) - now)
 
-    def create_request(self, now: float) -> Any | None:
+    def create_request(self, now: float) -> Request | None:
         """Return the request to send now, None when there is nothing to send after all."""
         with self._lock:
             state, subscription = self._state, self._subscription
@@ -221,7 +225,7 @@ class ClientTelemetrySender:
             else:
                 self._go(_S.TERMINATED, inf)
 
-    def handle_response(self, now: float, message: Any) -> None:
+    def handle_response(self, now: float, message: GetTelemetrySubscriptionsResponse | PushTelemetryResponse) -> None:
         """Take in an answer to what `create_request` gave."""
         with self._lock:
             if isinstance(message, GetTelemetrySubscriptionsResponse):

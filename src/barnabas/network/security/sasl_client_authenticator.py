@@ -5,9 +5,9 @@ Source: https://kafka.apache.org/protocol (SASL Authentication Sequence), KIP-43
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas.errors import (
     AuthenticationError,
@@ -30,6 +30,12 @@ from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
+    from barnabas.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+    from barnabas.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 # A client renews its session somewhere in 85% to 95% of its lifetime, so that not all do at once (KIP-368).
 _EARLIEST_RENEWAL = 0.85
@@ -142,7 +148,7 @@ class SaslClientAuthenticator:
         message = ApiVersionsRequest(client_software_name=name, client_software_version=number)
         return self._request(message, version, SaslState.API_VERSIONS)
 
-    def _take_api_versions(self, message: Any, version: int, now: float) -> Step:
+    def _take_api_versions(self, message: ApiVersionsResponse, version: int, now: float) -> Step:
         if message.error_code:
             retry_version = next_version_to_try(version, message)
             if retry_version is None:
@@ -155,7 +161,7 @@ class SaslClientAuthenticator:
         version = self._version_of(ApiKey.SASL_HANDSHAKE, _HANDSHAKE_WITH_AUTHENTICATE)
         return self._request(SaslHandshakeRequest(mechanism=self._client.mechanism), version, SaslState.HANDSHAKE)
 
-    def _take_handshake(self, message: Any, version: int, now: float) -> Step:
+    def _take_handshake(self, message: SaslHandshakeResponse, version: int, now: float) -> Step:
         if message.error_code == UnsupportedSaslMechanismError.code:
             enabled = ", ".join(message.mechanisms) or "none"
             raise self._failure(
@@ -168,7 +174,7 @@ class SaslClientAuthenticator:
             raise self._failure(_refusal(message.error_code, None))
         return self._go_on(self._client.initial_response())
 
-    def _take_authenticate(self, message: Any, version: int, now: float) -> Step:
+    def _take_authenticate(self, message: SaslAuthenticateResponse, version: int, now: float) -> Step:
         if message.error_code:
             raise self._failure(_refusal(message.error_code, message.error_message))
         try:
@@ -201,7 +207,7 @@ class SaslClientAuthenticator:
         except UnsupportedVersionError as error:
             raise self._failure(SaslAuthenticationError(f"{error}; is this listener a SASL one?")) from None
 
-    def _request(self, message: Any, version: int, state: SaslState) -> bytes:
+    def _request(self, message: Message, version: int, state: SaslState) -> bytes:
         correlation_id = LAST_CORRELATION_ID + 1 + self._sent % _RESERVED_CORRELATION_IDS
         self._sent += 1
         self._state = state
@@ -213,7 +219,7 @@ class SaslClientAuthenticator:
         self._state = SaslState.FAILED
         return type(error)(f"{error} (SASL {self._client.mechanism} at {self._target})")
 
-    _HANDLERS = {  # noqa: RUF012  (a constant table)
+    _HANDLERS: ClassVar[Mapping[ApiKey, Callable[[SaslClientAuthenticator, Any, int, float], Step]]] = {
         ApiKey.API_VERSIONS: _take_api_versions,
         ApiKey.SASL_HANDSHAKE: _take_handshake,
         ApiKey.SASL_AUTHENTICATE: _take_authenticate,

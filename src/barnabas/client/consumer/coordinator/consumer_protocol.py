@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import Assignment, Subscription
 from barnabas.errors import ProtocolError
 from barnabas.protocol.codec import Decoder
+from barnabas.protocol.message import Message
 from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from barnabas.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedTopic
 from barnabas.protocol.plan import plan_of
 from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
+
+M = TypeVar("M", bound=Message)
 
 _VERSION: Final = struct.Struct(">h")
 _HIGHEST: Final = ConsumerProtocolAssignment.VALID_VERSIONS[1]
@@ -40,7 +43,7 @@ def serialize_subscription(subscription: Subscription) -> bytes:
 
 def deserialize_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
     """Return the reverse; a version newer than ours is read as ours, as it only adds fields. Raises `ProtocolError`."""
-    message: Any = _decode(ConsumerProtocolSubscription, data)
+    message = _decode(ConsumerProtocolSubscription, data)
     return Subscription(
         topics=tuple(message.topics),
         user_data=None if message.user_data is None else bytes(message.user_data),
@@ -65,12 +68,12 @@ def serialize_assignment(assignment: Assignment) -> bytes:
 
 def deserialize_assignment(data: bytes) -> Assignment:
     """Decode it. Raises `ProtocolError`, also for no bytes: the leader has forgotten this member."""
-    message: Any = _decode(ConsumerProtocolAssignment, data)
+    message = _decode(ConsumerProtocolAssignment, data)
     user_data = None if message.user_data is None else bytes(message.user_data)
     return Assignment(tuple(_partitions(message.assigned_partitions)), user_data)
 
 
-def _decode(kind: Any, data: bytes) -> Any:
+def _decode(kind: type[M], data: bytes) -> M:
     if len(data) < _VERSION.size:
         raise ProtocolError(
             f"{kind.NAME}: {len(data)} bytes are too few to hold a version; the leader of the group assigned nothing "
@@ -82,8 +85,9 @@ def _decode(kind: Any, data: bytes) -> Any:
     if version <= _HIGHEST:
         return kind.decode(data[_VERSION.size :], version)
     # Fields that a newer version appends are left unread.
-    return Decoder(data[_VERSION.size :], 0, -1).message(plan_of(kind, _HIGHEST))
+    message: M = Decoder(data[_VERSION.size :], 0, -1).message(plan_of(kind, _HIGHEST))
+    return message
 
 
-def _partitions(topics: Iterable[Any]) -> list[TopicPartition]:
+def _partitions(topics: Iterable[AssignedTopic | OwnedTopic]) -> list[TopicPartition]:
     return [TopicPartition(entry.topic, partition) for entry in topics for partition in entry.partitions]

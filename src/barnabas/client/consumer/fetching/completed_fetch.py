@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_record import ConsumerRecord
     from barnabas.client.consumer.fetching.fetch_config import FetchConfig
     from barnabas.client.consumer.fetching.fetch_metrics import FetchMetricsAggregator
+    from barnabas.protocol.message import Buffer
+    from barnabas.protocol.messages.fetch_response import PartitionData
+    from barnabas.records.arrow import ColumnBuilder
     from barnabas.records.decoder import EncodedRecords
 
     Found: TypeAlias = list[ConsumerRecord] | EncodedRecords
@@ -54,7 +57,7 @@ class CompletedFetch:
         self,
         partition: TopicPartition,
         fetch_offset: int,
-        response: Any,
+        response: PartitionData,
         config: FetchConfig,
         node_id: int,
         seek_id: int,
@@ -111,7 +114,7 @@ class CompletedFetch:
             self.drain()
         return records
 
-    def take_arrow(self, builder: Any) -> None:
+    def take_arrow(self, builder: ColumnBuilder) -> None:
         """Move what is left into a `ColumnBuilder`, as far as there is room. Raises `CorruptRecordError`."""
         self.next_offset = builder.append(
             self._data,
@@ -175,7 +178,7 @@ def _with_headers(deserializer: Any, topic: str) -> Any:
     return None if deserializer is None else lambda data, headers: deserializer(data)
 
 
-def end_of_batches(data: bytes | memoryview, fetch_offset: int) -> int:
+def end_of_batches(data: Buffer, fetch_offset: int) -> int:
     """Return the offset after the last complete batch in `data`, or `fetch_offset` when there is none."""
     size = len(data)
     position = 0

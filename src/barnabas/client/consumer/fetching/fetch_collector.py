@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.fetching.fetched_data import FetchedData
     from barnabas.client.consumer.fetching.fetcher import Fetcher
     from barnabas.client.consumer.subscription_state import SubscriptionState
+    from barnabas.protocol.messages.fetch_response import PartitionData
     from barnabas.protocol.topic_partition import TopicPartition
+    from barnabas.records.arrow import ColumnBuilder
 
 log = client_logger("barnabas.consumer")
 
@@ -98,7 +100,7 @@ class FetchCollector:
             self._fetcher.completed_fetches.extendleft(reversed(paused))
         return ConsumerRecords(found, offsets) if found or offsets else EMPTY
 
-    def collect_arrow(self, builder: Any, now: float) -> bool:
+    def collect_arrow(self, builder: ColumnBuilder, now: float) -> bool:
         """Move all data that has arrived into a `ColumnBuilder`, until it is full; tells whether there was any."""
         self._now = now
         paused: deque[CompletedFetch] = deque()
@@ -271,7 +273,7 @@ class FetchCollector:
             self._fetcher.ended(self._fetcher.completed_fetches.popleft(), self._now)
 
 
-def _range_of(response: Any) -> str:
+def _range_of(response: PartitionData) -> str:
     """Return what the response tells of the log; brokers leave it out of most errors."""
     if response.log_start_offset < 0 or response.high_watermark < 0:
         return ""

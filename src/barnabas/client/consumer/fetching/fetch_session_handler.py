@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.errors import NONE, FetchSessionIdNotFoundError, name_of
 from barnabas.network.log_context import client_logger
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.messages.fetch_response import FetchResponse
 
 log = client_logger("barnabas.consumer")
 
@@ -123,7 +126,7 @@ class FetchSessionHandler:
         """Topic id to name, for the topics of the last request: an answer has no others."""
         return self._topic_names
 
-    def handle_response(self, message: Any) -> bool:
+    def handle_response(self, message: FetchResponse) -> bool:
         """Take the broker's word on the session; False when the response holds no data to use."""
         if message.error_code != NONE:
             log.info(

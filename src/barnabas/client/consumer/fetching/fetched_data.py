@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.records.arrow import ColumnBuilder
     from barnabas.records.types import AbortedTransactions, Buffer
 
 
@@ -29,7 +30,7 @@ class FetchedData(NamedTuple):
         """As received: compressed records are as they are."""
         return len(self.data)
 
-    def append_to(self, builder: Any, position: int, end_offset: int | None = None) -> int:
+    def append_to(self, builder: ColumnBuilder, position: int, end_offset: int | None = None) -> int:
         """Decode from `position` to before `end_offset` into a `ColumnBuilder`; returns where to go on.
 
         Raises `CorruptRecordError`. The lock of the interpreter is released while bytes are decoded.

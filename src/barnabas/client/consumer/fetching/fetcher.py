@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.fetching.completed_fetch import CompletedFetch
 from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics, FetchMetricsAggregator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.fetching.fetch_config import FetchConfig
     from barnabas.client.consumer.subscription_state import SubscriptionState
     from barnabas.network.client_request import ClientResponse
+    from barnabas.protocol.messages.fetch_response import FetchResponse, PartitionData
 
 log = client_logger("barnabas.consumer")
 
@@ -154,7 +155,12 @@ class Fetcher:
         self.metrics.fetched(response.latency, response.message.throttle_time_ms, size, response.received_at)
 
     def _take(
-        self, node: Node, partition: TopicPartition, asked: Asked, found: Any, aggregator: FetchMetricsAggregator
+        self,
+        node: Node,
+        partition: TopicPartition,
+        asked: Asked,
+        found: PartitionData,
+        aggregator: FetchMetricsAggregator,
     ) -> None:
         if partition not in asked:
             log.warning("Node %s sent data of %s, which was not asked for", node.id, partition)
@@ -179,7 +185,7 @@ class Fetcher:
                 aggregator.expect()
                 self._plan.note_buffered(fetch)
 
-    def _note_leaders(self, message: Any, names: dict[bytes, str] | None) -> None:
+    def _note_leaders(self, message: FetchResponse, names: dict[bytes, str] | None) -> None:
         """Learn the new leaders that the response names along with an error (KIP-951)."""
         leaders = {
             TopicPartition(topic.topic if names is None else names.get(topic.topic_id, ""), found.partition_index): (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.offsets import OffsetAndTimestamp
 from barnabas.client.consumer.request_future import RequestFuture
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
     from barnabas.network.client_request import ClientResponse
     from barnabas.network.node import Node
+    from barnabas.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse
 
 _CONSUMER_REPLICA_ID = -1
 _UNKNOWN_OFFSET = -1
@@ -60,7 +61,7 @@ def _handle(response: ClientResponse, future: RequestFuture[ListOffsetsResult]) 
     future.complete(result)
 
 
-def _handle_partition(name: TopicPartition, partition: Any, result: ListOffsetsResult) -> None:
+def _handle_partition(name: TopicPartition, partition: ListOffsetsPartitionResponse, result: ListOffsetsResult) -> None:
     code = partition.error_code
     if code == TopicAuthorizationError.code:
         error = TopicAuthorizationError(f"Not authorized to read topic {name.topic!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
 from barnabas.client.consumer.membership.farewell import Farewell
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
+    from barnabas.protocol.messages.join_group_response import JoinGroupResponse
+    from barnabas.protocol.messages.sync_group_response import SyncGroupResponse
 
 _REBALANCING: Final = (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
 _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError)
@@ -195,7 +197,7 @@ class ClassicMembership:
 
     # --- joining
 
-    def _joined(self, number: int, message: Any) -> None:
+    def _joined(self, number: int, message: JoinGroupResponse) -> None:
         if number != self._try or self.state != ClassicState.PREPARING_REBALANCE:
             return
         self._join_in_flight = False
@@ -252,7 +254,7 @@ class ClassicMembership:
             lambda error: self._join_failed(number, error),
         )
 
-    def _synced(self, number: int, message: Any) -> None:
+    def _synced(self, number: int, message: SyncGroupResponse) -> None:
         if number != self._try or self.state != ClassicState.COMPLETING_REBALANCE:
             return
         if message.error_code != NONE:

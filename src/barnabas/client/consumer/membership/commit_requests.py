@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED, REBALANCING
 from barnabas.client.consumer.membership.group_requests import offset_commit, offset_fetch
@@ -35,6 +35,7 @@ from barnabas.errors import (
     UnstableOffsetCommitError,
     for_code,
 )
+from barnabas.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_membership import GroupMembership
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
+    from barnabas.network.node import Node
+    from barnabas.protocol.messages.offset_commit_response import OffsetCommitResponse
 
 _OUT_OF_GROUP: Final = (UnknownMemberIdError, IllegalGenerationError, FencedMemberEpochError)
 
@@ -125,7 +128,7 @@ class CommitRequestManager:
             return max(0.0, first.retry_at - now)
         return max(0.0, min(first.command.deadline - now, max(first.retry_at - now, self._lookup.time_to_retry(now))))
 
-    def _send(self, pending: _Pending, node: Any, now: float) -> None:
+    def _send(self, pending: _Pending, node: Node, now: float) -> None:
         command = pending.command
         if isinstance(command, CommitOffsets):
             try:
@@ -145,11 +148,11 @@ class CommitRequestManager:
 
     # --- answers
 
-    def _answered(self, pending: _Pending, message: Any) -> None:
+    def _answered(self, pending: _Pending, message: OffsetCommitResponse | OffsetFetchResponse) -> None:
         command = pending.command
         if command.id not in self._unanswered:
             return
-        if isinstance(command, FetchOffsets):
+        if isinstance(message, OffsetFetchResponse):
             self._offsets_fetched(pending, message)
             return
         error = self._commit_error(pending, message)
@@ -159,7 +162,7 @@ class CommitRequestManager:
         else:
             self._failed(pending, error)
 
-    def _commit_error(self, pending: _Pending, message: Any) -> KafkaError | None:
+    def _commit_error(self, pending: _Pending, message: OffsetCommitResponse) -> KafkaError | None:
         """Return the first error that concerns the commit as a whole, or all topics that may not be committed to."""
         forbidden: list[str] = []
         for topic in message.topics:
@@ -184,7 +187,7 @@ class CommitRequestManager:
             return GroupAuthorizationError(f"Not authorized to commit offsets of group {self._group.group_id!r}")
         return for_code(error.code, f"The offset of {partition} was not committed: {error}")
 
-    def _offsets_fetched(self, pending: _Pending, message: Any) -> None:
+    def _offsets_fetched(self, pending: _Pending, message: OffsetFetchResponse) -> None:
         found = message.groups[0] if message.groups else message
         error = for_code(found.error_code) if found.error_code != NONE else None
         offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}

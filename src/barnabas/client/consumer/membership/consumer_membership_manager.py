@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.membership.commit_errors import COMMIT_FAILED
 from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from barnabas.client.consumer.membership.coordinator_lookup import CoordinatorLookup
     from barnabas.client.consumer.membership.group_requests import GroupIdentity
     from barnabas.client.consumer.membership.heartbeat import Heartbeat
+    from barnabas.network.node import Node
+    from barnabas.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 _FENCED: Final = (UnknownMemberIdError, FencedMemberEpochError)
 _NOT_SUPPORTED: Final = (
@@ -176,7 +178,7 @@ class ConsumerMembershipManager:
 
     # --- heartbeats
 
-    def _send_heartbeat(self, node: Any, now: float) -> None:
+    def _send_heartbeat(self, node: Node, now: float) -> None:
         number = self._try
         request = self._request.build(self.member_epoch, is_joining=self.state == MemberState.JOINING)
         self._is_urgent = False
@@ -188,7 +190,7 @@ class ConsumerMembershipManager:
             lambda error: self._failed(number, error),
         )
 
-    def _answered(self, number: int, message: Any) -> None:
+    def _answered(self, number: int, message: ConsumerGroupHeartbeatResponse) -> None:
         if number != self._try:
             return
         if message.error_code != NONE:

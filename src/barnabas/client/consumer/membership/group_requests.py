@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.client.arguments import LONGEST_REASON
 from barnabas.client.consumer.membership.messages import NO_GENERATION, Generation, GroupMembershipOperation
@@ -34,6 +34,9 @@ from barnabas.protocol.thresholds import (
     OFFSET_FETCH_TOPIC_IDS_FROM,
 )
 from barnabas.protocol.topic_partition import TopicPartition, numbers_by_topic
+
+if TYPE_CHECKING:
+    from barnabas.protocol.message import Message
 
 PROTOCOL_TYPE: Final = "consumer"
 # Versions from 10 on name topics by id, which a commit of offsets has to do without: it may outlive the topic.
@@ -174,6 +177,6 @@ def offset_fetch(group: GroupIdentity, partitions: Iterable[TopicPartition]) -> 
     return _builder(OffsetFetchRequest, build, OFFSET_FETCH_TOPIC_IDS_FROM - 1)
 
 
-def _builder(message: Any, build: Callable[[int], Any], highest: int = 32767) -> RequestBuilder:
+def _builder(message: type[Message], build: Callable[[int], Message], highest: int = 32767) -> RequestBuilder:
     low, high = message.VALID_VERSIONS
     return RequestBuilder(message.API_KEY, build, low, min(high, highest))
