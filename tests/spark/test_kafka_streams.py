@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,9 +45,10 @@ def word_count(source: str, target: str) -> Topology:
     return builder.build()
 
 
-def settings(servers: str, name: str) -> dict[str, Any]:
+def settings(servers: str, name: str, folder: str | Path) -> dict[str, Any]:
     return {
-        "application.id": name, "bootstrap.servers": servers, "default.key.serde": "string",
+        "application.id": name, "state.dir": str(Path(folder).parent / "state"),
+        "bootstrap.servers": servers, "default.key.serde": "string",
         "default.value.serde": "string", "statestore.cache.max.bytes": 0,
     }  # fmt: skip
 
@@ -59,7 +61,7 @@ def test_words_are_counted_once_each_across_a_restart(
 
     def run(total: int) -> dict[bytes, list[bytes]]:
         streams = KafkaStreams(
-            word_count(source, target), settings(servers, name), spark=spark, checkpoint_location=checkpoint
+            word_count(source, target), settings(servers, name, checkpoint), spark=spark, checkpoint_location=checkpoint
         )
         streams.set_state_listener(lambda new, old: states.append(new))
         with streams:
@@ -90,7 +92,10 @@ def test_words_are_counted_once_each_across_a_restart(
 
 def test_a_topic_that_is_missing_is_an_error_at_the_start(spark: SparkSession, servers: str, checkpoint: str) -> None:
     streams = KafkaStreams(
-        word_count("not-there", "out"), settings(servers, "nothing"), spark=spark, checkpoint_location=checkpoint
+        word_count("not-there", "out"),
+        settings(servers, "nothing", checkpoint),
+        spark=spark,
+        checkpoint_location=checkpoint,
     )
 
     with pytest.raises(MissingSourceTopicError, match="not-there"):
@@ -111,7 +116,7 @@ def test_an_error_of_the_users_ends_the_application_and_is_told(
     builder.stream(source, key=Serdes.string(), value=Serdes.string()).map_values(lambda value: int(value)).to("never")
     send(servers, source, "no number")
     streams = KafkaStreams(
-        builder.build(), settings(servers, f"fails-{source}"), spark=spark, checkpoint_location=checkpoint
+        builder.build(), settings(servers, f"fails-{source}", checkpoint), spark=spark, checkpoint_location=checkpoint
     )
 
     streams.start()

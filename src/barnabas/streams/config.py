@@ -68,6 +68,7 @@ def _optimization(value: str) -> str | None:
 
 #: All that this implementation acts on. Others are kept as they are given, those with prefixes for clients among them.
 SETTINGS: dict[str, Setting] = {
+    "acceptable.recovery.lag": Setting("long", 10_000, _at_least(0)),
     "application.id": Setting("str", None),
     "bootstrap.servers": Setting("any", None),
     "commit.interval.ms": Setting("long", None, _at_least(0)),
@@ -88,6 +89,7 @@ SETTINGS: dict[str, Setting] = {
     "poll.ms": Setting("long", 100, _at_least(0)),
     "processing.guarantee": Setting("str", "at_least_once", _one_of("at_least_once", "exactly_once_v2")),
     "replication.factor": Setting("int", -1),
+    "state.cleanup.delay.ms": Setting("long", 600_000, _at_least(0)),
     "state.dir": Setting("str", None),
     "statestore.cache.max.bytes": Setting("long", 10 * 1024 * 1024, _at_least(0)),
     "task.timeout.ms": Setting("long", 300_000, _at_least(0)),

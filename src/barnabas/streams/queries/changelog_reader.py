@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import cast
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.offsets import OffsetSpec
 from barnabas.client.consumer.consumer import Consumer
+from barnabas.client.consumer.consumer_record import ConsumerRecord
 from barnabas.config.definitions import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
@@ -20,10 +21,21 @@ LOGGER = logging.getLogger("barnabas.streams")
 #: Seconds without progress before a restoration gives up: an open transaction keeps readers from what lies behind it.
 STALLED = 120.0
 
+#: Records that go to a store on disk at once: sorted by key, many of them fall on the same page.
+PIECE = 50_000
+
 _POLL = 0.2
 
 #: Seconds between two lines in the log about a restoration.
-_TOLD_EVERY = 5.0
+_TOLD_EVERY = 2.0
+
+_SETTINGS = {
+    "enable.auto.commit": "false",
+    "fetch.max.wait.ms": "10",
+    "max.partition.fetch.bytes": str(4 << 20),
+    "max.poll.records": "10000",
+}
+_FIXED = {"auto.offset.reset": "earliest", "isolation.level": "read_committed", "allow.auto.create.topics": "false"}
 
 
 class ChangelogReader:
@@ -38,49 +50,66 @@ class ChangelogReader:
 
     def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return up to where each partition is stable now."""
-        if self._admin is None:
-            self._admin = AdminClient(known_to("admin", self._client))
-        spec = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
-        found = self._admin.list_offsets(spec, isolation_level="read_committed")
+        return self._listed(partitions, OffsetSpec.LATEST)
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset that each partition still has."""
+        return self._listed(partitions, OffsetSpec.EARLIEST)
+
+    def _listed(self, partitions: Iterable[TopicPartition], which: OffsetSpec) -> dict[TopicPartition, int]:
+        spec = dict.fromkeys(partitions, int(which))
+        found = self._admin_client().list_offsets(spec, isolation_level="read_committed")
         return {partition: found[partition].offset for partition in spec}
 
-    def restore(self, store: StateStore, partition: TopicPartition, end: int, start: int | None = None) -> None:
-        """Bring the changes of a changelog from `start` (None: the first) to `end` into a store. Raises as `read`."""
-        for records in self.read(partition, end, start):
-            store.restore(
-                [ChangelogRecord(each.key, each.value, each.timestamp, list(each.headers)) for each in records]
-            )
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the id of each topic, in hexadecimal; a topic that was made anew has another one."""
+        found = self._admin_client().describe_topics(sorted(topics))
+        return {str(name): (topic.topic_id or b"").hex() for name, topic in found.items()}
 
-    def read(self, partition: TopicPartition, end: int, start: int | None = None) -> Iterator[list[Any]]:
-        """Yield the records from `start` (None: the first) to `end`, which may not be stable yet.
+    def restore(
+        self,
+        store: StateStore,
+        partition: TopicPartition,
+        end: int,
+        start: int | None = None,
+        restored: Callable[[int], None] = lambda position: None,
+    ) -> None:
+        """Bring the changes of a changelog from `start` (None: the first) to `end` into a store. Raises as `read`.
 
-        Raises KafkaTimeoutError after two minutes without progress.
+        After each piece `restored` is told up to where the store has it. Records without a key are passed over, as
+        Kafka does.
+        """
+        for records, position in _in_pieces(self.read(partition, end, start), PIECE if store.persistent else 1):
+            keyed = [record for record in records if record.key is not None]
+            if len(keyed) < len(records):
+                LOGGER.warning("%s has %d records without a key before offset %d; they are skipped",
+                               partition, len(records) - len(keyed), position)  # fmt: skip
+            store.restore(cast("list[ChangelogRecord]", keyed))  # they have its fields
+            restored(position)
+
+    def read(
+        self, partition: TopicPartition, end: int, start: int | None = None
+    ) -> Iterator[tuple[list[ConsumerRecord[bytes, bytes]], int]]:
+        """Yield records from `start` (None: the first) to `end`, which may not be stable yet, and up to where they go.
+
+        Where the start is gone it begins at the first offset. Raises KafkaTimeoutError after two minutes without
+        progress.
         """
         consumer = self._positioned(partition, start)
-        begin = position = consumer.position(partition)
-        told = moved = self._clock()
-        while position < end:
-            records = [record for record in consumer.poll(timeout=_POLL) if record.offset < end]
+        progress = _Progress(partition, consumer.position(partition), end, self._clock)
+        while progress.position < end:
+            polled = consumer.poll(timeout=_POLL)
+            progress.moved_to(min(consumer.position(partition), end))
+            records = list(polled)
+            if records and records[-1].offset >= end:
+                records = [record for record in records if record.offset < end]
             if records:
-                yield records
-            before, position = position, consumer.position(partition)
-            now = self._clock()
-            if position > before:
-                moved = now
-            if now - moved > STALLED:
-                raise KafkaTimeoutError(
-                    f"{partition} could not be read from offset {position} to {end} for {STALLED:.0f} s: does the "
-                    "topic exist, has it a leader, and is a transaction open in it?"
-                )
-            if now - told > _TOLD_EVERY:
-                told = now
-                LOGGER.info("Restoring from %s: at offset %d of %d, begun at %d", partition, position, end, begin)
+                yield records, progress.position
+        progress.ended()
 
     def _positioned(self, partition: TopicPartition, start: int | None) -> Consumer:
         if self._consumer is None:
-            settings = {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "fetch.max.wait.ms": "10"}
-            fixed = {"isolation.level": "read_committed", "allow.auto.create.topics": "false"}
-            self._consumer = Consumer({**settings, **self._client, **fixed})
+            self._consumer = Consumer({**_SETTINGS, **self._client, **_FIXED})
         self._consumer.assign([partition])
         if start is None:
             self._consumer.seek_to_beginning(partition)
@@ -88,9 +117,63 @@ class ChangelogReader:
             self._consumer.seek(partition, start)
         return self._consumer
 
+    def _admin_client(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(known_to("admin", self._client))
+        return self._admin
+
     def close(self) -> None:
         """Let go of the connections."""
         if self._consumer is not None:
             self._consumer.close()
         if self._admin is not None:
             self._admin.close()
+
+
+def _in_pieces(
+    polled: Iterable[tuple[list[ConsumerRecord[bytes, bytes]], int]], least: int
+) -> Iterator[tuple[list[ConsumerRecord[bytes, bytes]], int]]:
+    """Put what was polled together to pieces of at least so many records."""
+    found: list[ConsumerRecord[bytes, bytes]] = []
+    position = 0
+    for records, position in polled:
+        found += records
+        if len(found) >= least:
+            yield found, position
+            found = []
+    if found:
+        yield found, position
+
+
+class _Progress:
+    """How far a reader has come, and what the log tells of it."""
+
+    def __init__(self, partition: TopicPartition, begin: int, end: int, clock: Callable[[], float]) -> None:
+        self.position = begin
+        self._partition, self._begin, self._end, self._clock = partition, begin, end, clock
+        self._began = self._told = self._moved = clock()
+
+    def moved_to(self, position: int) -> None:
+        """Take the position. Raises KafkaTimeoutError when it has been the same for too long."""
+        before, self.position, now = self.position, position, self._clock()
+        if position > before:
+            self._moved = now
+        if now - self._moved > STALLED:
+            raise KafkaTimeoutError(
+                f"{self._partition} could not be read from offset {position} to {self._end} for {STALLED:.0f} s: does "
+                "the topic exist, has it a leader, and is a transaction open in it?"
+            )
+        if now - self._told > _TOLD_EVERY and position < self._end:
+            self._told = now
+            rate = (position - self._begin) / (now - self._began)
+            LOGGER.info(
+                "Restoring from %s: at offset %d of %d (%.0f%%), %.0f offsets/s, %.0f s left", self._partition,
+                position, self._end, 100 * (position - self._begin) / (self._end - self._begin), rate,
+                (self._end - position) / rate if rate else float("inf"),
+            )  # fmt: skip
+
+    def ended(self) -> None:
+        """Tell how long it took, if it was told that it goes on."""
+        if self._told > self._began:
+            took = self._clock() - self._began
+            LOGGER.info("Restored %s from offset %d to %d in %.1f s", self._partition, self._begin, self._end, took)

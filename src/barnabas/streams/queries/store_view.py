@@ -41,7 +41,7 @@ _METHODS: dict[StoreKind, frozenset[str]] = {
 }
 
 
-class _ViewContext:
+class ViewContext:
     """What a store takes from the engine, where there is no engine."""
 
     def __init__(self, config: StreamsConfig, topic: str) -> None:
@@ -90,7 +90,7 @@ class StoreView:
         for partition in partitions:
             store = make_store(builder, MemoryBackend())
             store.logged = False
-            store.init(_ViewContext(config, partition.topic))
+            store.init(ViewContext(config, partition.topic))
             self._stores[partition] = store
             refusal = f"the view of store {builder.name} is read only"
             self._faces.append((ReadOnlyPlainStore if plain else ReadOnlyStore)(store, refusal))

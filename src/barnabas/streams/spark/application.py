@@ -5,11 +5,16 @@ from __future__ import annotations
 import copyreg
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.streams.config import StreamsConfig
 from barnabas.streams.topology.nodes import ProcessorTopology
+
+#: Where state and checkpoints lie unless `state.dir` says otherwise; Kafka's default.
+STATE_DIR = "/tmp/kafka-streams"  # noqa: S108
 
 
 class Application(NamedTuple):
@@ -27,6 +32,11 @@ class Application(NamedTuple):
     must_wait: frozenset[int]
     place: SinkPlace
     client: ClientSettings
+
+
+def application_folder(config: StreamsConfig) -> Path:
+    """Return where a machine keeps what belongs to the application."""
+    return Path(str(config.values["state.dir"] or STATE_DIR)) / config.application_id
 
 
 def _reduced(packed: struct.Struct) -> tuple[type[struct.Struct], tuple[str]]:

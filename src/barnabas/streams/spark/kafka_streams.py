@@ -18,7 +18,7 @@ from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
 from barnabas.streams.spark import internal_topics, plan, rows, starting_offsets
-from barnabas.streams.spark.application import Application
+from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.task_runner import TaskRunner
 from barnabas.streams.topology.topology import Topology
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOGGER = logging.getLogger("barnabas.streams")
-
-#: Where checkpoints lie unless `state.dir` or `checkpoint_location` says otherwise; Kafka's default.
-STATE_DIR = "/tmp/kafka-streams"  # noqa: S108
 
 _TURN = 0.1
 
@@ -71,9 +68,10 @@ class KafkaStreams:
     """Runs a topology on Spark, exactly once.
 
     Settings are Kafka's, in a mapping or as keywords with underscores (`application_id="delays"`). State, output and
-    positions are those of one checkpoint, at `checkpoint_location`, else in `state.dir`: on a cluster a folder that all
-    machines reach. Records are processed exactly once whatever `processing.guarantee` says. Raises ConfigError for
-    settings, TopologyError for topologies that do not run on Spark.
+    positions are those of one checkpoint, at `checkpoint_location`: on a cluster a folder that all machines reach.
+    `state.dir` is where each machine keeps the stores of its tasks, on a disk of its own; without
+    `checkpoint_location` the checkpoint lies there, too. Records are processed exactly once whatever
+    `processing.guarantee` says. Raises ConfigError for settings, TopologyError for topologies that do not run on Spark.
     """
 
     def __init__(
@@ -93,8 +91,7 @@ class KafkaStreams:
             raise StreamsError("setting bootstrap.servers is missing: set it to the brokers' addresses")
         self._spark = spark
         self._plan = plan.planned(topology, self._config)
-        folder = Path(str(self._config.values["state.dir"] or STATE_DIR)) / self._config.application_id
-        self._checkpoint = checkpoint_location or str(folder / "checkpoint")
+        self._checkpoint = checkpoint_location or str(application_folder(self._config) / "checkpoint")
         self._trigger = dict(trigger or {"processingTime": "0 seconds"})
         self._state = State.CREATED
         self._changed = threading.Condition(threading.RLock())

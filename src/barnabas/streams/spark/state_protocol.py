@@ -10,6 +10,10 @@ was left in the middle of a record, is thrown away and restored from the changel
 offsets that the decision holds. So user code that is not deterministic cannot make the state differ from what was
 written: what was computed twice has two notes, and one of them counts. A batch that is decided is not computed again.
 
+What a machine keeps of a task on its disk is always the state after a decided batch, with the offsets up to which it
+has the changelogs: it is kept when the next batch finds it decided, never before. So wherever a process dies, and
+however old what it left is, a task goes on from there by reading the changelogs from these offsets on.
+
 Whoever takes these steps holds the task for itself: two attempts in one process must not share its stores.
 """
 
@@ -34,12 +38,19 @@ class ReadDecision(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """Build the stores anew from their changelogs, read committed, and take up the times that the state's note tells.
+    """Bring the stores from what was kept last to this state, and take up the times that its note tells.
 
-    A changelog is read past the offset that `state` holds for it, however long that takes to become stable. One of
-    which it holds none, because this query has not written to it, is read up to what is stable now: another application
-    may have.
+    What came after it is forgotten, then the changelogs are read on, read committed; from their beginning where nothing
+    is kept, where a topic was made anew, and where one has lost what would come next, or ends before. A changelog is
+    read past the offset that `state` holds for it, however long that takes to become stable. One of which it holds
+    none, because this query has not written to it, is read up to what is stable now: another application may have.
     """
+
+    state: TaskState | None
+
+
+class Keep(NamedTuple):
+    """The stores stand after this decided state (None: no decision knows of one): they may be kept as they are now."""
 
     state: TaskState | None
 
@@ -77,6 +88,7 @@ def run_task(task: TaskBatch, held: HeldTask) -> Steps:
     if held.note is None or before is None or held.note != before.note:
         held.note = None
         yield Restore(before)
+    yield Keep(before)
     held.note = None  # until all of the batch is done
     held.note = yield Compute()
     return True

@@ -20,11 +20,13 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.record import InputRecord
 from barnabas.streams.engine.task import Task, TaskSettings
-from barnabas.streams.errors import StreamsError
+from barnabas.streams.errors import ProcessorStateError, StreamsError
 from barnabas.streams.queries.changelog_reader import ChangelogReader
 from barnabas.streams.spark import rows
-from barnabas.streams.spark.application import Application
-from barnabas.streams.spark.state_protocol import Compute, HeldTask, ReadDecision, Restore, TaskBatch, run_task
+from barnabas.streams.spark.application import Application, application_folder
+from barnabas.streams.spark.engine_task import BatchPlan, EngineTask, TaskPlan
+from barnabas.streams.spark.kept_state import clean
+from barnabas.streams.spark.state_protocol import Compute, Keep, ReadDecision, Restore, TaskBatch, run_task
 from barnabas.streams.state.store import StateStore
 from barnabas.streams.topology.processor_api import TaskId
 
@@ -41,23 +43,17 @@ class Request(NamedTuple):
     planned: str
 
 
-class EngineTask(HeldTask):
-    """A task of the engine, when it is whole."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.task: Task | None = None
-
-
 class TaskHome:
     """The tasks of one application in one process. An attempt takes its task out while it works on it."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
         self._config = StreamsConfig(application.config)
+        self._folder = application_folder(self._config)
         self._held: dict[str, EngineTask] = {}
         self._lock = threading.Lock()
         self._decisions: DecisionReader | None = None
+        self._last: Decision | None = None
         self._admin: AdminClient | None = None
         self._changelogs = ChangelogReader(application.client)
         self._global: GlobalTask | None = None
@@ -65,9 +61,9 @@ class TaskHome:
 
     def run(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task sends in the batch, and its note; nothing when the batch is decided already."""
-        plan = json.loads(request.planned)
+        plan: BatchPlan = json.loads(request.planned)
         name = str(plan["task"])
-        held = self._held.pop(name, None) or EngineTask()
+        held = self._held.pop(name, None) or EngineTask(self._folder)
         attempt = _Attempt(self, request, plan, held, batches)
         try:
             yield from attempt.run()
@@ -81,40 +77,27 @@ class TaskHome:
         if self._decisions is None:
             self._decisions = DecisionReader(client, place.topic)
         decision = self._decisions.read(query)
-        if decision is not None and decision.batch >= least:
-            return decision
-        if self._admin is None:
-            self._admin = AdminClient(settings_of("admin", client))
-        return self._decisions.read(query, past=log_end(self._admin, place.topic))
+        if decision is None or decision.batch < least:
+            if self._admin is None:
+                self._admin = AdminClient(settings_of("admin", client))
+            decision = self._decisions.read(query, past=log_end(self._admin, place.topic))
+        self._last = decision
+        return decision
 
-    def restored(self, plan: dict[str, Any], state: TaskState | None) -> Task:
-        """Return the task as it was when it left this state."""
+    def restore(self, held: EngineTask, plan: BatchPlan, state: TaskState | None) -> None:
+        """See `state_protocol.Restore`."""
         id = TaskId.parse(plan["task"])
         self.catch_up_global(plan)
         topology = self._application.subtopologies[id.subtopology]
         settings = TaskSettings(self._config, None, self._global_store, self._partitions_of)
-        task = Task(topology, id, settings, plan["now_ms"])
-        planned = {(topic, partition): start for topic, partition, start, _ in plan["ranges"]}
-        for name, topic in topology.store_to_changelog_topic.items():
-            if name in task.stores:
-                self._restore(task.stores[name], TopicPartition(topic, id.partition), state, planned)
-        if state is not None:
-            task.restore_metadata(json.loads(state.note)["metadata"].encode())
-        return task
+        held.restore(TaskPlan(topology, id, settings, plan), self._changelogs, state)
+        if held.kept is not None and self._last is not None:
+            states = self._last.states_after().values()
+            ends = {each.task: {topic: max(found.values()) for topic, found in each.ends.items()} for each in states}
+            values = self._config.values
+            clean(self._folder, ends, values["state.cleanup.delay.ms"], values["acceptable.recovery.lag"])
 
-    def _restore(
-        self, store: StateStore, partition: TopicPartition, state: TaskState | None, planned: dict[Any, int]
-    ) -> None:
-        ends = {} if state is None else state.ends.get(partition.topic, {})
-        if partition in planned:
-            end = planned[partition]  # the task's own source serves as the changelog
-        elif str(partition.partition) in ends:
-            end = ends[str(partition.partition)] + 1
-        else:
-            end = self._changelogs.stable_ends([partition])[partition]
-        self._changelogs.restore(store, partition, end)
-
-    def catch_up_global(self, plan: dict[str, Any]) -> None:
+    def catch_up_global(self, plan: BatchPlan) -> None:
         """Fill the global stores up to where the batch's plan says."""
         topology = self._application.global_topology
         if topology is None:
@@ -124,7 +107,7 @@ class TaskHome:
                 self._global = GlobalTask(topology, TaskSettings(self._config, None, partitions_of=self._partitions_of))
             for topic, number, _, end in plan["shared"]:
                 partition = TopicPartition(topic, number)
-                for records in self._changelogs.read(partition, end, self._global_positions.get(partition)):
+                for records, _ in self._changelogs.read(partition, end, self._global_positions.get(partition)):
                     for each in records:
                         found = (each.offset, each.timestamp, each.key, each.value, list(each.headers))
                         self._global.process(InputRecord(topic, number, *found), plan["now_ms"])
@@ -153,9 +136,7 @@ class TaskHome:
     def close(self) -> None:
         """Close tasks and connections."""
         for held in self._held.values():
-            if held.task is not None:
-                with suppress(StreamsError):
-                    held.task.close()
+            held.close()
         self._changelogs.close()
         for client in (self._decisions, self._admin):
             if client is not None:
@@ -170,7 +151,7 @@ class _Attempt:
         self,
         home: TaskHome,
         request: Request,
-        plan: dict[str, Any],
+        plan: BatchPlan,
         held: EngineTask,
         batches: Iterable[pa.RecordBatch],
     ) -> None:
@@ -190,16 +171,21 @@ class _Attempt:
                 step = steps.send(result)
         except StopIteration:
             pass
+        except ProcessorStateError:
+            self._held.close()  # another attempt opens its directory again
+            raise
         finally:
             steps.close()
         for _ in self._batches:
             pass
 
-    def _perform(self, step: ReadDecision | Restore) -> Decision | None:
+    def _perform(self, step: ReadDecision | Restore | Keep) -> Decision | None:
         if isinstance(step, ReadDecision):
             return self._home.decision(self._spark.query, step.least)
-        self._held.task = None
-        self._held.task = self._home.restored(self._plan, step.state)
+        if isinstance(step, Restore):
+            self._home.restore(self._held, self._plan, step.state)
+        else:
+            self._held.keep(self._plan, step.state)
         return None
 
     def _computed(self) -> Rows:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import pickle
 import socket
@@ -211,6 +212,7 @@ def _pickled(error: Exception) -> bytes:
 
 def main(path: str, parent: int) -> None:
     """Serve until the parent is gone or nothing was asked for a while."""
+    _log_to_stderr()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         Path(path).unlink(missing_ok=True)
         listener.bind(path)
@@ -228,6 +230,14 @@ def main(path: str, parent: int) -> None:
                 server.serve(connection)
             used = time.monotonic()
         Path(path).unlink(missing_ok=True)
+
+
+def _log_to_stderr() -> None:
+    """Have what `barnabas.streams` tells, the progress of a restoration for one, come to the executor's log."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("barnabas.streams").setLevel(logging.INFO)
 
 
 def _end_with(parent: int, path: str) -> None:

@@ -86,16 +86,14 @@ class KeyValueStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
-        put, delete = self._map.put, self._map.delete
-        for record in records:
-            data = self._restored(record)
-            if data is None:
-                delete(record.key)
-            else:
-                put(record.key, data)
+        newest = self._newest(records)
+        for key in [key for key, data in newest.items() if data is None]:
+            del newest[key]
+            self._map.delete(key)
+        self._map.put_all(newest)  # type: ignore[arg-type]  # those without a value are gone
 
-    def _restored(self, record: ChangelogRecord) -> bytes | None:
-        return record.value
+    def _newest(self, records: Iterable[ChangelogRecord]) -> dict[bytes, bytes | None]:
+        return {record.key: record.value for record in records}
 
     def _iterate(self, entries: Iterator[tuple[bytes, bytes]]) -> StoreIterator[Any, Any]:
         return StoreIterator((self._read_key(key), self._read(value)) for key, value in entries)
@@ -148,8 +146,12 @@ class TimestampedKeyValueStore(KeyValueStore):
         self._put(self._key(key), None if data is None else _LONG.pack(timestamp) + data)
         return VALID_TO_UNDEFINED
 
-    def _restored(self, record: ChangelogRecord) -> bytes | None:
-        return None if record.value is None else _LONG.pack(record.timestamp) + record.value
+    def _newest(self, records: Iterable[ChangelogRecord]) -> dict[bytes, bytes | None]:
+        pack = _LONG.pack
+        return {
+            record.key: None if (value := record.value) is None else pack(record.timestamp) + value
+            for record in records
+        }
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         headers: Headers = self._headers() if self._with_headers else []

@@ -19,6 +19,9 @@ class BytesMap(Protocol):
     def put(self, key: bytes, value: bytes) -> None:
         """Keep a value."""
 
+    def put_all(self, entries: dict[bytes, bytes]) -> None:
+        """Keep many values."""
+
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""
 
@@ -69,6 +72,14 @@ class MemoryMap:
             else:
                 self._new.append(key)
         self._data[key] = value
+
+    def put_all(self, entries: dict[bytes, bytes]) -> None:
+        """Keep many values."""
+        if self._sorted is None:
+            self._data.update(entries)
+        else:
+            for key, value in entries.items():
+                self.put(key, value)
 
     def delete(self, key: bytes) -> bytes | None:
         """Forget a key; return the value that it had."""

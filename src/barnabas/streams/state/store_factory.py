@@ -9,7 +9,7 @@ from barnabas.streams.serdes.join_side import LeftOrRightValueSerde, Timestamped
 from barnabas.streams.state.in_memory_window import InMemoryWindows
 from barnabas.streams.state.join_list import JoinListStore
 from barnabas.streams.state.key_value import KeyValueStore, LRUStore, TimestampedKeyValueStore
-from barnabas.streams.state.memory import Backend
+from barnabas.streams.state.memory import Backend, MemoryBackend
 from barnabas.streams.state.session import SessionBytes, SessionStore
 from barnabas.streams.state.session_bytes import InMemorySessions, SessionSegments, TimeOrderedSessionSegments
 from barnabas.streams.state.store import StateStore
@@ -21,7 +21,9 @@ from barnabas.streams.topology.stores import StoreBuilder, StoreKind, segment_in
 
 
 def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
-    """Return the store that a builder describes, its bytes in `backend`."""
+    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory."""
+    if builder.persistent is False:
+        backend = MemoryBackend()
     return _MAKERS[builder.kind](builder, backend)
 
 
@@ -77,7 +79,7 @@ def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateS
             builder.window_size_ms or 0,
             retain_duplicates=builder.retain_duplicates,
             logged=builder.logging,
-            persistent=backend.persistent and builder.persistent is not False,
+            persistent=backend.persistent,
         )
 
     return make
@@ -99,7 +101,7 @@ def _session(builder: StoreBuilder, backend: Backend) -> StateStore:
         builder.value_serde,
         sessions,
         logged=builder.logging,
-        persistent=backend.persistent and builder.persistent is not False,
+        persistent=backend.persistent,
     )
 
 

@@ -81,6 +81,32 @@ def test_state_and_output_agree_with_zombies_frozen_drivers_and_dying_processes(
     assert model.chaos(seed) == []
 
 
+def test_a_process_reads_only_what_came_after_what_its_disk_keeps() -> None:
+    cluster, checkpoint, first = model.Cluster(), sink.Checkpoint(), model.Process("p")
+    run(cluster, checkpoint, "r1", [first], requests_of_a_quiet_run() * 2 // 3)
+    late = model.Process("q", disk=first.disk)
+
+    run(cluster, checkpoint, "r2", [late])
+
+    assert model.problems(cluster, BATCHES) == []
+    assert late.restores == model.TASKS
+    assert late.read < sum(len(cluster.stable(model.CHANGELOG, task)[0]) for task in range(model.TASKS)) - 2
+
+
+def test_a_state_is_kept_only_when_the_next_batch_finds_it_decided() -> None:
+    process = model.Process("p")
+    cluster = model.Cluster()
+
+    run(cluster, sink.Checkpoint(), "r1", [process])
+
+    for task in range(model.TASKS):
+        records, _, _ = cluster.stable(model.CHANGELOG, task)
+        kept = process.disk[f"0_{task}"]
+        before = {r.key.decode(): model.Update(*model.json.loads(r.value)) for r in records if r.offset < kept.position}
+        assert kept.store == before
+        assert kept.position <= records[-1].offset, "the last batch is not known to be decided"
+
+
 def decided(batch: int, **fields: Any) -> Decision:
     return Decision(batch, "r1", **{"state": COMPLETE, **fields})
 
@@ -121,6 +147,7 @@ def trusting(task: Any, held: Any) -> Any:
         return False
     if held.note is None:
         yield state_protocol.Restore(state_protocol.state_before(task, decision))
+    yield state_protocol.Keep(state_protocol.state_before(task, decision))
     held.note = None
     held.note = yield state_protocol.Compute()
     return True
@@ -134,14 +161,31 @@ def never_forgetting(task: Any, held: Any) -> Any:
     before = state_protocol.state_before(task, decision)
     if held.note is None or before is None or held.note != before.note:
         yield state_protocol.Restore(before)
+    yield state_protocol.Keep(before)
     held.note = yield state_protocol.Compute()
     return True
 
 
+def keeping_at_once(task: Any, held: Any) -> Any:
+    """It keeps what it has computed before it is decided."""
+    decision = yield state_protocol.ReadDecision(task.batch - 1)
+    if decision is not None and decision.batch == task.batch:
+        return False
+    before = state_protocol.state_before(task, decision)
+    if held.note is None or before is None or held.note != before.note:
+        held.note = None
+        yield state_protocol.Restore(before)
+    held.note = None
+    held.note = yield state_protocol.Compute()
+    yield state_protocol.Keep(before)
+    return True
+
+
 def reading_what_is_stable(self: Any, state: Any) -> Any:
-    yield None
-    records, _, _ = self.cluster.stable(model.CHANGELOG, self.task)
-    self.held.store = {record.key.decode(): model.Update(*model.json.loads(record.value)) for record in records}
+    yield from _RESTORE(self, None)
+
+
+_RESTORE = model.EnginePerformer.Restore
 
 
 def reading_an_old_decision(self: Any, least: int) -> Any:
@@ -156,6 +200,7 @@ def not_sweeping(decision: Any, query: str) -> Any:
 MUTATIONS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "what is held is trusted": (state_protocol, "run_task", trusting),
     "the beginning is not noted": (state_protocol, "run_task", never_forgetting),
+    "what is computed is kept at once": (state_protocol, "run_task", keeping_at_once),
     "changelogs are read to what is stable": (model.EnginePerformer, "Restore", reading_what_is_stable),
     "the decision log is not read to its end": (model.EnginePerformer, "ReadDecision", reading_an_old_decision),
     "what a dead driver left open stays open": (protocol, "_finish_and_sweep", not_sweeping),

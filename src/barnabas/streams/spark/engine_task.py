@@ -1,0 +1,198 @@
+"""A task of the engine as a process holds it: its stores, and how they get to the state that counts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.exactly_once.decision import TaskState
+from barnabas.streams.engine.task import Task, TaskSettings
+from barnabas.streams.errors import StreamsError
+from barnabas.streams.queries.changelog_reader import ChangelogReader
+from barnabas.streams.spark.kept_state import Kept, KeptState
+from barnabas.streams.spark.state_protocol import HeldTask
+from barnabas.streams.state.store import StateStore
+from barnabas.streams.topology.nodes import ProcessorTopology
+from barnabas.streams.topology.processor_api import TaskId
+
+LOGGER = logging.getLogger("barnabas.streams")
+
+#: Milliseconds from one time that the state is kept to the next: each waits for the disk. What was not kept is read
+#: from the changelogs again, so that costs little.
+KEEP_EVERY_MS = 1000
+
+#: Seconds of restoring after which what is restored so far is kept, so that another attempt goes on from there.
+_KEEP_RESTORED_EVERY = 10.0
+
+#: How old what was kept may be if the changelog has gone on: half of a topic's default delete.retention.ms. Compaction
+#: may have removed deletions that it does not know of.
+_OLDEST_MS = 12 * 60 * 60 * 1000
+
+
+class BatchPlan(TypedDict):
+    """What the source tells a task of a batch: `PlannedTask.to_json`."""
+
+    task: str
+    now_ms: int
+    ranges: list[tuple[str, int, int, int]]
+    shared: list[tuple[str, int, int, int]]
+
+
+class TaskPlan(NamedTuple):
+    """What a task is made of, and the batch for which."""
+
+    topology: ProcessorTopology
+    id: TaskId
+    settings: TaskSettings
+    batch: BatchPlan
+
+
+class EngineTask(HeldTask):
+    """A task, when it is whole. `folder` is where this machine keeps the application's state."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.task: Task | None = None
+        self.kept: KeptState | None = None
+        self._folder = folder
+        self._topics: dict[str, str] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._positions: dict[str, int] = {}
+        self._kept_ms = 0
+
+    def restore(self, plan: TaskPlan, reader: ChangelogReader, state: TaskState | None) -> None:
+        """See `state_protocol.Restore`."""
+        self._close_task()
+        topics = {
+            name: topic
+            for name, topic in plan.topology.store_to_changelog_topic.items()
+            if name in plan.topology.state_stores
+        }
+        self._topics = topics
+        ends = self._ends(plan, reader, state)
+        self._topic_ids = reader.topic_ids(topics.values()) if topics else {}
+        kept = self._back(plan, reader, ends)
+        backend = None if self.kept is None else self.kept.backend
+        task = Task(plan.topology, plan.id, plan.settings._replace(backend=backend), plan.batch["now_ms"])
+        for name, times in kept.times.items():
+            if name in task.stores and task.stores[name].persistent:
+                task.stores[name].restore_times(times)
+        self._positions = {}
+        for name, topic in topics.items():
+            persistent = task.stores[name].persistent
+            start = kept.positions.get(topic) if persistent else None
+            if start is not None:
+                self._positions[topic] = start
+        self.task = task
+        for name, topic in topics.items():
+            store = task.stores[name]
+            partition = TopicPartition(topic, plan.id.partition)
+            start = self._positions.get(topic)
+            self._catch_up(store, reader, partition, ends[topic], start)
+        if state is not None:
+            task.restore_metadata(json.loads(state.note)["metadata"].encode())
+        self._kept_ms = 0
+
+    def _ends(self, plan: TaskPlan, reader: ChangelogReader, state: TaskState | None) -> dict[str, int]:
+        """Return up to where each changelog is to be read."""
+        number = plan.id.partition
+        known = _known_ends(plan.batch, state, number)
+        others = [TopicPartition(topic, number) for topic in self._topics.values() if topic not in known]
+        stable = reader.stable_ends(others) if others else {}
+        return {**{partition.topic: end for partition, end in stable.items()}, **known}
+
+    def _back(self, plan: TaskPlan, reader: ChangelogReader, ends: dict[str, int]) -> Kept:
+        """Go back to what is kept, or to nothing where that does not fit."""
+        nothing = Kept({}, {}, {}, 0)
+        if not plan.topology.state_stores:
+            return nothing
+        if find_spec("lmdb") is None:
+            LOGGER.warning("task %s keeps its state in memory: pip install 'barnabas[streams]' for disk", plan.id)
+            return nothing
+        if self.kept is None:
+            self.kept = KeptState(self._folder, str(plan.id))
+        found = self.kept.back()
+        if found is None:
+            self.kept.clear()
+            return nothing
+        if problem := self._why_not(found, plan, reader, ends):
+            LOGGER.warning("task %s: the state in %s is not used: %s", plan.id, self.kept.directory, problem)
+            self.kept.clear()
+            return nothing
+        return found
+
+    def _why_not(self, found: Kept, plan: TaskPlan, reader: ChangelogReader, ends: dict[str, int]) -> str:
+        partitions = {topic: TopicPartition(topic, plan.id.partition) for topic in found.positions if topic in ends}
+        starts = reader.starts(partitions.values()) if partitions else {}
+        for topic, partition in partitions.items():
+            position, end = found.positions[topic], ends[topic]
+            if found.topic_ids.get(topic) != self._topic_ids[topic]:
+                return f"{topic} was deleted and created again"
+            if position > end:
+                return f"it has {partition} up to offset {position}, which now ends at {end}"
+            if starts[partition] > position:
+                return f"it has {partition} up to offset {position}, which now begins at {starts[partition]}"
+            if position < end and plan.batch["now_ms"] - found.at_ms > _OLDEST_MS:
+                return f"it is older than {_OLDEST_MS // 3_600_000} h"
+        return ""
+
+    def _catch_up(
+        self, store: StateStore, reader: ChangelogReader, partition: TopicPartition, end: int, start: int | None
+    ) -> None:
+        kept = time.monotonic()
+
+        def restored(position: int) -> None:
+            nonlocal kept
+            self._positions[partition.topic] = position
+            if store.persistent and time.monotonic() - kept > _KEEP_RESTORED_EVERY:
+                kept = time.monotonic()
+                self._keep(0)
+
+        reader.restore(store, partition, end, start, restored)
+        self._positions[partition.topic] = end
+
+    def keep(self, plan: BatchPlan, state: TaskState | None) -> None:
+        """See `state_protocol.Keep`; not each time, and only what is on disk."""
+        assert self.task is not None, "it was restored"
+        self._positions |= _known_ends(plan, state, self.task.id.partition, self._topics.values())
+        if plan["now_ms"] - self._kept_ms >= KEEP_EVERY_MS:
+            self._keep(plan["now_ms"])
+
+    def _keep(self, now_ms: int) -> None:
+        if self.kept is None or self.task is None:
+            return
+        stores = {name: store for name, store in self.task.stores.items() if store.persistent}
+        positions = {self._topics[name]: self._positions[self._topics[name]] for name in stores if self._has(name)}
+        times = {name: times for name, store in stores.items() if (times := store.times())}
+        self.kept.keep(Kept(self._topic_ids, positions, times, now_ms))
+        self._kept_ms = now_ms
+
+    def _has(self, store: str) -> bool:
+        return store in self._topics and self._topics[store] in self._positions
+
+    def close(self) -> None:
+        """Close processors and stores, and let others have the directory. What was not kept is forgotten."""
+        self.note = None
+        self._close_task()
+        if self.kept is not None:
+            self.kept.close()
+            self.kept = None
+
+    def _close_task(self) -> None:
+        task, self.task = self.task, None
+        if task is not None:
+            with suppress(StreamsError):
+                task.close()
+
+
+def _known_ends(plan: BatchPlan, state: TaskState | None, number: int, topics: object = None) -> dict[str, int]:
+    """Return the ends that plan and decision tell: a task's own source that serves as changelog, and what it wrote."""
+    written = {} if state is None else state.ends
+    found = {topic: ends[str(number)] + 1 for topic, ends in written.items() if str(number) in ends}
+    return found | {topic: start for topic, partition, start, _ in plan["ranges"] if partition == number}
