@@ -142,9 +142,7 @@ class BrokerState:
         if self._add_partitions_to_txn_manager is None:
             from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 
-            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(
-                self.transaction_coordinator, enabled=self.config["transaction.partition.verification.enable"]
-            )
+            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(self.transaction_coordinator, self.config)
         return self._add_partitions_to_txn_manager
 
     def commit(

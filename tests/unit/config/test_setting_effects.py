@@ -1,8 +1,8 @@
 """Every setting that is called supported changes what the broker does: by a test that fails without it, or here.
 
 Most have tests of their own, which `setting_effects.txt` names: each fails when the setting is dropped where it is
-taken up (`tests/support/ignored_setting.py`). What a broker sets for topics in general, and some others, are observed
-here. Who adds a setting to `config/support.py` adds a row, or the first test fails.
+taken up (`tests/support/ignored_setting.py`). What a broker sets for topics in general is observed here,
+others by `observations.py`. Who adds a setting to `config/support.py` adds a row, or the first test fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,97 +19,13 @@ import pytest
 from barnabas.broker.dynamic_config import DYNAMIC
 from barnabas.config.support import SUPPORTED
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
-from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from barnabas.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from barnabas.protocol.messages.metadata_request import MetadataRequest
-from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
+from tests.support.core_broker import CoreBroker, create
+from tests.unit.config.observations import BROKER, OBSERVED, OBSERVED_OF_TOPICS, alter
 
 ROOT = Path(__file__).parents[3]
 BROKER_TESTS = ROOT / "tests" / "unit" / "broker"
 #: Section and setting → a test below `BROKER_TESTS` that fails when the setting has no effect.
 SHOWN_BY = dict(line.split(" ") for line in Path(__file__).with_name("setting_effects.txt").read_text().splitlines())
-#: No test was found that fails without them. A line goes when there is one.
-NOT_SHOWN_YET: frozenset[str] = frozenset(
-    {
-        "broker:controller.listener.names",
-        "broker:group.consumer.assignors",
-        "broker:group.consumer.heartbeat.interval.ms",
-        "broker:group.consumer.max.assignment.interval.ms",
-        "broker:group.consumer.max.heartbeat.interval.ms",
-        "broker:group.consumer.max.session.timeout.ms",
-        "broker:group.consumer.min.assignment.interval.ms",
-        "broker:group.consumer.min.heartbeat.interval.ms",
-        "broker:group.consumer.min.session.timeout.ms",
-        "broker:group.max.session.timeout.ms",
-        "broker:group.min.session.timeout.ms",
-        "broker:log.cleaner.backoff.ms",
-        "broker:log.cleaner.dedupe.buffer.size",
-        "broker:log.cleaner.io.buffer.load.factor",
-        "broker:log.flush.offset.checkpoint.interval.ms",
-        "broker:log.flush.start.offset.checkpoint.interval.ms",
-        "broker:offsets.topic.compression.codec",
-        "broker:quota.window.num",
-        "broker:quota.window.size.seconds",
-        "broker:transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "broker:transaction.remove.expired.transaction.cleanup.interval.ms",
-        "topic:compression.gzip.level",
-        "topic:compression.lz4.level",
-        "topic:compression.zstd.level",
-        "topic:message.timestamp.after.max.ms",
-        "topic:min.insync.replicas",
-        "topic:segment.jitter.ms",
-    }
-)
-
-
-def rack(broker: CoreBroker) -> Any:
-    return broker.connect().request(MetadataRequest(topics=[]), 12).brokers[0].rack
-
-
-def creation(broker: CoreBroker) -> Any:
-    request = create("new")
-    request.topics[0].replication_factor = -1
-    return broker.connect().request(request, 7).topics[0].error_code
-
-
-def fetched(broker: CoreBroker) -> Any:
-    client = broker.connect()
-    client.request(create("t"), 7)
-    for _ in range(4):
-        client.request(produce("t", batch(bytes(1000))), 12)
-    return len(client.request(fetch("t"), 12).responses[0].partitions[0].records)
-
-
-def longest_transaction(broker: CoreBroker) -> Any:
-    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-    return broker.connect().request(request, 4).error_code
-
-
-def internal_topic(key_type: int) -> Callable[[CoreBroker], Any]:
-    def observe(broker: CoreBroker) -> Any:
-        broker.connect().request(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 4)
-        (topic,) = broker.state.metadata.topics()
-        return topic.partitions, topic.configs["segment.bytes"]
-
-    return observe
-
-
-#: Setting → another value than its default, and what changes with it.
-OBSERVED: dict[str, tuple[str, Callable[[CoreBroker], Any]]] = {
-    "broker.rack": ("r1", rack),
-    "default.replication.factor": ("2", creation),
-    "fetch.max.bytes": ("1024", fetched),
-    "transaction.max.timeout.ms": ("1000", longest_transaction),
-    "transaction.state.log.num.partitions": ("3", internal_topic(1)),
-    "transaction.state.log.segment.bytes": ("1048576", internal_topic(1)),
-    "offsets.topic.segment.bytes": ("1048576", internal_topic(0)),
-}
-
 #: Other values than the defaults for what brokers set for topics in general.
 VALUES = {
     "compression.type": "gzip", "log.cleanup.policy": "compact", "log.message.timestamp.type": "LogAppendTime",
@@ -127,6 +42,9 @@ OF_TOPICS = {
     for synonym, _ in synonyms
     if synonym in SUPPORTED["broker"]
 }
+#: Listeners change with a restart only (`dynamic_config`).
+WITH_TESTS_OF_THEIR_OWN = {"listeners", "listener.security.protocol.map", "min.insync.replicas"}
+DYNAMIC_OF_BROKERS = (DYNAMIC & SUPPORTED["broker"]) - OF_TOPICS.keys() - WITH_TESTS_OF_THEIR_OWN
 
 
 def log_settings(broker: CoreBroker) -> dict[str, Any]:
@@ -143,9 +61,8 @@ def value_of(setting: str) -> str:
 
 def test_every_supported_setting_has_a_test_of_its_effect() -> None:
     supported = {f"{section}:{name}" for section in ("broker", "topic") for name in SUPPORTED[section]}
-    shown = {*SHOWN_BY, *(f"broker:{name}" for name in {*OBSERVED, *OF_TOPICS})}
-    assert supported - shown == NOT_SHOWN_YET
-    assert shown <= supported
+    observed = {f"broker:{name}" for name in {*OBSERVED, *OF_TOPICS}} | {f"topic:{name}" for name in OBSERVED_OF_TOPICS}
+    assert {*SHOWN_BY, *observed} == supported
 
 
 def test_the_tests_that_are_named_exist() -> None:
@@ -157,8 +74,15 @@ def test_the_tests_that_are_named_exist() -> None:
 
 @pytest.mark.parametrize("setting", OBSERVED)
 def test_a_setting_of_the_broker_changes_what_it_does(setting: str) -> None:
-    value, observe = OBSERVED[setting]
-    assert observe(CoreBroker({setting: value})) != observe(CoreBroker())
+    value, look, others = OBSERVED[setting]
+    assert look(CoreBroker({**others, setting: value})) != look(CoreBroker({**others}))
+
+
+@pytest.mark.parametrize("setting", OBSERVED_OF_TOPICS)
+def test_a_setting_of_a_topic_changes_what_is_done_with_it(setting: str) -> None:
+    value, look, others = OBSERVED_OF_TOPICS[setting]
+    broker = CoreBroker()
+    assert look(broker, {**others, setting: value}) != look(broker, {**others})
 
 
 @pytest.mark.parametrize("setting", sorted(OF_TOPICS))
@@ -172,13 +96,21 @@ def test_so_it_does_while_the_broker_runs(setting: str) -> None:
     others = WITH.get(setting, {})
     running = CoreBroker(others)
     before = log_settings(running)
-    config = AlterableConfig(name=setting, config_operation=0, value=value_of(setting))
-    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
-    response = running.connect().request(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
-    assert response.error_code == 0, response.error_message
+    assert alter(running, BROKER, "", setting, value_of(setting)).error_code == 0
     after = log_settings(running)
     assert after != before
     assert after == log_settings(CoreBroker({**others, setting: value_of(setting)}))
+
+
+@pytest.mark.parametrize("setting", sorted(DYNAMIC_OF_BROKERS))
+def test_a_setting_that_may_change_is_not_read_once(setting: str) -> None:
+    value, look, others = OBSERVED[setting]
+    running = CoreBroker({**others})
+    before = look(running)
+    assert alter(running, BROKER, "", setting, value).error_code == 0
+    after = look(running)
+    assert after != before
+    assert after == look(CoreBroker({**others, setting: value}))
 
 
 @pytest.mark.slow

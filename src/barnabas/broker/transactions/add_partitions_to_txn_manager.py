@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.partition import Partition
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from barnabas.config.config import Config
 
 #: What a version of Produce or TxnOffsetCommit means for partitions that are not in the transaction yet: the client
 #: expects an error that it has known from the beginning; it knows TRANSACTION_ABORTABLE; the broker adds the partition.
@@ -42,14 +43,16 @@ class TransactionalBatch(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """Asks the coordinator before the first records of a transaction reach a partition."""
+    """Asks the coordinator before the first records of a transaction reach a partition.
 
-    __slots__ = ("_coordinator", "_enabled", "_turned_away")
+    `transaction.partition.verification.enable` is read each time: it may change while the broker runs.
+    """
 
-    def __init__(self, coordinator: TransactionCoordinator, *, enabled: bool):
+    __slots__ = ("_config", "_coordinator", "_turned_away")
+
+    def __init__(self, coordinator: TransactionCoordinator, config: Config):
         self._coordinator = coordinator
-        #: transaction.partition.verification.enable
-        self._enabled = enabled
+        self._config = config
         #: (partition, producer id, epoch) → the lowest sequence number that was turned away. What follows it must not
         #: get in before it, although the log has no state of the producer yet.
         self._turned_away: dict[tuple[Partition, int, int], int] = {}
@@ -67,7 +70,7 @@ class AddPartitionsToTxnManager:
         new = [batch for batch in batches if not _is_open(batch)]
         refused = {batch.partition: out for batch in new if (out := self._out_of_order(batch, mode)) is not None}
         asked = [batch for batch in new if batch.partition not in refused]
-        if asked and (mode == ADD or self._enabled):
+        if asked and (mode == ADD or self._config["transaction.partition.verification.enable"]):
             problems = self._ask(transactional_id, asked, mode, at)
             self._remember(asked, problems)
             refused.update(problems)
