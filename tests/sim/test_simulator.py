@@ -47,3 +47,10 @@ def test_a_scenario_of_ones_own_is_played_with_the_same_faults() -> None:
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
     assert "records acknowledged" in run.stdout
     assert "records read by groups" not in run.stdout
+
+
+def test_processes_that_were_replaced_do_not_shut_each_other_out_for_ever() -> None:
+    run = simulate("--scenario", "tests.sim.rivals:Rivals", "--seed", "1", "--seeds", "3")
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+    assert "transform: ProducerFencedError" in run.stdout

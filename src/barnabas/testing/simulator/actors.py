@@ -39,6 +39,8 @@ class Actor:
         self.random: Random = self.world.stream(self.life)
         self.process = Process(self.life)
         self.clients: Clients = ThreadClients(self.world, self.network)
+        #: Whether this process has seen that another one has taken its place, and ends.
+        self.gives_way = False
         self.thread: SimulatedThread = self.world.spawn(self.life, self.process, self._run)
 
     def _run(self) -> None:
@@ -55,7 +57,7 @@ class Actor:
     @property
     def is_stopping(self) -> bool:
         """Whether the work is to come to its end."""
-        return self.application.is_stopping
+        return self.application.is_stopping or self.gives_way
 
     @property
     def is_superseded(self) -> bool:

@@ -9,6 +9,7 @@ from barnabas.errors import (
     FencedInstanceIdError,
     KafkaError,
     KafkaTimeoutError,
+    ProducerFencedError,
     TransactionAbortableError,
     UnreleasedInstanceIdError,
 )
@@ -46,6 +47,9 @@ class TransformActor(GroupMember):
         except KafkaError as problem:
             self.failed("transform", problem)
             self._drop_sender(0)
+            # Two that both stayed would shut each other out for ever.
+            if isinstance(problem, ProducerFencedError) and self.is_superseded and self.random.random() < 0.5:
+                self.gives_way = True
             self._go_back()
 
     def _ready_sender(self) -> Sender:
