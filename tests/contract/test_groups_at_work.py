@@ -13,8 +13,14 @@ from barnabas.client.steps import run
 from barnabas.errors import RecordDeserializationError
 from tests.contract.group import PARTITIONS, SESSION_SECONDS, Group
 
-ASSIGNED = "barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.assigned"
-REVOKED = "barnabas.client.consumer.coordinator.rebalance_listener_invoker:ConsumerRebalanceListenerInvoker.revoked"
+ASSIGNED = (
+    "barnabas.client.consumer.coordinator.rebalance_listener_invoker:"
+    "ConsumerRebalanceListenerInvoker.invoke_partitions_assigned"
+)
+REVOKED = (
+    "barnabas.client.consumer.coordinator.rebalance_listener_invoker:"
+    "ConsumerRebalanceListenerInvoker.invoke_partitions_revoked"
+)
 
 
 @pytest.mark.shows("S2.11", breaks="barnabas.client.consumer.assignors.consumer_partition_assignor:members_by_topic")

@@ -93,7 +93,7 @@ class LoopWaits:
         self._parts.close()
         self._driver.look_again()
 
-    def batch_made(self, result: ProduceRequestResult) -> None:
+    def on_new_batch(self, result: ProduceRequestResult) -> None:
         """See `Waits`."""
         self._new_batches += 1
         if self._completer is None:

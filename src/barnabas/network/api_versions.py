@@ -36,7 +36,7 @@ class ApiVersions:
         known = self._known.get(node_id)
         return known is not None and known.supported(api_key) is not None
 
-    def connected(self, node_id: int) -> None:
+    def on_connected(self, node_id: int) -> None:
         """Ask it as soon as its connection can be used, in the newest version."""
         self._to_ask[node_id] = ApiVersionsRequest.VALID_VERSIONS[1]
 

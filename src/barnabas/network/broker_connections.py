@@ -55,14 +55,14 @@ class BrokerConnections:
         log.debug("%s: connecting to node %s", self._client_id, node)
         self._selector.connect(node.id, node.host, node.port, attempt)
 
-    def opened(self, now: float) -> None:
+    def on_opened(self, now: float) -> None:
         """Take note of what the last poll of the selector connected and let in."""
         for node_id in self._selector.connected:
-            self.api_versions.connected(node_id)
-            self._idle_expiry.used(node_id, now)
-            self._metrics.opened(now)
+            self.api_versions.on_connected(node_id)
+            self._idle_expiry.on_used(node_id, now)
+            self._metrics.on_opened(now)
         for authentication in self._selector.authentications:
-            self._metrics.accepted(authentication, now)
+            self._metrics.on_authenticated(authentication, now)
 
     def take_api_versions(self, node_id: int, version: int, message: ApiVersionsResponse, now: float) -> bool:
         """Take in what the broker says that it understands; False for an error after which there is nothing to ask."""
@@ -81,9 +81,9 @@ class BrokerConnections:
             self._log.ready(node_id, now)
         return True
 
-    def used(self, node_id: int, now: float) -> None:
+    def on_used(self, node_id: int, now: float) -> None:
         """Note that the connection carried something."""
-        self._idle_expiry.used(node_id, now)
+        self._idle_expiry.on_used(node_id, now)
 
     # --- asked
 
@@ -107,7 +107,7 @@ class BrokerConnections:
         failure = self._log.disconnected(node_id, disconnection, now, was_preparing=was_preparing)
         self.last_failure = failure or self.last_failure
         if disconnection.authentication_error is not None:
-            self._metrics.refused(now, was_accepted=disconnection.was_authenticated)
+            self._metrics.on_authentication_failed(now, was_accepted=disconnection.was_authenticated)
         self._note_end(node_id, now, disconnection.authentication_error)
 
     def close(self, node_id: int, now: float) -> None:
@@ -141,4 +141,4 @@ class BrokerConnections:
         self.api_versions.forget(node_id)
         self._nodes.pop(node_id, None)
         if self._idle_expiry.forget(node_id):
-            self._metrics.closed(now)
+            self._metrics.on_closed(now)

@@ -14,7 +14,7 @@ class IdleExpiryManager:
         self._last_used: dict[int, float] = {}
         self._next_check = -math.inf
 
-    def used(self, node_id: int, now: float) -> None:
+    def on_used(self, node_id: int, now: float) -> None:
         """Note that the connection was made, or carried something."""
         self._last_used[node_id] = now
 

@@ -241,8 +241,8 @@ class NetworkClient:
             self._abort(request, is_internal, _as_kafka_error(request, error), now)
         else:
             self.in_flight_requests.add(InFlightRequest(request, version, is_internal, now))
-            self._connections.used(request.destination, now)
-            self.metrics.sent(request.destination, sum(map(len, parts)), now)
+            self._connections.on_used(request.destination, now)
+            self.metrics.on_sent(request.destination, sum(map(len, parts)), now)
             self.selector.send(request.destination, parts, expect_response=request.expect_response)
         self._is_torn = was_torn
 
@@ -291,7 +291,7 @@ class NetworkClient:
         self._handle_completed_sends(result)
         self._handle_completed_receives(result)
         self._handle_disconnections(result)
-        self._connections.opened(now)
+        self._connections.on_opened(now)
         self._ask_api_versions(now)
         self._handle_timed_out_connections(result)
         self._handle_timed_out_requests(result)
@@ -341,7 +341,7 @@ class NetworkClient:
             last = self.in_flight_requests.last_sent(node_id)
             if not last.request.expect_response:
                 self.in_flight_requests.complete_last_sent(node_id)
-                result.answered(last, None)
+                result.answer(last, None)
 
     def _handle_completed_receives(self, result: PollResult) -> None:
         """Give each response to the oldest request in flight to its node, whose correlation id it must carry."""
@@ -357,13 +357,13 @@ class NetworkClient:
             except (ProtocolError, UnsupportedVersionError) as error:
                 self._give_up_on(in_flight, error, result)
                 continue
-            self._connections.used(node_id, now)
-            self.metrics.answered(node_id, len(frame) + _SIZE_PREFIX, in_flight.sent_at, now)
+            self._connections.on_used(node_id, now)
+            self.metrics.on_answered(node_id, len(frame) + _SIZE_PREFIX, in_flight.sent_at, now)
             pause = throttle_seconds(request.api_key, in_flight.version, message)
             if pause:
                 self._states.throttle(node_id, now + pause)
             if not in_flight.is_internal:
-                result.answered(in_flight, message)
+                result.answer(in_flight, message)
             elif (owner := self._owner(request)) is not None:
                 owner.handle_successful_response(now, message, in_flight.version)
             elif not self._connections.take_api_versions(node_id, in_flight.version, message, now):
@@ -386,7 +386,7 @@ class NetworkClient:
         if in_flight.is_internal:
             self._fail_internal(in_flight.request, None, result.now)
         else:
-            result.ended(in_flight, error)
+            result.fail(in_flight, error)
         self._disconnect(node_id, result)
 
     def _ask_api_versions(self, now: float) -> None:
@@ -420,7 +420,7 @@ class NetworkClient:
                 self._fail_internal(in_flight.request, None, result.now)
             else:
                 error = authentication_error or result.lost(in_flight, reason)
-                result.ended(in_flight, error, timed_out=timed_out)
+                result.fail(in_flight, error, timed_out=timed_out)
 
     def _disconnect(
         self, node_id: int, result: PollResult, reason: str = _CLOSED_HERE, *, timed_out: bool = False
@@ -482,7 +482,7 @@ class NetworkClient:
             return
         self._is_closed = True
         self.selector.close_all()
-        self.metrics.all_closed()
+        self.metrics.on_all_closed()
         for in_flight in self.in_flight_requests.drain():
             # A consumer's other NetworkClient goes on with the telemetry, and must not wait for this one's answer.
             if in_flight.is_internal and in_flight.request.api_key in TELEMETRY_APIS:

@@ -52,40 +52,40 @@ class NetworkMetrics:
         self._opened_at = 0.0
         self.nodes: dict[int, NodeMetrics] = {}
 
-    def sent(self, node_id: int, size: int, now: float) -> None:
+    def on_sent(self, node_id: int, size: int, now: float) -> None:
         """Note that a request of so many bytes goes out."""
         self._node(node_id).sizes.record(size, now)
 
-    def answered(self, node_id: int, size: int, sent_at: float, now: float) -> None:
+    def on_answered(self, node_id: int, size: int, sent_at: float, now: float) -> None:
         """Note that a response of so many bytes came to the request that went out then."""
         node = self._node(node_id)
         node.received.record(size, now)
         node.latency.record((now - sent_at) * 1000, now)
 
-    def opened(self, now: float) -> None:
+    def on_opened(self, now: float) -> None:
         """There is a connection more."""
         self.open_connections += 1
         self._opened_at = now
         self.connections_created.record(1, now)
 
-    def closed(self, now: float) -> None:
+    def on_closed(self, now: float) -> None:
         """There is a connection less."""
         self.open_connections -= 1
         self.connections_closed.record(1, now)
 
-    def all_closed(self) -> None:
+    def on_all_closed(self) -> None:
         """Note that the client has ended; at a time that nobody tells and that matters to no rate any more."""
         while self.open_connections:
-            self.closed(self._opened_at)
+            self.on_closed(self._opened_at)
 
-    def accepted(self, authentication: Authentication, now: float) -> None:
+    def on_authenticated(self, authentication: Authentication, now: float) -> None:
         """Note that a broker has accepted the client."""
         if authentication.renewed_in is None:
             self.authenticated.record(1, now)
         else:
             self.reauthenticated.record(authentication.renewed_in * 1000, now)
 
-    def refused(self, now: float, *, was_accepted: bool) -> None:
+    def on_authentication_failed(self, now: float, *, was_accepted: bool) -> None:
         """Note that a broker has refused the client, which it may have accepted before."""
         (self.reauthentication_failed if was_accepted else self.authentication_failed).record(1, now)
 

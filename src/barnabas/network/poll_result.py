@@ -23,13 +23,13 @@ class PollResult:
         self.now = now
         self.responses: list[ClientResponse] = []
 
-    def answered(self, in_flight: InFlightRequest, message: Message | None) -> None:
+    def answer(self, in_flight: InFlightRequest, message: Message | None) -> None:
         """Add an answer."""
         self.responses.append(
             ClientResponse(in_flight.request, self.now, message=message, api_version=in_flight.version)
         )
 
-    def ended(self, in_flight: InFlightRequest, error: KafkaError, *, timed_out: bool = False) -> None:
+    def fail(self, in_flight: InFlightRequest, error: KafkaError, *, timed_out: bool = False) -> None:
         """Add the end of a connection on which an answer was waited for."""
         self.responses.append(
             ClientResponse(

@@ -102,11 +102,11 @@ def test_an_admin_client_counts_too(broker: Broker) -> None:
 
 def test_several_network_clients_are_one_clients() -> None:
     one, other = NetworkMetrics(), NetworkMetrics()
-    one.sent(1, 10, 100.0)
-    one.answered(1, 5, 100.0, 100.001)
-    other.sent(1, 30, 101.0)
-    other.answered(1, 5, 101.0, 101.003)
-    other.sent(2, 1, 102.0)
+    one.on_sent(1, 10, 100.0)
+    one.on_answered(1, 5, 100.0, 100.001)
+    other.on_sent(1, 30, 101.0)
+    other.on_answered(1, 5, 101.0, 101.003)
+    other.on_sent(2, 1, 102.0)
     both = [one, other]
     first, second = node_metrics("consumer-node-metrics", both, 110.0)
     assert first.group == second.group == "consumer-node-metrics"

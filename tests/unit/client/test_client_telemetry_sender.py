@@ -45,7 +45,7 @@ class Payloads:
         self.made += 1
         return TelemetryPayload(4, b"%d" % self.made) if self.is_possible else None
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         self.accepted_up_to = self.made
 
 

@@ -89,14 +89,14 @@ def test_deltas_tell_what_came_since_the_last_push_that_was_accepted(client: Cli
 
     assert told(5.0, 10) == (5.0, BEGAN_MS)
     assert told(6.0, 20) == (6.0, BEGAN_MS), "the first push was refused"
-    client.reporter.accepted()
+    client.reporter.on_accepted()
     assert told(9.0, 30) == (3.0, BEGAN_MS + 20)
 
 
 def test_a_change_of_temporality_begins_again(client: Client) -> None:
     client.sent = 5.0
     client.collect(is_delta=True)
-    client.reporter.accepted()
+    client.reporter.on_accepted()
     client.collect(is_delta=False)
 
     assert client.collect(is_delta=True)[".producer.record.send.total", ()].value == 5.0

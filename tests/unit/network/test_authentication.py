@@ -132,10 +132,10 @@ def test_a_connection_that_just_ends_is_no_denial(world: Any) -> None:
 
 def test_authentications_renewals_and_refusals_are_counted(world: Any) -> None:
     metrics = world.client.metrics
-    metrics.accepted(Authentication(1), 10.0)
-    metrics.accepted(Authentication(1, renewed_in=0.25), 20.0)
-    metrics.accepted(Authentication(1, renewed_in=0.75), 20.0)
-    metrics.refused(30.0, was_accepted=True)
+    metrics.on_authenticated(Authentication(1), 10.0)
+    metrics.on_authenticated(Authentication(1, renewed_in=0.25), 20.0)
+    metrics.on_authenticated(Authentication(1, renewed_in=0.75), 20.0)
+    metrics.on_authentication_failed(30.0, was_accepted=True)
 
     found = network_metrics([metrics], 30.0)
     assert found["successful-authentication-total"] == 1

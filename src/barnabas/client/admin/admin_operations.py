@@ -140,7 +140,7 @@ class AdminOperations(ReportsTelemetry, Measured):
         while not driver.is_done:
             self._ensure_open()
             now = self._clock()
-            wait = driver.step(now)
+            wait = driver.tick(now)
             if not driver.is_done:
                 self._client.poll(wait, now)
                 self._metadata.raise_fatal_error()

@@ -28,7 +28,7 @@ Take = Callable[[list[K], Message, Node], None]
 
 
 class AdminApiDriver(Generic[K, V]):
-    """Sans-IO but for the NetworkClient it is given: `step(now)` sends what can be sent, responses come as callbacks.
+    """Sans-IO but for the NetworkClient it is given: `tick(now)` sends what can be sent, responses come as callbacks.
 
     A key is looked up first if its handler says so, then its operation is sent to the broker that was found, together
     with all others that are ready to go there. What fails in a way that may pass is tried again after a backoff that
@@ -75,7 +75,7 @@ class AdminApiDriver(Generic[K, V]):
         errors = {key: self._errors[key] for key in self._order if key in self._errors}
         return Results(values, errors)
 
-    def step(self, now: float) -> float:
+    def tick(self, now: float) -> float:
         """Send what can be sent; return the seconds after which it makes sense to step again without a response.
 
         Raises what the last response made its handler raise.

@@ -321,7 +321,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         try:
             seconds = self._timeout(timeout)
             yield from self._polling.wait(
-                lambda: lookup.is_done, lookup.step, seconds, lambda: lookup.timed_out(seconds)
+                lambda: lookup.is_done, lookup.tick, seconds, lambda: lookup.timed_out(seconds)
             )
         finally:
             self._parts.metadata.clear_transient_topics()
@@ -336,7 +336,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         )
         what = "the topics" if topic is None else f"topic {topic!r}"
         yield from self._polling.wait(
-            lambda: lookup.is_done, lookup.step, self._timeout(timeout), f"Asking about {what}"
+            lambda: lookup.is_done, lookup.tick, self._timeout(timeout), f"Asking about {what}"
         )
         return lookup.found
 

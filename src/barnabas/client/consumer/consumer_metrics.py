@@ -35,7 +35,7 @@ class PollMetrics:
             self._polling.record(self._last_took * 1000, now)
         self._last_poll = now
 
-    def poll_ended(self, now: float) -> None:
+    def on_poll_end(self, now: float) -> None:
         """`poll` returns."""
         if self._last_poll is not None:
             self._last_took = now - self._last_poll
@@ -64,18 +64,18 @@ class RebalanceMetrics:
         self._began_at: float | None = None
         self._ended_at: float | None = None
 
-    def began(self, now: float) -> None:
+    def on_begin(self, now: float) -> None:
         """Note that a rebalance began, unless there is one already."""
         if self._began_at is None:
             self._began_at = now
 
-    def ended(self, now: float) -> None:
+    def on_end(self, now: float) -> None:
         """Note that the member has its assignment."""
         if self._began_at is not None:
             self._latency.record((now - self._began_at) * 1000, now)
         self._began_at, self._ended_at = None, now
 
-    def given_up(self, now: float) -> None:
+    def on_cancel(self, now: float) -> None:
         """Note that the present rebalance, if there is one, failed."""
         if self._began_at is not None:
             self._failed.record(1, now)

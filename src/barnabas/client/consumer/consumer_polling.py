@@ -173,7 +173,7 @@ class ConsumerPolling:
         try:
             return (yield from self._poll_until(now + timeout, now, collect))
         finally:
-            self._metrics.poll_ended(self._clock())
+            self._metrics.on_poll_end(self._clock())
 
     def begin_anew(self, *, is_outermost: bool) -> None:
         """Drop what is on its way, after an exception that may have come between two changes of the positions.

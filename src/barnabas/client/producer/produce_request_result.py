@@ -121,9 +121,9 @@ class ProduceRequestResult:
         except BaseException as exit:
             if not self._is_completed_here():
                 raise
-            self.callback_failed(callback, exit)
+            self.on_callback_error(callback, exit)
 
-    def callback_failed(self, callback: object, error: BaseException) -> None:
+    def on_callback_error(self, callback: object, error: BaseException) -> None:
         """Log what a callback raised, and keep for the application what was to end the program."""
         log_callback_error(self.topic_partition, callback)
         if self._completer is not None and not isinstance(error, Exception):

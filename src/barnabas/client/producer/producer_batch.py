@@ -209,7 +209,7 @@ class ProducerBatch(AppendableBatch):
             self.request_result.set(base_offset, log_append_time, error, record_errors)
             callbacks, self.callbacks = self.callbacks, None
             if callbacks is not None:
-                callbacks.run(self.request_result, self.request_result.callback_failed)
+                callbacks.run(self.request_result, self.request_result.on_callback_error)
         finally:
             self.request_result.complete()
         return True

@@ -114,7 +114,7 @@ class ProducerCore:
 
     def _tell_refused(self, unfinished: SlowAppend | UnsentRecord, error: Exception) -> None:
         if self._interceptors:
-            self._interceptors.refused(unfinished.topic, unfinished.partition, error)
+            self._interceptors.on_refused(unfinished.topic, unfinished.partition, error)
 
     def _append(self, slow: SlowAppend, deadline: float) -> Steps[FutureRecordMetadata]:
         yield from self._waits.wait_for_turn()
@@ -146,7 +146,7 @@ class ProducerCore:
 
     def _appended(self, result: RecordAppendResult, future: FutureRecordMetadata) -> FutureRecordMetadata:
         if result.new_batch_created:
-            self._waits.batch_made(future.request_result)
+            self._waits.on_new_batch(future.request_result)
         if result.batch_is_full or result.new_batch_created:
             self.parts.client.wakeup()
         return future
@@ -173,7 +173,7 @@ class ProducerCore:
         future = new_future(result, 0, -1, None, None)
         self.parts.metrics.record_errors(1, self._clock())
         if self.parts.transactions is not None:
-            self.parts.transactions.record_not_taken(error)
+            self.parts.transactions.on_record_refused(error)
         try:
             if on_delivery is not None:
                 result.run_callback(on_delivery, *future.metadata_and_error())
@@ -214,7 +214,7 @@ class ProducerCore:
             memory = yield from self.parts.pool.wait_allocate(appended.memory_needed, deadline - self._clock())
         future.add(appended.request_result, appended.first, appended.last)
         if appended.new_batch_created:
-            self._waits.batch_made(appended.request_result)
+            self._waits.on_new_batch(appended.request_result)
         if appended.batch_is_full or appended.new_batch_created:
             self.parts.client.wakeup()
         return appended.next_row

@@ -69,7 +69,7 @@ class ProducerInterceptors(Interceptors):
 
         return record, on_done
 
-    def refused(self, topic: str, partition: int | None, error: BaseException) -> None:
+    def on_refused(self, topic: str, partition: int | None, error: BaseException) -> None:
         """Tell the interceptors of a record that came into no batch."""
         self.on_acknowledgement(RecordMetadata(topic, -1 if partition is None else partition, -1), error)
 
@@ -91,5 +91,5 @@ class InterceptingSendPath:
                 record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, on_done
             )
         except Exception as error:
-            self._interceptors.refused(record.topic, record.partition, error)
+            self._interceptors.on_refused(record.topic, record.partition, error)
             raise

@@ -49,7 +49,7 @@ class ProducerParts:
         self.pool = BufferPool(config.get_int("buffer.memory"), environment.clock, window, new_waiter)
         self.accumulator = self._accumulator(self.transactions or idempotence)
         self.exit = CallbackExit(self.accumulator)
-        self.metadata.add_listener(self.accumulator.metadata_changed)
+        self.metadata.add_listener(self.accumulator.on_metadata_changed)
         self.metadata.add_listener(partial(_forget_idle_topics, self.metrics, self.metadata))
         if self.transactions is not None:
             self.transactions.states.refuse_records_by(self.accumulator.refuse)

@@ -126,7 +126,7 @@ class RecordAccumulator(RecordAppender):
                 info = self.topics.setdefault(topic, made)
         return info
 
-    def metadata_changed(self, cluster: Cluster) -> None:
+    def on_metadata_changed(self, cluster: Cluster) -> None:
         """Make every topic look at the metadata again before its next record; called with each new snapshot."""
         self.metadata_version += 1
 

@@ -114,7 +114,7 @@ class Sender:
                 self._client.poll(self._config.retry_backoff, now)
                 return
         if self._transactional is not None:
-            self._client.poll(min(self._transactional.step(now), self.send_producer_data(now)), now)
+            self._client.poll(min(self._transactional.tick(now), self.send_producer_data(now)), now)
         elif self._idempotence is None or self._has_producer_id(self._idempotence, now):
             self._client.poll(self.send_producer_data(now), now)
         else:
@@ -199,7 +199,7 @@ class Sender:
             idempotence.begin_initializing()
             self._client.send(request, now)
         except BaseException:
-            idempotence.initializing_failed()
+            idempotence.on_initialize_failed()
             raise
 
     def _fail_if_refused(self, node: Node, cluster: Cluster | None, now: float) -> None:
@@ -234,7 +234,7 @@ class Sender:
         finally:
             if idempotence.state is State.INITIALIZING:
                 # An unexpected error: the request is answered, and has to be sent again.
-                idempotence.initializing_failed()
+                idempotence.on_initialize_failed()
 
     def _apply_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
         if response.version_mismatch:
@@ -244,7 +244,7 @@ class Sender:
                 )
             )
         elif response.message is None:
-            idempotence.initializing_failed()
+            idempotence.on_initialize_failed()
         else:
             self._take_producer_id(idempotence, response.message)
 

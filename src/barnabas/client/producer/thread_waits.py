@@ -85,7 +85,7 @@ class ThreadWaits:
                 "records have no result before that"
             )
 
-    def batch_made(self, result: ProduceRequestResult) -> None:
+    def on_new_batch(self, result: ProduceRequestResult) -> None:
         """See `Waits`; the Sender thread completes it."""
         if self._completer is None:
             self._completer = Completer(self._thread.ident or 0, WAITS_FOR_ITSELF, self._parts.exit.note)

@@ -39,5 +39,5 @@ class Waits(Protocol):
     def wait_for_end(self, timeout: float | None) -> Steps[None]:
         """End the Sender: what is left is sent first, and fails after `timeout`."""
 
-    def batch_made(self, result: ProduceRequestResult) -> None:
+    def on_new_batch(self, result: ProduceRequestResult) -> None:
         """Note that there is a new batch."""

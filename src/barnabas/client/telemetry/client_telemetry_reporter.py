@@ -64,9 +64,9 @@ class ClientTelemetryReporter:
             return None
         return payload
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         """See `PayloadMaker`."""
-        self.collector.accepted()
+        self.collector.on_accepted()
 
     def _make_payload(self, subscription: ClientTelemetrySubscription) -> TelemetryPayload:
         from barnabas.client.telemetry.otlp import encode

@@ -104,7 +104,7 @@ class PayloadMaker(Protocol):
     def make(self, subscription: ClientTelemetrySubscription) -> TelemetryPayload | None:
         """Return the metrics now; None when they cannot be sent."""
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         """Note that a broker has taken what was made last, or may have."""
 
 
@@ -208,7 +208,7 @@ class ClientTelemetrySender:
         # Without the lock: the application's own metrics may call back into the client.
         payload = self._payloads.make(subscription)
         if payload is None:
-            self._not_pushed(now, subscription)
+            self._on_not_pushed(now, subscription)
             return None
         return PushTelemetryRequest(
             client_instance_id=subscription.client_instance_id,
@@ -218,7 +218,7 @@ class ClientTelemetrySender:
             metrics=payload.metrics,
         )
 
-    def _not_pushed(self, now: float, subscription: ClientTelemetrySubscription) -> None:
+    def _on_not_pushed(self, now: float, subscription: ClientTelemetrySubscription) -> None:
         with self._lock:
             if self._state is _S.PUSH_IN_PROGRESS:
                 self._go(_S.PUSH_NEEDED, now + subscription.push_interval)
@@ -241,7 +241,7 @@ class ClientTelemetrySender:
     def _take_last_but_one(self, now: float, *, is_told: bool) -> None:
         """Begin the last push, which tells what came since a push that was in flight when the client closed."""
         if is_told:
-            self._payloads.accepted()
+            self._payloads.on_accepted()
         self._go(_S.TERMINATING_PUSH_NEEDED, now)
 
     def _take_subscription(self, now: float, answer: GetTelemetrySubscriptionsResponse) -> None:
@@ -266,7 +266,7 @@ class ClientTelemetrySender:
             self._take_error(now, error_code)
             return
         assert self._subscription is not None
-        self._payloads.accepted()
+        self._payloads.on_accepted()
         self._has_asked_again = False
         self._go(_S.PUSH_NEEDED, now + self._subscription.push_interval)
 
@@ -292,7 +292,7 @@ class ClientTelemetrySender:
         with self._lock:
             if self._state is _S.PUSH_IN_PROGRESS and error is None and self._subscription is not None:
                 # It may have come to the broker: better told never than told twice. The next broker takes the next one.
-                self._payloads.accepted()
+                self._payloads.on_accepted()
                 self._go(_S.PUSH_NEEDED, now + self._subscription.push_interval)
             elif self._state in (_S.SUBSCRIPTION_IN_PROGRESS, _S.PUSH_IN_PROGRESS):
                 self._failure = error

@@ -77,7 +77,7 @@ class KafkaMetricsCollector:
             if subscription.wants(key[0]) and not math.isnan(value)
         ]
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         """Note that what was collected last has come to its destination.
 
         Of what is refused, the next deltas tell again.

@@ -92,7 +92,7 @@ def test_every_key_ends_once_and_in_time(answers: list[Any], max_find_coordinato
     driver = AdminApiDriver(DeleteGroupsHandler(), KEYS, client, metadata, backoff, timeout, retries=2**31 - 1)
     now, polls = 0.0, 0
     while not driver.is_done:
-        wait = driver.step(now)
+        wait = driver.tick(now)
         if not driver.is_done:
             client.poll(wait, now)
             now += cluster.selector.polled[-1] if not happened(cluster.selector) else 0.0001

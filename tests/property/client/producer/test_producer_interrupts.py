@@ -119,7 +119,7 @@ class World:
         yield from self.turns(lambda: not self.parts.sender.has_work(), timeout)
         self.parts.sender.shut_down()
 
-    def batch_made(self, result: Any) -> None:
+    def on_new_batch(self, result: Any) -> None:
         result.completed_by(self.completer)
 
     # What applications do

@@ -47,7 +47,7 @@ def as_follower(cluster: ScriptedCluster, *assignments: Collection[TopicPartitio
 
 
 @pytest.mark.shows(
-    "S2.7", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ClassicCoordinator._step_joining"
+    "S2.7", breaks="barnabas.client.consumer.coordinator.classic_coordinator:ClassicCoordinator._join_group"
 )
 @pytest.mark.shows("S1.46", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._poll")
 def test_subscribe_sends_nothing_and_poll_joins_then_fetches(cluster: ScriptedCluster) -> None:
@@ -109,7 +109,9 @@ def test_the_leader_deals_out_and_sends_the_assignment_by_sync(cluster: Scripted
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S2.19", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._synced")
+@pytest.mark.shows(
+    "S2.19", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._on_synced"
+)
 def test_a_follower_syncs_empty_handed_and_receives_its_part(cluster: ScriptedCluster) -> None:
     as_follower(cluster, [T1])
     consumer = member(cluster)
@@ -152,7 +154,7 @@ def test_an_idle_member_costs_nothing_but_its_heartbeats(cluster: ScriptedCluste
 
 
 @pytest.mark.shows(
-    "S2.32", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._step_heartbeat"
+    "S2.32", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._heartbeat_if_due"
 )
 def test_a_member_that_does_not_poll_in_time_leaves_and_loses_its_partitions(cluster: ScriptedCluster) -> None:
     listener = Recorder()

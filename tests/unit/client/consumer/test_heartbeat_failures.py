@@ -51,7 +51,7 @@ def poll_until(consumer: Consumer, is_done: Callable[[], bool]) -> None:
 def test_poll_raises_it_once_and_the_member_joins_again(cluster: ScriptedCluster, protocol: str) -> None:
     listener = Recorder()
     consumer = joined(cluster, listener, protocol)
-    Failing(cluster._core._membership, "step")
+    Failing(cluster._core._membership, "tick")
 
     cluster.sleep(1)
     with pytest.raises(KafkaError, match=r"heartbeat thread failed: RuntimeError: a fault.*joins it again"):
@@ -69,7 +69,7 @@ def test_poll_raises_it_once_and_the_member_joins_again(cluster: ScriptedCluster
 def test_a_static_member_joins_again_under_its_name(cluster: ScriptedCluster, protocol: str) -> None:
     listener = Recorder()
     consumer = joined(cluster, listener, protocol, group_instance_id="i")
-    Failing(cluster._core._membership, "step")
+    Failing(cluster._core._membership, "tick")
 
     cluster.sleep(1)
     with pytest.raises(KafkaError, match="heartbeat thread failed"):
@@ -88,7 +88,7 @@ def test_a_static_member_joins_again_under_its_name(cluster: ScriptedCluster, pr
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_commit_that_was_in_hand_is_answered_with_the_error(cluster: ScriptedCluster, protocol: str) -> None:
     consumer = joined(cluster, Recorder(), protocol)
-    Failing(cluster._core._offsets, "step")
+    Failing(cluster._core._offsets, "tick")
     told: list[KafkaError | None] = []
 
     consumer.commit_async({T0: 1}, lambda offsets, error: told.append(error))
@@ -107,7 +107,7 @@ def test_errors_one_after_the_other_are_told_one_by_one(cluster: ScriptedCluster
     consumer = joined(cluster, listener, protocol)
     for _ in range(3):
         listener.events.clear()
-        Failing(cluster._core._membership, "step")
+        Failing(cluster._core._membership, "tick")
         cluster.sleep(1)
         with pytest.raises(KafkaError, match="heartbeat thread failed"):
             consumer.poll(0)
@@ -119,7 +119,7 @@ def test_an_error_that_does_not_end_ends_the_core_and_every_call_says_so(
     cluster: ScriptedCluster, protocol: str
 ) -> None:
     consumer = joined(cluster, Recorder(), protocol)
-    Failing(cluster._core._membership, "step", times=1_000)
+    Failing(cluster._core._membership, "tick", times=1_000)
 
     cluster.sleep(1)
 

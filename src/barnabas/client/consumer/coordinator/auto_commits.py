@@ -77,9 +77,9 @@ class AutoCommits:
         self.schedule(now)
         offsets = self.consumed_offsets()
         if offsets:
-            self._commit_async(offsets, lambda _, error: self._committed(error, now), now)
+            self._commit_async(offsets, lambda _, error: self._on_committed(error, now), now)
 
-    def _committed(self, error: KafkaError | None, now: float) -> None:
+    def _on_committed(self, error: KafkaError | None, now: float) -> None:
         if error is None:
             return
         log.warning("Group %s: an automatic commit failed: %s", self._settings.group_id, error)

@@ -79,12 +79,12 @@ class ClassicCoordinator(Coordinator):
 
     # --- poll
 
-    def _step(self, now: float) -> Steps[None]:
+    def _rebalance(self, now: float) -> Steps[None]:
         self._take_in_metadata()
         if self._leader is not None:
-            self._step_leading(self._leader)
+            self._lead(self._leader)
         elif not self._is_joining and self._is_rejoin_needed():
-            yield from self._step_joining(now)
+            yield from self._join_group(now)
 
     def _is_rebalancing(self) -> bool:
         return self._is_joining
@@ -95,7 +95,7 @@ class ClassicCoordinator(Coordinator):
 
     def _handle(self, event: Event, now: float) -> Steps[None]:
         if isinstance(event, MembershipFailed):
-            self._rebalances.given_up(now)
+            self._rebalances.on_cancel(now)
             self._is_joining = False
             self._leader = None
             self.begin_anew()
@@ -129,7 +129,7 @@ class ClassicCoordinator(Coordinator):
     def _recover(self, now: float) -> Steps[None]:
         """See `Coordinator`: join again as the same member, which also tells whether it still is one."""
         log.warning("Group %s: a rebalance was interrupted by an exception; joining again", self._settings.group_id)
-        self._rebalances.given_up(now)
+        self._rebalances.on_cancel(now)
         self._is_joining = False
         self._leader = None
         self._needs_join_prepare = True
@@ -171,10 +171,10 @@ class ClassicCoordinator(Coordinator):
         super().require_metadata_after(version)
         self._counts_version = -1
 
-    def _step_joining(self, now: float) -> Steps[None]:
+    def _join_group(self, now: float) -> Steps[None]:
         if self._metadata.update_version <= self._needed_version:
             return
-        self._rebalances.began(now)
+        self._rebalances.on_begin(now)
         if self._needs_join_prepare:
             if not (yield from self._on_join_prepare(now)):
                 return
@@ -212,15 +212,15 @@ class ClassicCoordinator(Coordinator):
         owned = self._subscriptions.assigned_partitions
         if self._generation.is_unknown:
             if owned:
-                yield from self.listener.lost(owned)
+                yield from self.listener.invoke_partitions_lost(owned)
                 self._subscriptions.assign_from_subscribed(())
         elif self._protocol == EAGER:
-            yield from self.listener.revoked(owned)
+            yield from self.listener.invoke_partitions_revoked(owned)
             self._subscriptions.assign_from_subscribed(())
         else:
             kept = {partition for partition in owned if partition.topic in self._subscriptions.subscription}
             if kept != owned:
-                yield from self.listener.revoked(owned - kept)
+                yield from self.listener.invoke_partitions_revoked(owned - kept)
                 self._subscriptions.assign_from_subscribed(sorted(kept))
         self._subscriptions.reset_group_subscription()
         self._assigned_from = None
@@ -229,7 +229,7 @@ class ClassicCoordinator(Coordinator):
 
     # --- the rebalance goes on
 
-    def _step_leading(self, leader: GroupLeader) -> None:
+    def _lead(self, leader: GroupLeader) -> None:
         if not leader.is_ready:
             return
         self._leader = None
@@ -264,13 +264,13 @@ class ClassicCoordinator(Coordinator):
             self._request_rejoin("received assignment does not match the current subscription")
             return
         if self._protocol == COOPERATIVE and owned - assigned:
-            yield from self.listener.revoked(owned - assigned)
+            yield from self.listener.invoke_partitions_revoked(owned - assigned)
             self._request_rejoin("need to revoke partitions and re-join")
         yield from self.listener.call(lambda: assignor.on_assignment(assignment, self.group_metadata()))
         self._subscriptions.assign_from_subscribed(sorted(assigned))
         self._note_new_assignment(now)
         log.info("Group %s: assigned %s in generation %s", self._settings.group_id, sorted(assigned), event.generation)
-        yield from self.listener.assigned(assigned - owned)
+        yield from self.listener.invoke_partitions_assigned(assigned - owned)
         self.listener.raise_first_error()
 
     def _forget_membership(self) -> None:

@@ -128,7 +128,7 @@ class Coordinator:
         if self.commits.has_completed:
             yield from self.commits.invoke_completed_callbacks()
         if self._subscriptions.has_auto_assigned_partitions:
-            yield from self._whole(self._step(now))
+            yield from self._whole(self._rebalance(now))
         self.auto_commits.tick(now)
 
     def _whole(self, steps: Steps[None]) -> Steps[None]:
@@ -159,7 +159,7 @@ class Coordinator:
         """Take one event of the membership core."""
         raise NotImplementedError
 
-    def _step(self, now: float) -> Steps[None]:
+    def _rebalance(self, now: float) -> Steps[None]:
         """Go on with joining and rebalancing."""
         raise NotImplementedError
 
@@ -195,7 +195,7 @@ class Coordinator:
             # Taken off last: an interruption must not lose one.
             event = events[0]
             if isinstance(event, OffsetsCommitted | OffsetsFetched):
-                self.commits.completed(event)
+                self.commits.on_completed(event)
             else:
                 self._events.append(event)
             events.popleft()
@@ -212,9 +212,9 @@ class Coordinator:
         try:
             if self._subscriptions.has_auto_assigned_partitions and owned:
                 if self._generation.is_unknown or self._is_rebalancing():
-                    yield from self.listener.lost(owned)
+                    yield from self.listener.invoke_partitions_lost(owned)
                 else:
-                    yield from self.listener.revoked(owned)
+                    yield from self.listener.invoke_partitions_revoked(owned)
                 self._subscriptions.assign_from_subscribed(())
         finally:
             # Whatever has become of the listener, the group must not wait for this member.
@@ -250,7 +250,7 @@ class Coordinator:
 
     def _note_new_assignment(self, now: float) -> None:
         self._assignment_number += 1
-        self._rebalances.ended(now)
+        self._rebalances.on_end(now)
         self.auto_commits.schedule(now)
 
     def refresh_committed_offsets(self, now: float) -> bool:

@@ -110,7 +110,7 @@ class OffsetCommits:
             del self._results[number]
         return result
 
-    def completed(self, event: OffsetsCommitted | OffsetsFetched) -> None:
+    def on_completed(self, event: OffsetsCommitted | OffsetsFetched) -> None:
         """Take an answer in."""
         committed = self._synchronous.pop(event.id, None)
         if committed is not None and event.error is None:

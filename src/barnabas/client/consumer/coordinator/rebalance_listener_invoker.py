@@ -30,15 +30,15 @@ class ConsumerRebalanceListenerInvoker:
         self._first_error: Exception | None = None
         self.is_running = False
 
-    def assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    def invoke_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of new partitions."""
         yield from self._listen(ASSIGNED, "on_partitions_assigned", partitions)
 
-    def revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    def invoke_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions to give up."""
         yield from self._listen(REVOKED, "on_partitions_revoked", partitions)
 
-    def lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    def invoke_partitions_lost(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Tell of partitions that are gone."""
         yield from self._listen(LOST, "on_partitions_lost", partitions)
 

@@ -89,7 +89,7 @@ class ReconcilingCoordinator(Coordinator):
         if isinstance(event, MemberEpochChanged):
             self._generation = event.generation
         elif isinstance(event, TargetAssigned):
-            self._rebalances.began(now)
+            self._rebalances.on_begin(now)
             self._target = event.partitions
             self._subscriptions.assigned_topic_ids = frozenset(event.partitions)
         elif isinstance(event, MembershipLost):
@@ -98,11 +98,11 @@ class ReconcilingCoordinator(Coordinator):
 
     def _lose(self, now: float) -> Steps[None]:
         """Return the partitions belong to others by now; the next step joins again."""
-        self._rebalances.given_up(now)
+        self._rebalances.on_cancel(now)
         owned = self._subscriptions.assigned_partitions
         try:
             if self._subscriptions.has_auto_assigned_partitions and owned:
-                yield from self.listener.lost(owned)
+                yield from self.listener.invoke_partitions_lost(owned)
         finally:
             if self._subscriptions.has_auto_assigned_partitions:
                 self._subscriptions.assign_from_subscribed(())
@@ -125,7 +125,7 @@ class ReconcilingCoordinator(Coordinator):
 
     # --- steps
 
-    def _step(self, now: float) -> Steps[None]:
+    def _rebalance(self, now: float) -> Steps[None]:
         if self._metadata.update_version <= self._needed_version:
             return
         self._match_pattern()
@@ -191,7 +191,7 @@ class ReconcilingCoordinator(Coordinator):
         assigned, before = self._partitions(taken), self._subscriptions.assigned_partitions
         revoked = before - assigned
         if revoked:
-            yield from self.listener.revoked(revoked)
+            yield from self.listener.invoke_partitions_revoked(revoked)
         self._subscriptions.assign_from_subscribed(sorted(assigned))
         self._note_new_assignment(now)
         self._taking, self._owned = None, taken
@@ -200,7 +200,7 @@ class ReconcilingCoordinator(Coordinator):
         self._names = {topic_id: self._names[topic_id] for topic_id in taken}
         log.info("Group %s: assigned %s in epoch %s", self._settings.group_id, sorted(assigned), self._generation[0])
         try:
-            yield from self.listener.assigned(assigned - before)
+            yield from self.listener.invoke_partitions_assigned(assigned - before)
         finally:
             self._membership.send(Reconciled(self._attempt, taken))
         self.listener.raise_first_error()

@@ -179,12 +179,12 @@ class FetchCollector:
             completed.popleft()
 
     def _finish(self, fetch: CompletedFetch) -> None:
-        self._fetcher.metrics.consumed(fetch.partition.topic, fetch.size_in_bytes, self._now)
+        self._fetcher.metrics.on_consumed(fetch.partition.topic, fetch.size_in_bytes, self._now)
         self._subscriptions.move_partition_to_end(fetch.partition)
         self._end(fetch)
 
     def _end(self, fetch: CompletedFetch) -> None:
-        self._fetcher.ended(fetch, self._now)
+        self._fetcher.on_fetch_end(fetch, self._now)
         self._next_in_line = None
 
     def _is_stale(self, fetch: CompletedFetch) -> bool:
@@ -270,7 +270,7 @@ class FetchCollector:
         if self._next_in_line is not None:
             self._end(self._next_in_line)
         while self._fetcher.completed_fetches:
-            self._fetcher.ended(self._fetcher.completed_fetches.popleft(), self._now)
+            self._fetcher.on_fetch_end(self._fetcher.completed_fetches.popleft(), self._now)
 
 
 def _range_of(response: PartitionData) -> str:

@@ -61,12 +61,12 @@ class FetchMetricsAggregator:
         """One more partition has data in the answer."""
         self._left += 1
 
-    def ended(self, topic: str, records: int, now: float) -> None:
+    def on_partition_end(self, topic: str, records: int, now: float) -> None:
         """All data of one of its partitions was handed out, so many records, or dropped."""
         self._records[topic] = self._records.get(topic, 0) + records
         self._left -= 1
         if not self._left:
-            self._metrics.answer_ended(self._records, now)
+            self._metrics.on_response_end(self._records, now)
 
 
 class FetchMetrics:
@@ -84,7 +84,7 @@ class FetchMetrics:
         self._partitions: dict[TopicPartition, _Distances] = {}
         self._topics: dict[str, _Consumed] = {}
 
-    def fetched(self, latency: float, throttle_ms: int, size: int, now: float) -> None:
+    def on_fetched(self, latency: float, throttle_ms: int, size: int, now: float) -> None:
         """Note that a fetch was answered after `latency` seconds, with `size` bytes of records."""
         self._latency.record(latency * 1000, now)
         self._throttle.record(throttle_ms, now)
@@ -99,14 +99,14 @@ class FetchMetrics:
         self._all.records.record(records, now)
         self._topic(topic).records.record(records, now)
 
-    def answer_ended(self, records: dict[str, int], now: float) -> None:
+    def on_response_end(self, records: dict[str, int], now: float) -> None:
         """All records of one answer were handed out, so many of each topic."""
         self._all.per_request.record(sum(records.values()), now)
         for topic, count in records.items():
             if topic in self._topics:
                 self._topics[topic].per_request.record(count, now)
 
-    def consumed(self, topic: str, size: int, now: float) -> None:
+    def on_consumed(self, topic: str, size: int, now: float) -> None:
         """All of an answer's records of one partition, which took so many bytes, were handed out."""
         self._all.bytes.record(size, now)
         self._topic(topic).bytes.record(size, now)

@@ -87,8 +87,8 @@ class Fetcher:
         for node, data, asked in requests:
             self._pending_nodes.add(node.id)
             self._client.send(node, fetch_request(data, self._config), now).add_listener(
-                partial(self._fetched, node, asked, self._beginnings),
-                partial(self._fetch_failed, node, self._beginnings),
+                partial(self._on_fetched, node, asked, self._beginnings),
+                partial(self._on_fetch_failed, node, self._beginnings),
             )
         return len(requests)
 
@@ -122,7 +122,7 @@ class Fetcher:
 
     # --- answers
 
-    def _fetched(self, node: Node, asked: Asked, beginnings: int, response: ClientResponse) -> None:
+    def _on_fetched(self, node: Node, asked: Asked, beginnings: int, response: ClientResponse) -> None:
         if beginnings != self._beginnings:
             return
         self._pending_nodes.discard(node.id)
@@ -152,7 +152,7 @@ class Fetcher:
             if of_topic and name is not None:
                 self.metrics.fetched_of(name, of_topic, response.received_at)
             size += of_topic
-        self.metrics.fetched(response.latency, response.message.throttle_time_ms, size, response.received_at)
+        self.metrics.on_fetched(response.latency, response.message.throttle_time_ms, size, response.received_at)
 
     def _take(
         self,
@@ -200,7 +200,7 @@ class Fetcher:
         for partition in self._metadata.update_partition_leadership(leaders, nodes):
             self._subscriptions.maybe_validate_position(partition, self._metadata.leader_and_epoch(partition))
 
-    def _fetch_failed(self, node: Node, beginnings: int, error: KafkaError) -> None:
+    def _on_fetch_failed(self, node: Node, beginnings: int, error: KafkaError) -> None:
         if beginnings != self._beginnings:
             return
         log.info("A fetch from node %s failed: %s", node.id, error)
@@ -231,11 +231,11 @@ class Fetcher:
         """Look at this answer's data for the first time: its node may be asked for more."""
         self._full_nodes.discard(fetch.node_id)
 
-    def ended(self, fetch: CompletedFetch, now: float) -> None:
+    def on_fetch_end(self, fetch: CompletedFetch, now: float) -> None:
         """Forget this answer: all its data is handed out, or dropped."""
         fetch.drain()
         if fetch.response.error_code == NONE:
-            fetch.aggregator.ended(fetch.partition.topic, fetch.handed_out, now)
+            fetch.aggregator.on_partition_end(fetch.partition.topic, fetch.handed_out, now)
         self._plan.forget_buffered(fetch)
 
     def note_distances(self, partition: TopicPartition, now: float) -> None:

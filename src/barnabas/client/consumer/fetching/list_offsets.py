@@ -80,7 +80,7 @@ def _handle_partition(name: TopicPartition, partition: ListOffsetsPartitionRespo
 class OffsetsLookup:
     """Looks offsets up for the application, asking again what fails for a passing reason, until all are there.
 
-    Belongs to the application's thread, which calls `step` and polls the network until `is_done`.
+    Belongs to the application's thread, which calls `tick` and polls the network until `is_done`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class OffsetsLookup:
             raise self._error
         return not self._remaining
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Ask the leaders that are known."""
         if self._in_flight or now < self._retry_at:
             return
@@ -128,7 +128,7 @@ class OffsetsLookup:
         for node, timestamps in by_leader.items():
             self._in_flight += 1
             future = send_list_offsets(self._client, node, timestamps, self._isolation_level, now)
-            future.add_listener(self._answered, self._failed)
+            future.add_listener(self._on_answered, self._on_failed)
 
     def timed_out(self, timeout: float) -> KafkaTimeoutError:
         """Return the error for the application when time has run out."""
@@ -139,7 +139,7 @@ class OffsetsLookup:
             why = self._client.client.failure_to_connect or "; is there such a topic, and a leader?"
         return KafkaTimeoutError(f"The offsets of {names} were not found within {timeout:g} s{why}")
 
-    def _answered(self, result: ListOffsetsResult) -> None:
+    def _on_answered(self, result: ListOffsetsResult) -> None:
         self._in_flight -= 1
         for partition, found in result.found.items():
             self._remaining.pop(partition, None)
@@ -149,7 +149,7 @@ class OffsetsLookup:
         if result.to_retry:
             self._metadata.request_update(reset_equivalent_backoff=False)
 
-    def _failed(self, error: KafkaError) -> None:
+    def _on_failed(self, error: KafkaError) -> None:
         self._in_flight -= 1
         self._metadata.request_update(reset_equivalent_backoff=False)
         if not error.retriable:

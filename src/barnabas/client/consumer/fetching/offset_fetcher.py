@@ -95,7 +95,7 @@ class OffsetFetcher:
             self._subscriptions.set_next_allowed_retry(timestamps, now + self._client.request_timeout)
             future = send_list_offsets(self._client, node, timestamps, self._isolation_level, now)
             chosen = {name: strategies[name] for name in timestamps}
-            future.add_listener(partial(self._reset, chosen), partial(self._failed, set(timestamps)))
+            future.add_listener(partial(self._reset, chosen), partial(self._on_failed, set(timestamps)))
 
     def _reset(self, strategies: dict[TopicPartition, AutoOffsetResetStrategy], result: ListOffsetsResult) -> None:
         if result.to_retry:
@@ -122,10 +122,10 @@ class OffsetFetcher:
             return
         asked = {name: (LATEST_TIMESTAMP, epoch)}
         send_list_offsets(self._client, leader, asked, self._isolation_level, now).add_listener(
-            partial(self._end_found, name), lambda error: self._subscriptions.end_offset_not_found(name)
+            partial(self._on_end_found, name), lambda error: self._subscriptions.end_offset_not_found(name)
         )
 
-    def _end_found(self, name: TopicPartition, result: ListOffsetsResult) -> None:
+    def _on_end_found(self, name: TopicPartition, result: ListOffsetsResult) -> None:
         found = result.found.get(name)
         if found is None:
             self._subscriptions.end_offset_not_found(name)
@@ -181,19 +181,19 @@ class OffsetFetcher:
                 continue
             self._subscriptions.set_next_allowed_retry(positions, now + self._client.request_timeout)
             self._client.send(node, _epoch_request(positions), now).add_listener(
-                partial(self._validation_answered, positions), partial(self._validation_failed, positions)
+                partial(self._on_validation_answered, positions), partial(self._on_validation_failed, positions)
             )
 
-    def _validation_failed(self, positions: dict[TopicPartition, FetchPosition], error: KafkaError) -> None:
+    def _on_validation_failed(self, positions: dict[TopicPartition, FetchPosition], error: KafkaError) -> None:
         if not isinstance(error, UnsupportedVersionError):
-            self._failed(set(positions), error)
+            self._on_failed(set(positions), error)
             return
         # An old broker that cannot confirm positions: go on without.
         for name, position in positions.items():
             if self._subscriptions.is_assigned(name) and self._subscriptions.position(name) == position:
                 self._subscriptions.seek_validated(name, position)
 
-    def _validation_answered(self, positions: dict[TopicPartition, FetchPosition], response: ClientResponse) -> None:
+    def _on_validation_answered(self, positions: dict[TopicPartition, FetchPosition], response: ClientResponse) -> None:
         to_retry: set[TopicPartition] = set()
         truncated: dict[TopicPartition, LogTruncation] = {}
         for topic in response.message.topics:
@@ -229,7 +229,7 @@ class OffsetFetcher:
 
     # --- failures
 
-    def _failed(self, names: set[TopicPartition], error: KafkaError) -> None:
+    def _on_failed(self, names: set[TopicPartition], error: KafkaError) -> None:
         self._try_again(names)
         if not error.retriable and self._error is None:
             self._error = error

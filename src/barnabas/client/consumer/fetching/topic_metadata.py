@@ -43,7 +43,7 @@ class TopicMetadataLookup:
         """Topic to partitions."""
         return self._found or {}
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Ask, or ask again."""
         node = None if self._in_flight or now < self._retry_at else self._client.client.least_loaded_node(now)
         if node is None:
@@ -52,9 +52,9 @@ class TopicMetadataLookup:
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_creation)
         self._in_flight = True
         self._retry_at = now + self._retry_backoff
-        self._client.send(node, request, now).add_listener(self._answered, self._failed)
+        self._client.send(node, request, now).add_listener(self._on_answered, self._on_failed)
 
-    def _answered(self, response: ClientResponse) -> None:
+    def _on_answered(self, response: ClientResponse) -> None:
         self._in_flight = False
         found: dict[str, Sequence[PartitionInfo]] = {}
         for topic in response.message.topics:
@@ -76,7 +76,7 @@ class TopicMetadataLookup:
         # A topic that does not exist has no partitions; one that is just being created will soon have a leader.
         return error.code == 3
 
-    def _failed(self, error: KafkaError) -> None:
+    def _on_failed(self, error: KafkaError) -> None:
         self._in_flight = False
         if not error.retriable:
             self._error = error

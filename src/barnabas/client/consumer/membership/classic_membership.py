@@ -130,19 +130,19 @@ class ClassicMembership:
 
     # --- time
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Do what is due."""
-        self._farewell.step(now)
+        self._farewell.tick(now)
         if self.state == ClassicState.PREPARING_REBALANCE:
-            self._step_join(now)
+            self._join_if_due(now)
         elif self.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
-            self._step_heartbeat(now)
+            self._heartbeat_if_due(now)
 
-    def time_to_next_step(self, now: float) -> float:
-        """Seconds until `step` has something to do, answers apart."""
-        return min(self._farewell.time_to_next_step(now), self._time_to_membership(now))
+    def time_to_next_tick(self, now: float) -> float:
+        """Seconds until `tick` has something to do, answers apart."""
+        return min(self._farewell.time_to_next_tick(now), self._time_to_own_tick(now))
 
-    def _time_to_membership(self, now: float) -> float:
+    def _time_to_own_tick(self, now: float) -> float:
         is_preparing = self.state == ClassicState.PREPARING_REBALANCE
         if self.state == ClassicState.UNJOINED or (is_preparing and self._join_in_flight):
             return inf
@@ -154,7 +154,7 @@ class ClassicMembership:
             return self._heartbeat.time_to_next_action(now)
         return min(coordinator_in, self._heartbeat.time_to_poll_timeout(now))
 
-    def _step_join(self, now: float) -> None:
+    def _join_if_due(self, now: float) -> None:
         if self._join_in_flight or self._join is None or now < self._retry_at:
             return
         node = self._lookup.ensure(now)
@@ -165,11 +165,11 @@ class ClassicMembership:
         request = join_group(self._group, self.generation.member_id, self._join.protocols, self._join.reason)
         timeout = self._group.rebalance_timeout_ms / 1000 + _JOIN_GRACE
         self._client.send(node, request, now, timeout=max(timeout, self._client.request_timeout)).add_listener(
-            lambda response: self._joined(number, response.message),
-            lambda error: self._join_failed(number, error),
+            lambda response: self._on_joined(number, response.message),
+            lambda error: self._on_join_failed(number, error),
         )
 
-    def _step_heartbeat(self, now: float) -> None:
+    def _heartbeat_if_due(self, now: float) -> None:
         if self._heartbeat.poll_timeout_expired(now):
             self._leave("consumer poll timeout has expired.", now)
             self._post(
@@ -188,16 +188,16 @@ class ClassicMembership:
             self._lookup.mark_unknown(disconnect=True)
             self._heartbeat.reset_session_timeout(now)
         elif self._heartbeat.should_heartbeat(now):
-            self._heartbeat.sent(now)
+            self._heartbeat.on_sent(now)
             sent = self.generation
             self._client.send(node, heartbeat(self._group, sent), now).add_listener(
-                lambda response: self._heartbeat_answered(sent, response.message.error_code),
-                self._heartbeat_failed,
+                lambda response: self._on_heartbeat_answered(sent, response.message.error_code),
+                self._on_heartbeat_failed,
             )
 
     # --- joining
 
-    def _joined(self, number: int, message: JoinGroupResponse) -> None:
+    def _on_joined(self, number: int, message: JoinGroupResponse) -> None:
         if number != self._try or self.state != ClassicState.PREPARING_REBALANCE:
             return
         self._join_in_flight = False
@@ -205,7 +205,7 @@ class ClassicMembership:
             self.generation = Generation(-1, message.member_id)
             return
         if message.error_code != NONE:
-            self._join_failed(number, self._error(message.error_code))
+            self._on_join_failed(number, self._error(message.error_code))
             return
         if message.protocol_type not in (None, PROTOCOL_TYPE):
             self._fail(InconsistentGroupProtocolError(f"The group is of type {message.protocol_type!r}"))
@@ -222,7 +222,7 @@ class ClassicMembership:
         ]
         self._post(LeaderElected(self._attempt, self.generation, members, message.skip_assignment))
 
-    def _join_failed(self, number: int, error: KafkaError) -> None:
+    def _on_join_failed(self, number: int, error: KafkaError) -> None:
         if number != self._try or self.state not in _REBALANCING:
             return
         self._lookup.note_error(error)
@@ -250,15 +250,15 @@ class ClassicMembership:
             self._restart(now)
             return
         self._client.send(node, sync_group(self._group, self.generation, assignments), now).add_listener(
-            lambda response: self._synced(number, response.message),
-            lambda error: self._join_failed(number, error),
+            lambda response: self._on_synced(number, response.message),
+            lambda error: self._on_join_failed(number, error),
         )
 
-    def _synced(self, number: int, message: SyncGroupResponse) -> None:
+    def _on_synced(self, number: int, message: SyncGroupResponse) -> None:
         if number != self._try or self.state != ClassicState.COMPLETING_REBALANCE:
             return
         if message.error_code != NONE:
-            self._join_failed(number, self._error(message.error_code))
+            self._on_join_failed(number, self._error(message.error_code))
         elif message.protocol_name not in (None, self.generation.protocol_name):
             self._fail(InconsistentGroupProtocolError(f"The group chose {message.protocol_name!r}, which was not it"))
         else:
@@ -269,28 +269,28 @@ class ClassicMembership:
 
     # --- heartbeats
 
-    def _heartbeat_answered(self, sent: Generation, code: int) -> None:
+    def _on_heartbeat_answered(self, sent: Generation, code: int) -> None:
         now = self._client.now
         if code == NONE:
-            self._heartbeat.received(now)
+            self._heartbeat.on_received(now)
             return
         error = self._error(code)
         if isinstance(error, RebalanceInProgressError):
-            self._heartbeat.received(now)
+            self._heartbeat.on_received(now)
             self.request_rejoin("group is already rebalancing")
         elif isinstance(error, (*_OUT_OF_GROUP, FencedInstanceIdError)):
-            self._heartbeat.received(now)
+            self._heartbeat.on_received(now)
             if sent == self.generation and self.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
                 self._lose(f"the coordinator answered a heartbeat with: {error}", error)
         elif error.retriable:
-            self._heartbeat_failed(error)
+            self._on_heartbeat_failed(error)
         else:
-            self._heartbeat.failed(now)
+            self._heartbeat.on_failed(now)
             self._fail(error)
 
-    def _heartbeat_failed(self, error: KafkaError) -> None:
+    def _on_heartbeat_failed(self, error: KafkaError) -> None:
         self._lookup.note_error(error)
-        self._heartbeat.failed(self._client.now)
+        self._heartbeat.on_failed(self._client.now)
 
     # --- in and out
 

@@ -104,7 +104,7 @@ class CommitRequestManager:
         """Whether everything asked for has been answered."""
         return not self._waiting and not self._in_flight
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Send what can be sent, and give up what has waited too long."""
         waiting = self._waiting
         while waiting and now >= waiting[0].retry_at:
@@ -119,8 +119,8 @@ class CommitRequestManager:
             else:
                 return
 
-    def time_to_next_step(self, now: float) -> float:
-        """Seconds until `step` has something to do, answers apart."""
+    def time_to_next_tick(self, now: float) -> float:
+        """Seconds until `tick` has something to do, answers apart."""
         if not self._waiting:
             return inf
         first = self._waiting[0]
@@ -142,25 +142,25 @@ class CommitRequestManager:
             request = offset_fetch(self._group, command.partitions)
         self._in_flight += 1
         self._client.send(node, request, now).add_listener(
-            lambda response: self._answered(pending, response.message),
-            lambda error: self._failed(pending, error),
+            lambda response: self._on_answered(pending, response.message),
+            lambda error: self._on_failed(pending, error),
         )
 
     # --- answers
 
-    def _answered(self, pending: _Pending, message: OffsetCommitResponse | OffsetFetchResponse) -> None:
+    def _on_answered(self, pending: _Pending, message: OffsetCommitResponse | OffsetFetchResponse) -> None:
         command = pending.command
         if command.id not in self._unanswered:
             return
         if isinstance(message, OffsetFetchResponse):
-            self._offsets_fetched(pending, message)
+            self._on_offsets_fetched(pending, message)
             return
         error = self._commit_error(pending, message)
         if error is None:
             self._in_flight -= 1
             self._answer(pending, None)
         else:
-            self._failed(pending, error)
+            self._on_failed(pending, error)
 
     def _commit_error(self, pending: _Pending, message: OffsetCommitResponse) -> KafkaError | None:
         """Return the first error that concerns the commit as a whole, or all topics that may not be committed to."""
@@ -187,7 +187,7 @@ class CommitRequestManager:
             return GroupAuthorizationError(f"Not authorized to commit offsets of group {self._group.group_id!r}")
         return for_code(error.code, f"The offset of {partition} was not committed: {error}")
 
-    def _offsets_fetched(self, pending: _Pending, message: OffsetFetchResponse) -> None:
+    def _on_offsets_fetched(self, pending: _Pending, message: OffsetFetchResponse) -> None:
         found = message.groups[0] if message.groups else message
         error = for_code(found.error_code) if found.error_code != NONE else None
         offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
@@ -208,13 +208,13 @@ class CommitRequestManager:
                     )
         error = error or _forbidden_topics(forbidden)
         if error is not None:
-            self._failed(pending, error)
+            self._on_failed(pending, error)
             return
         self._in_flight -= 1
         self._unanswered.pop(pending.command.id, None)
         self._post(OffsetsFetched(pending.command.id, offsets, None))
 
-    def _failed(self, pending: _Pending, error: KafkaError) -> None:
+    def _on_failed(self, pending: _Pending, error: KafkaError) -> None:
         if pending.command.id not in self._unanswered:
             return
         self._in_flight -= 1

@@ -111,7 +111,7 @@ class ConsumerMembershipManager:
         if isinstance(command, Subscribe):
             self._subscribe(command, now)
         elif isinstance(command, Reconciled):
-            self._reconciled(command)
+            self._on_reconciled(command)
         elif isinstance(command, Leave):
             self._leave(command.operation, now)
 
@@ -126,7 +126,7 @@ class ConsumerMembershipManager:
         self._is_urgent = True
         self._heartbeat.reset_timeouts(now)
 
-    def _reconciled(self, command: Reconciled) -> None:
+    def _on_reconciled(self, command: Reconciled) -> None:
         if command.attempt == self._attempt and self.state in (MemberState.RECONCILING, MemberState.STABLE):
             self._request.owned = command.owned
             self._become(MemberState.ACKNOWLEDGING)
@@ -140,9 +140,9 @@ class ConsumerMembershipManager:
 
     # --- time
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """See `GroupMembership`."""
-        self._farewell.step(now)
+        self._farewell.tick(now)
         if self.state == MemberState.UNSUBSCRIBED:
             return
         if self._heartbeat.poll_timeout_expired(now):
@@ -158,11 +158,11 @@ class ConsumerMembershipManager:
         if self._is_urgent or self._heartbeat.should_heartbeat(now):
             self._send_heartbeat(node, now)
 
-    def time_to_next_step(self, now: float) -> float:
+    def time_to_next_tick(self, now: float) -> float:
         """See `GroupMembership`."""
-        return min(self._farewell.time_to_next_step(now), self._time_to_heartbeat(now))
+        return min(self._farewell.time_to_next_tick(now), self._time_to_own_tick(now))
 
-    def _time_to_heartbeat(self, now: float) -> float:
+    def _time_to_own_tick(self, now: float) -> float:
         if self.state == MemberState.UNSUBSCRIBED:
             return inf
         if self._lookup.coordinator(now) is None:
@@ -184,19 +184,19 @@ class ConsumerMembershipManager:
         self._is_urgent = False
         if self.state == MemberState.ACKNOWLEDGING:
             self._become(MemberState.STABLE if self._target == self._request.owned else MemberState.RECONCILING)
-        self._heartbeat.sent(now)
+        self._heartbeat.on_sent(now)
         self._client.send(node, request, now).add_listener(
-            lambda response: self._answered(number, response.message),
-            lambda error: self._failed(number, error),
+            lambda response: self._on_answered(number, response.message),
+            lambda error: self._on_failed(number, error),
         )
 
-    def _answered(self, number: int, message: ConsumerGroupHeartbeatResponse) -> None:
+    def _on_answered(self, number: int, message: ConsumerGroupHeartbeatResponse) -> None:
         if number != self._try:
             return
         if message.error_code != NONE:
-            self._failed(number, self._error(message.error_code, message.error_message))
+            self._on_failed(number, self._error(message.error_code, message.error_message))
             return
-        self._heartbeat.received(self._client.now)
+        self._heartbeat.on_received(self._client.now)
         self._heartbeat.set_interval(message.heartbeat_interval_ms / 1000, self._client.now)
         if message.member_epoch != self.member_epoch:
             self._joined_epoch = self._joined_epoch or message.member_epoch
@@ -220,11 +220,11 @@ class ConsumerMembershipManager:
         if is_new:
             self._post(TargetAssigned(self._attempt, target))
 
-    def _failed(self, number: int, error: KafkaError) -> None:
+    def _on_failed(self, number: int, error: KafkaError) -> None:
         if number != self._try:
             return
         now = self._client.now
-        self._heartbeat.failed(now)
+        self._heartbeat.on_failed(now)
         self._request.forget_sent()
         self._lookup.note_error(error)
         is_gone = isinstance(error, GroupIdNotFoundError) and self.member_epoch > 0

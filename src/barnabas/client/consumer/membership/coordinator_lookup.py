@@ -83,17 +83,17 @@ class CoordinatorLookup:
     def _look_up(self, now: float) -> None:
         node = self._client.client.least_loaded_node(now)
         if node is None:
-            self._failed(now)
+            self._on_failed(now)
             return
         self._in_flight = True
         future = self._client.send(node, find_coordinator(self._group_id), now)
-        future.add_listener(self._answered, lambda error: self._refused(error, self._client.now))
+        future.add_listener(self._on_answered, lambda error: self._on_refused(error, self._client.now))
 
-    def _answered(self, response: ClientResponse) -> None:
+    def _on_answered(self, response: ClientResponse) -> None:
         message = response.message
         found = message.coordinators[0] if message.coordinators else message
         if found.error_code != NONE:
-            self._refused(self._error_of(found.error_code, found.error_message), response.received_at)
+            self._on_refused(self._error_of(found.error_code, found.error_message), response.received_at)
             return
         self._in_flight = False
         self._attempts = 0
@@ -105,12 +105,12 @@ class CoordinatorLookup:
             return GroupAuthorizationError(f"Not authorized to read in group {self._group_id!r}")
         return for_code(code, message)
 
-    def _refused(self, error: KafkaError, now: float) -> None:
-        self._failed(now)
+    def _on_refused(self, error: KafkaError, now: float) -> None:
+        self._on_failed(now)
         if not error.retriable:
             self.on_fatal(error)
 
-    def _failed(self, now: float) -> None:
+    def _on_failed(self, now: float) -> None:
         self._in_flight = False
         self._retry_at = now + self._backoff(self._attempts)
         self._attempts += 1

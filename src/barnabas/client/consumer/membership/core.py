@@ -80,15 +80,15 @@ class MembershipCore:
             self._in_hand = self._commands.popleft()
             self._take(self._in_hand, now)
             self._in_hand = None
-        self._membership.step(now)
-        self._offsets.step(now)
+        self._membership.tick(now)
+        self._offsets.tick(now)
         if self._stop is not None:
             self.is_done = now >= self._ends_at or self._is_idle()
         if self.is_done:
             # What leaves the group and was given to the network just now still goes, without waiting for an answer.
             self._client.transmit_sends(now)
             return now
-        now = self._client.poll(self._time_to_next_step(now), now)
+        now = self._client.poll(self._time_to_next_tick(now), now)
         self._is_recovering = self._is_recovering and not self._membership.is_idle
         return now
 
@@ -124,7 +124,7 @@ class MembershipCore:
         if isinstance(command, CommitOffsets | FetchOffsets):
             self._offsets.add(command)
             # Sent before a Join that follows it: from then on the old generation may not commit any more.
-            self._offsets.step(now)
+            self._offsets.tick(now)
         elif isinstance(command, Stop):
             self._stop = command
             self._ends_at = min(self._ends_at, command.deadline)
@@ -142,8 +142,8 @@ class MembershipCore:
     def _is_idle(self) -> bool:
         return self._offsets.is_idle and self._membership.is_idle
 
-    def _time_to_next_step(self, now: float) -> float:
-        nearest = min(self._membership.time_to_next_step(now), self._offsets.time_to_next_step(now))
+    def _time_to_next_tick(self, now: float) -> float:
+        nearest = min(self._membership.time_to_next_tick(now), self._offsets.time_to_next_tick(now))
         return min(nearest, self._ends_at - now)
 
     def _post(self, event: Event) -> None:

@@ -41,7 +41,7 @@ class Farewell:
     def send(self, node: Node, request: RequestBuilder, now: float) -> None:
         """Send it to the coordinator."""
         self._note(request)
-        self._client.send(node, request, now).add_listener(self._answered, self._lost)
+        self._client.send(node, request, now).add_listener(self._on_answered, self._on_lost)
 
     def send_on_new_connection(self, node: Node, request: RequestBuilder) -> None:
         """Close the connection, since the broker reads nothing behind a request that waits there, and send it then."""
@@ -57,17 +57,17 @@ class Farewell:
         self._homeless = self._unanswered
         self._in_flight = 0 if self._unanswered is None else 1
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Send what has waited and can go."""
         if self._homeless is not None and (node := self._lookup.ensure(now)) is not None:
             request, self._homeless = self._homeless, None
-            self._client.send(node, request, now).add_listener(self._answered, self._answered)
+            self._client.send(node, request, now).add_listener(self._on_answered, self._on_answered)
         if self._late is not None and not self._client.is_unavailable(self._late[0], now):
             (node, request), self._late = self._late, None
-            self._client.send(node, request, now).add_listener(self._answered, self._lost)
+            self._client.send(node, request, now).add_listener(self._on_answered, self._on_lost)
 
-    def time_to_next_step(self, now: float) -> float:
-        """Seconds until `step` has something to do, answers apart."""
+    def time_to_next_tick(self, now: float) -> float:
+        """Seconds until `tick` has something to do, answers apart."""
         if self._homeless is not None:
             return 0.0 if self._lookup.coordinator(now) is not None else self._lookup.time_to_retry(now)
         if self._late is not None:
@@ -78,12 +78,12 @@ class Farewell:
         self._in_flight += 1
         self._unanswered = request
 
-    def _answered(self, _outcome: object) -> None:
+    def _on_answered(self, _outcome: object) -> None:
         # Whatever the answer, the membership is over.
         self._in_flight -= 1
         self._unanswered = None
 
-    def _lost(self, error: KafkaError) -> None:
+    def _on_lost(self, error: KafkaError) -> None:
         if error.retriable or isinstance(error, UnsupportedVersionError):
             self._in_flight -= 1
         else:

@@ -24,11 +24,11 @@ class GroupMembership(Protocol):
         A static member stays in the group.
         """
 
-    def step(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Do what is due."""
 
-    def time_to_next_step(self, now: float) -> float:
-        """Seconds until `step` has something to do, answers apart."""
+    def time_to_next_tick(self, now: float) -> float:
+        """Seconds until `tick` has something to do, answers apart."""
 
     @property
     def is_idle(self) -> bool:

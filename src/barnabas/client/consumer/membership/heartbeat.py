@@ -36,7 +36,7 @@ class Heartbeat:
         """Note that the application polled."""
         self.polled_at = now
 
-    def sent(self, now: float) -> None:
+    def on_sent(self, now: float) -> None:
         """Note that a heartbeat went out."""
         self.sent_at = now
         self.in_flight = True
@@ -48,13 +48,13 @@ class Heartbeat:
             self._interval = interval
             self._next_at = now + interval
 
-    def received(self, now: float) -> None:
+    def on_received(self, now: float) -> None:
         """Note that the coordinator answered: it has this member."""
         self.in_flight = False
         self._attempts = 0
         self._session_ends_at = now + self._session_timeout
 
-    def failed(self, now: float) -> None:
+    def on_failed(self, now: float) -> None:
         """No answer, or one that allows another try: soon, later each time, but at most an interval later."""
         self.in_flight = False
         self._next_at = now + min(self._interval, self._backoff(self._attempts))

@@ -51,7 +51,7 @@ class IdempotenceManager:
         """Note that the request for an id is in flight."""
         self.state = State.INITIALIZING
 
-    def initializing_failed(self) -> None:
+    def on_initialize_failed(self) -> None:
         """Ask for an id again, as the request got no answer."""
         self.state = State.UNINITIALIZED
 

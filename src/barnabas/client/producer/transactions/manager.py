@@ -350,7 +350,7 @@ class TransactionManager:
             case EpochStarted():
                 self._start_epoch(outcome)
             case PartitionsAdded(partitions):
-                self._partitions_added(partitions)
+                self._on_partitions_added(partitions)
             case TransactionEnded(producer):
                 if producer is not None:
                     self._take_epoch(producer)
@@ -417,12 +417,12 @@ class TransactionManager:
             return
         if self.is_v2:
             # The partitions' leaders add them with the first batch.
-            self._partitions_added(new)
+            self._on_partitions_added(new)
         else:
             self._being_added |= new
             self.requests.enqueue(AddPartitionsToTxn(self._identity(), new))
 
-    def _partitions_added(self, partitions: frozenset[TopicPartition]) -> None:
+    def _on_partitions_added(self, partitions: frozenset[TopicPartition]) -> None:
         self.transaction_started = True
         self._being_added -= partitions
         self._partitions |= partitions
@@ -504,7 +504,7 @@ class TransactionManager:
         elif adjust_sequence_numbers and batch.has_sequence:
             self.sequences.entry(batch.topic_partition).close_gap(batch)
 
-    def record_not_taken(self, error: KafkaError) -> None:
+    def on_record_refused(self, error: KafkaError) -> None:
         """Fail the transaction with a record that never reached a batch: a commit would lack it."""
         with self.lock:
             if self.state is State.IN_TRANSACTION:

@@ -39,7 +39,7 @@ class TransactionalRequestSender:
         """Whether the transaction follows transaction version 2 (KIP-890)."""
         return self._manager.is_v2
 
-    def step(self, now: float) -> float:
+    def tick(self, now: float) -> float:
         """Send the next request if it may go; returns in how many seconds to look again."""
         manager = self._manager
         denied = manager.authorization_failed()

@@ -363,7 +363,7 @@ def test_counts_what_it_did(cluster: ScriptedCluster) -> None:
     assert metrics["fetch-total"] >= 1
 
 
-@pytest.mark.shows("S1.57", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher._fetched")
+@pytest.mark.shows("S1.57", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher._on_fetched")
 def test_an_answer_is_sorted_by_partition_into_completed_fetches(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a")
     cluster.append("t", 1, b"b")

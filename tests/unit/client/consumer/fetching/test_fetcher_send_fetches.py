@@ -94,7 +94,9 @@ def test_a_builder_says_which_request_it_makes_behind_one_type_for_all() -> None
             message.encode(version)
 
 
-@pytest.mark.shows("S1.47", breaks="barnabas.client.consumer.membership.coordinator_lookup:CoordinatorLookup._answered")
+@pytest.mark.shows(
+    "S1.47", breaks="barnabas.client.consumer.membership.coordinator_lookup:CoordinatorLookup._on_answered"
+)
 def test_any_broker_tells_of_the_cluster_and_the_coordinator_alone_of_the_group(cluster: ScriptedCluster) -> None:
     cluster.nodes = [FOLLOWER, NODE]
     consumer = cluster.consumer("t", group_id="g")
