@@ -92,6 +92,12 @@ class BrokerConfig(Config):
         while_running, _ = parse_overrides(prefixed, [listener])
         return ListenerConfig({**self._given, **dynamic}, [*self._overrides, *while_running], listener, mechanism)
 
+    def authenticates(self, listener: Listener) -> bool:
+        """Whether clients of a listener show who they are: by SASL, or by a certificate that is required."""
+        if listener.protocol.startswith("SASL"):
+            return True
+        return listener.protocol == "SSL" and self.listener_config(listener.name)["ssl.client.auth"] == "required"
+
     def apply_dynamic(self, for_all: Mapping[str, str], for_this_broker: Mapping[str, str]) -> None:
         """From now on these values hold, where they are known settings; the second go before the first."""
         keys = self._definitions.keys
@@ -163,9 +169,9 @@ class BrokerConfig(Config):
                     f"listener {listener.name} has no security protocol: add {listener.name}:PLAINTEXT to "
                     "listener.security.protocol.map"
                 )
-            if protocol != "PLAINTEXT" and listener.name not in controllers:
+            if str(protocol).startswith("SASL") and listener.name not in controllers:
                 raise ConfigError(
-                    f"listener {listener.name} uses {protocol}, which is not supported yet: use PLAINTEXT"
+                    f"listener {listener.name} uses {protocol}, which is not supported yet: use PLAINTEXT or SSL"
                 )
         served = tuple(
             listener._replace(protocol=protocols[listener.name])

@@ -6,12 +6,14 @@ file, which goes before the default.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.config import parse_limits
 from barnabas.broker.features import has_eligible_leader_replicas
+from barnabas.broker.listener_config import PREFIX
 from barnabas.broker.metadata.cluster_metadata import BROKERS
 from barnabas.config.definitions import definitions
 from barnabas.config.support import IGNORED, SUPPORTED, subject_of
@@ -65,6 +67,8 @@ PER_BROKER = _names(
 DYNAMIC = CLUSTER_WIDE | PER_BROKER
 #: Of these, what this broker reads only when it starts.
 _NEEDS_RESTART = _names("listeners listener.security.protocol.map")
+#: Names that begin so belong to listeners, and to what they are made of.
+_OF_LISTENERS = (PREFIX, "ssl.", "sasl.")
 #: Thread pools, which Kafka lets at most double or halve at once.
 _POOLS = _names(
     """
@@ -89,6 +93,8 @@ class DynamicBrokerConfig:
         self._warn = warn
         self._name = str(config.node_id)
         self.on_change: list[Callable[[], None]] = []
+        #: Raises ConfigError where listeners could not use these settings, such as a key store that is not there.
+        self.check_security: Callable[[BrokerConfig], None] = lambda config: None
 
     @property
     def for_all(self) -> dict[str, str]:
@@ -147,6 +153,26 @@ class DynamicBrokerConfig:
         for name, text in configs.items():
             if name in known:
                 self._check_value(name, text)
+        if any(name.startswith(_OF_LISTENERS) for name in configs):
+            self._check_listeners(configs, per_broker=per_broker)
+
+    def _check_listeners(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        # Kafka goes by the end of the name: what may change for the broker may change for one of its listeners.
+        _refuse(
+            "Cannot update these configs dynamically",
+            (n for n in configs if n.startswith(PREFIX) and not any(n.endswith(f".{end}") for end in DYNAMIC)),
+        )
+        if not per_broker:
+            _refuse(
+                "Cannot update these configs at default cluster level, broker id must be specified",
+                (name for name in configs if name.startswith(PREFIX)),
+            )
+        candidate = copy.copy(self._config)
+        try:
+            candidate.apply_dynamic(self._config.dynamic_default, configs)
+            self.check_security(candidate)
+        except errors.ConfigError as problem:
+            raise errors.InvalidRequestError(str(problem)) from problem
 
     def _check_value(self, name: str, text: str) -> None:
         key = definitions("broker").keys[name]
@@ -176,6 +202,8 @@ class DynamicBrokerConfig:
         # What another version of this program has stored must not keep this one from starting.
         found = {}
         for name, text in stored.items():
+            if name.startswith(PREFIX):
+                found[name] = text
             if name not in definitions("broker").keys:
                 continue
             try:

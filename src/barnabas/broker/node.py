@@ -17,6 +17,8 @@ from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRAN
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
+from barnabas.broker.security.listener_security import ListenerSecurities
+from barnabas.broker.storage_threads import InlineStorage
 from barnabas.broker.topic_admin import TopicAdmin
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class BrokerNode:
         )
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
+        self.securities = ListenerSecurities(config, storage or InlineStorage(), warn)
+        self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
         self.wanted_cluster_id: str | None = None
         self._store = store
@@ -93,6 +97,10 @@ class BrokerNode:
         metadata.on_quotas_changed = state.client_quotas.changed
         metadata.on_configs_changed = self.dynamic_config.configs_changed
         self.dynamic_config.on_change.append(self._defaults_changed)
+        self.dynamic_config.on_change.append(self.securities.settings_changed)
+        self.dynamic_config.check_security = self.securities.check
+        if self.securities.next_deadline() < inf:
+            self.core.services.append(self.securities)
         state.topic_admin = TopicAdmin(config, metadata, state.random)
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
         state.replica_manager.on_log_reopened = self._log_reopened

@@ -14,7 +14,10 @@ class CloseConnection(Exception):  # noqa: N818 - not an error of the program bu
 
 
 class Connection:
-    """The peer a request came from: facts that stay the same for all its requests."""
+    """The peer a request came from: facts that stay the same for all its requests.
+
+    `principal` is who it is once `is_authenticated`; only what authenticates sets the two.
+    """
 
     __slots__ = (
         "client_host",
@@ -22,6 +25,7 @@ class Connection:
         "client_software_name",
         "client_software_version",
         "id",
+        "is_authenticated",
         "listener",
         "principal",
     )
@@ -39,6 +43,7 @@ class Connection:
         self.client_port = client_port
         self.listener = listener
         self.principal = principal
+        self.is_authenticated = True
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 

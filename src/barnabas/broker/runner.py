@@ -179,7 +179,13 @@ class BrokerRunner:
                 f"the data directory {self._data_directory} cannot be used: {problem}; "
                 "choose another with --data, or see to it that this user may write there"
             ) from problem
-        node = BrokerNode(self._config, self._data_directory, store, random.SystemRandom(), warn, storage=self._storage)
+        config, directory = self._config, self._data_directory
+        try:
+            node = BrokerNode(config, directory, store, random.SystemRandom(), warn, storage=self._storage)
+        except KafkaError:
+            # What the settings name, such as a key store, cannot be used.
+            store.close()
+            raise
         node.core.channel.report = report
         node.wanted_cluster_id = self._cluster_id
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
@@ -230,13 +236,13 @@ def advertised_address(config: BrokerConfig, bound: Listener) -> tuple[str, int]
 
 
 def check_exposure(config: BrokerConfig) -> None:
-    """Raise BrokerStartError if others than this machine could connect: there is no authentication yet."""
+    """Raise BrokerStartError if others than this machine could connect without showing who they are."""
     for listener in config.listeners:
-        if not is_loopback(listener.host):
+        if not is_loopback(listener.host) and not config.authenticates(listener):
             raise BrokerStartError(
-                f"{listener.address} can be reached from other machines, and there is no "
-                "authentication yet: whoever connects may read and delete everything. Listen on 127.0.0.1, "
-                "or accept that with --allow-remote"
+                f"{listener.name}://{listener.address} can be reached from other machines, and its clients do not "
+                "authenticate: whoever connects may read and delete everything. Listen on 127.0.0.1, let clients "
+                "authenticate (docs/guide/security.md), or accept that with --allow-remote"
             )
 
 

@@ -112,16 +112,25 @@ def _choose_listener(args: Options | argparse.Namespace, properties: dict[str, s
         if args.config:
             _say(f"{args.config} has no listeners; the broker listens on {DEFAULT_LISTEN} (--listen changes that)")
     elif not args.allow_remote and _LISTENERS not in chosen:
-        _narrow(properties)
+        _narrow(properties, chosen)
 
 
-def _narrow(properties: dict[str, str]) -> None:
-    """Let listeners on every address of the machine listen on the loopback, and be advertised there; say so."""
+def _narrow(properties: dict[str, str], chosen: Mapping[str, str]) -> None:
+    """Let listeners on every address of the machine listen on the loopback, and be advertised there; say so.
+
+    Those whose clients authenticate stay as they are.
+    """
     given = properties[_LISTENERS]
     if not all("://" in text for text in given.split(",")):
         return
     parts = [_parts(text) for text in given.split(",")]
     narrowed = {name for name, host, _ in parts if host in _EVERY_ADDRESS}
+    if narrowed:
+        from barnabas.broker.config import BrokerConfig
+
+        config = BrokerConfig({**properties, **chosen})
+        safe = {listener.name for listener in config.listeners if config.authenticates(listener)}
+        narrowed = {name for name in narrowed if name.upper() not in safe}
     if not narrowed:
         return
     properties[_LISTENERS] = ",".join(

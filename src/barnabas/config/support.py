@@ -113,7 +113,10 @@ SUPPORTED: dict[str, frozenset[str]] = {
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
         queued.max.request.bytes security.inter.broker.protocol
-        socket.request.max.bytes telemetry.max.bytes
+        socket.request.max.bytes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password
+        ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+        ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+        ssl.truststore.type telemetry.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes
@@ -162,7 +165,8 @@ IGNORED: dict[str, frozenset[str]] = {
         share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
         share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
-        socket.receive.buffer.bytes socket.send.buffer.bytes
+        socket.receive.buffer.bytes socket.send.buffer.bytes ssl.endpoint.identification.algorithm
+        ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
         transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.replication.factor
         unclean.leader.election.enable
         """

@@ -229,7 +229,7 @@ class TestBrokers:
             ("1", ("listeners", SET, "PLAINTEXT://:1")),
             ("1", ("log.retention.ms", SET, "bad")),
             ("1", ("num.io.threads", SET, "100")),
-            ("1", ("ssl.keystore.password", SET, "x")),
+            ("1", ("ssl.client.auth", SET, "maybe")),
             ("7", ("log.retention.ms", SET, "1")),
             ("x", ("log.retention.ms", SET, "1")),
         ],

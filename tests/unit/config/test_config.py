@@ -146,7 +146,7 @@ def test_a_name_that_is_no_string_is_an_error() -> None:
         ("producer", "security.providers", "x.Y", "TLS and SASL"),
         ("consumer", "ssl.engine.factory.class", "x.Y", "ssl.context"),
         ("broker", "sasl.oauthbearer.assertion.file", "/x", "SASL"),
-        ("broker", "ssl.keystore.location", "/x", "TLS"),
+        ("broker", "ssl.engine.factory.class", "x.Y", "Java class"),
         ("broker", "authorizer.class.name", "x.Y", "authorization"),
         ("topic", "remote.storage.enable", True, "tiered storage"),
         ("broker", "listener.name.internal.ssl.keystore.location", "/x", "TLS"),
@@ -182,7 +182,7 @@ def test_secrets_are_not_shown() -> None:
     assert "hunter2" not in f"{password} {password!r}"
     assert password.value == "hunter2"
     with pytest.raises(ConfigError) as caught:
-        Config("broker", {"ssl.keystore.password": "hunter2"})
+        Config("broker", {"sasl.oauthbearer.client.credentials.client.secret": "hunter2"})
     assert "hunter2" not in str(caught.value)
 
 

@@ -146,6 +146,8 @@ def test_every_supported_setting_of_a_broker_is_read(read: dict[str, set[str]]) 
     of_the_shell = {
         # The sockets and the process: read in the runner, in the server of sockets and in the request of a topic.
         *("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "telemetry.max.bytes"),
+        # Of files of keys, as above: test_listener_security.py reads them.
+        *(f"ssl.{store}.{part}" for store in ("keystore", "truststore") for part in ("location", "password", "type")),
     }
     unread = SUPPORTED["broker"] - read["broker"] - of_the_shell
     assert not {name for name in unread if not is_named(name)}

@@ -16,6 +16,7 @@ from barnabas.broker.request_context import Connection
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.network.transport import Transport
+    from barnabas.broker.security.listener_security import ListenerSecurity
 
 
 class RequestChannel:
@@ -34,6 +35,8 @@ class RequestChannel:
         self.handle = handle
         self.instant = Instant(0.0, 0)
         self.connections: dict[int, ClientConnection] = {}
+        #: Listener → what it asks of who connects; one that is not there asks nothing.
+        self.securities: dict[str, ListenerSecurity] = {}
         self.spare_buffers: list[memoryview] = []
         self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
         self.max_request_size = state.config.get_int("socket.request.max.bytes")
@@ -50,10 +53,21 @@ class RequestChannel:
         """Take in a connection from `host`, which came through the listener of that name."""
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener, client_port=port)
+        security = self.securities.get(listener)
+        info.is_authenticated = security is None or not security.uses_tls
         connection = self.connections[info.id] = ClientConnection(self, info, transport, now)
         if self._next_idle_check == inf and self._max_idle >= 0:
             self._next_idle_check = now + self._max_idle / 4
         return connection
+
+    def secured(self, connection: ClientConnection, certificate: bytes | None) -> None:
+        """Note that a connection has TLS, and whose it is by the client's certificate, which was verified.
+
+        Raises ValueError when the certificate names nobody.
+        """
+        info = connection.info
+        info.principal = self.securities[info.listener].principal_of(certificate)
+        info.is_authenticated = True
 
     def disconnected(self, connection: ClientConnection) -> None:
         """Forget a connection whose socket is gone, with what is parked or in flight there."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from barnabas.broker.instant import Instant
 from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.network.connection_quotas import ConnectionQuotas
+from barnabas.broker.network.pending_logins import PendingLogins
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.clock import wall_clock_ms
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from barnabas.broker.config import Listener
     from barnabas.broker.network.client_connection import ClientConnection
     from barnabas.broker.network.request_channel import RequestChannel
+    from barnabas.broker.network.tls_transport import Handshakes
     from barnabas.broker.network.transport import Buffers
+    from barnabas.broker.security.listener_security import ListenerSecurity
     from barnabas.broker.storage_threads import StorageThreads
 
 #: A connection whose unsent responses exceed this gets no more of its requests worked on.
@@ -30,6 +33,10 @@ _SMALL = 32 * 1024
 DRAIN_SECONDS = 2.0
 #: Descriptors that are neither for files of the log nor for connections: the process's own, the metadata.
 _OTHER_DESCRIPTORS = 32
+#: How often logins that take too long are looked for, in seconds.
+_LOGIN_CHECKS = 1.0
+#: Of all connections that there may be, one in so many may be without a login.
+_PENDING_SHARE = 2
 
 
 def read_clocks() -> Instant:
@@ -67,7 +74,11 @@ class SocketServer:
         state = core.channel.state
         core.timer = time.perf_counter
         self._loop = asyncio.get_running_loop()
-        self._quotas = ConnectionQuotas(state.config, state.client_quotas, connection_descriptors())
+        most = connection_descriptors()
+        self._quotas = ConnectionQuotas(state.config, state.client_quotas, most)
+        self._pending = PendingLogins(max(most // _PENDING_SHARE, 1))
+        self._checks_logins = False
+        self._handshakes: Handshakes | None = None
         self._refused = RepeatedWarnings(core.warn)
         self._protocols: set[_ConnectionProtocol] = set()
         self._servers: list[asyncio.Server] = []
@@ -77,8 +88,25 @@ class SocketServer:
 
     async def listen(self, name: str, listening: socket.socket) -> None:
         """Accept connections for the listener `name`."""
-        server = await self._loop.create_server(lambda: _ConnectionProtocol(self, name), sock=listening, backlog=1024)
-        self._servers.append(server)
+        security = self.core.channel.securities.get(name)
+        make = self._plain_listener(name) if security is None or not security.uses_tls else self._tls_listener(security)
+        self._servers.append(await self._loop.create_server(make, sock=listening, backlog=1024))
+
+    def _plain_listener(self, name: str) -> Callable[[], asyncio.BaseProtocol]:
+        return lambda: _ConnectionProtocol(self, name)
+
+    def _tls_listener(self, security: ListenerSecurity) -> Callable[[], asyncio.BaseProtocol]:
+        from barnabas.broker.network.tls_transport import Handshakes, TlsTransport
+
+        handshakes = self._handshakes = self._handshakes or Handshakes(self._loop)
+
+        def make() -> TlsTransport:
+            # Asked for each connection: the certificates may have been replaced.
+            context = security.ssl_context
+            assert context is not None
+            return TlsTransport(handshakes, context, _ConnectionProtocol(self, security.name, is_secured=True))
+
+        return make
 
     def attend(self, storage: StorageThreads) -> None:
         """Take up on the loop what is done in the threads for storage."""
@@ -103,6 +131,8 @@ class SocketServer:
             server.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for protocol in list(self._protocols):
             protocol.close()
         give_up_at = time.monotonic() + DRAIN_SECONDS
@@ -147,9 +177,28 @@ class SocketServer:
             protocol.abort()
         return False
 
+    def await_login(self, protocol: _ConnectionProtocol) -> None:
+        """See to it that an admitted connection authenticates in time, and that there are not too many of its kind."""
+        superseded = self._pending.add(protocol, time.monotonic())
+        if superseded is not None:
+            cast("_ConnectionProtocol", superseded).give_up(
+                f"{self._pending.most} connections have not authenticated yet, and this is the oldest of them"
+            )
+        if not self._checks_logins:
+            self._checks_logins = True
+            self._loop.call_later(_LOGIN_CHECKS, self._check_logins)
+
+    def _check_logins(self) -> None:
+        for late in self._pending.expired(time.monotonic()):
+            cast("_ConnectionProtocol", late).give_up("it has not authenticated in time")
+        self._checks_logins = len(self._pending) > 0
+        if self._checks_logins:
+            self._loop.call_later(_LOGIN_CHECKS, self._check_logins)
+
     def dismiss(self, protocol: _ConnectionProtocol, host: str) -> None:
         """Note that an admitted connection is over."""
         self._protocols.discard(protocol)
+        self._pending.discard(protocol)
         self._quotas.release(host)
 
     def _settle(self) -> None:
@@ -165,16 +214,20 @@ class SocketServer:
 
 
 class _ConnectionProtocol(asyncio.BufferedProtocol):
-    """One accepted socket, the `Transport` of its connection: the kernel writes straight into the request buffer."""
+    """One accepted socket, the `Transport` of its connection: the kernel writes straight into the request buffer.
 
-    __slots__ = ("_connection", "_descriptor", "_host", "_listener", "_server", "_transport", "_write")
+    `is_secured`: it stands on a `TlsTransport`, which tells when the handshake is done.
+    """
+
+    __slots__ = ("_connection", "_descriptor", "_host", "_is_secured", "_listener", "_server", "_transport", "_write")
 
     _transport: asyncio.Transport
     _write: Callable[[bytes | bytearray | memoryview], None]
 
-    def __init__(self, server: SocketServer, listener: str):
+    def __init__(self, server: SocketServer, listener: str, *, is_secured: bool = False):
         self._server = server
         self._listener = listener
+        self._is_secured = is_secured
         self._descriptor = -1
         self._host = ""
         self._connection: ClientConnection | None = None
@@ -185,7 +238,9 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._write = transport.write
         # asyncio does so only for sockets that were made with the protocol's number, which these are not.
         sock = transport.get_extra_info("socket")
-        self._descriptor = sock.fileno()
+        if not self._is_secured:
+            # Through which files may go around this program.
+            self._descriptor = sock.fileno()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A client that vanished while its request was parked is found out by the system.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -199,7 +254,33 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         self._connection = self._server.core.channel.connect(
             self, host, self._listener, time.monotonic(), peer[1] if peer else 0
         )
+        if not self._connection.info.is_authenticated:
+            self._server.await_login(self)
         self._server.keep_time()
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether its client has shown who it is, where the listener wants to know."""
+        return self._connection is None or self._connection.info.is_authenticated
+
+    def secured(self, certificate: bytes | None) -> None:
+        """Take note that the handshake is done, and of the client's certificate in DER, which was verified."""
+        connection = self._connection
+        if connection is not None:
+            try:
+                self._server.core.channel.secured(connection, certificate)
+            except ValueError as problem:
+                self.give_up(f"its certificate is not accepted: {problem}")
+
+    def insecure(self, reason: str) -> None:
+        """Take note that the handshake has failed; the socket is closed."""
+        self.give_up(f"the TLS handshake failed: {reason}")
+
+    def give_up(self, reason: str) -> None:
+        """End the connection before it has authenticated."""
+        if self._connection is not None:
+            self._server.core.channel.instant = read_clocks()
+            self._server.core.channel.refuse(self._connection, reason)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         assert self._connection is not None
@@ -270,7 +351,7 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
         transport = self._transport
         try:
             sent = 0
-            if not transport.get_write_buffer_size() and not transport.is_closing():
+            if self._descriptor >= 0 and not transport.get_write_buffer_size() and not transport.is_closing():
                 sent = region.send(self._descriptor)
             if sent < len(region):
                 self._write(region.read(sent))

@@ -1,4 +1,4 @@
-"""Key stores and trust stores as PEM: from settings, PEM files (KIP-651) and PKCS12 files."""
+"""Key stores and trust stores as PEM: from settings, PEM files (KIP-651), PKCS12 and JKS files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 from barnabas.config.config import Config
 from barnabas.errors import ConfigError
+from barnabas.network.security.java_key_store import JCEKS, JKS, read_java_key_store
 
 _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 _CERTIFICATE = "CERTIFICATE"
-_JKS_MAGICS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_SEQUENCE = b"\x30"
 
 
 class KeyStore(NamedTuple):
-    """The client's private key and its certificate chain, both PEM, and the key's password."""
+    """A private key and its certificate chain, both PEM, and the key's password."""
 
     key: str
     certificates: str
@@ -27,7 +27,7 @@ class KeyStore(NamedTuple):
 
 
 def key_store(config: Config) -> KeyStore | None:
-    """Return what `ssl.keystore.*` and `ssl.key.password` give; None when the client has no certificate.
+    """Return what `ssl.keystore.*` and `ssl.key.password` give; None when there is no certificate.
 
     Raises `ConfigError` when they contradict each other, or the file cannot be used.
 
@@ -84,7 +84,7 @@ def _read(config: Config, store: str, location: str) -> tuple[str, str | None]:
     """
     named = config.get_str(f"ssl.{store}.type").upper() if config.is_given(f"ssl.{store}.type") else None
     if named not in (None, "PEM", "PKCS12", "JKS"):
-        raise ConfigError(f"ssl.{store}.type={named} is not supported; PEM and PKCS12 are")
+        raise ConfigError(f"ssl.{store}.type={named} is not supported; PEM, PKCS12 and JKS are")
     try:
         with open(location, "rb") as file:
             data = file.read()
@@ -92,8 +92,10 @@ def _read(config: Config, store: str, location: str) -> tuple[str, str | None]:
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"ssl.{store}.location={location!r} cannot be read: {why}") from None
     password = _secret(config, f"ssl.{store}.password")
-    if data.startswith(_JKS_MAGICS):
+    if data.startswith(JCEKS):
         raise ConfigError(_how_to_convert(store, location))
+    if data.startswith(JKS):
+        return _pem_of_jks(data, password, _secret(config, "ssl.key.password"), store, location), None
     if named == "PEM" or (named is None and b"-----BEGIN " in data):
         if password is not None:
             raise ConfigError(
@@ -101,18 +103,27 @@ def _read(config: Config, store: str, location: str) -> tuple[str, str | None]:
             )
         return data.decode("utf-8", errors="replace"), None
     if not data.startswith(_DER_SEQUENCE):
-        raise ConfigError(f"{location} is neither PEM nor PKCS12")
+        raise ConfigError(f"{location} is neither PEM, PKCS12 nor JKS")
     return _pem_of_pkcs12(data, password, store, location), None
 
 
 def _how_to_convert(store: str, location: str) -> str:
     target = os.path.splitext(location)[0]
     return (
-        f"{location} is a Java key store (JKS), which only Java reads; convert it once:\n"
+        f"{location} is a Java key store of the kind JCEKS, which only Java reads; convert it once:\n"
         f"  keytool -importkeystore -srckeystore {location} -destkeystore {target}.p12 -deststoretype PKCS12\n"
         f"and set ssl.{store}.location={target}.p12, ssl.{store}.type=PKCS12; or go on to PEM, which needs no extra:\n"
         f"  openssl pkcs12 -in {target}.p12 -out {target}.pem -nodes"
     )
+
+
+def _pem_of_jks(data: bytes, password: str | None, key_password: str | None, store: str, location: str) -> str:
+    try:
+        found = read_java_key_store(data, password, key_password)
+    except ValueError as problem:
+        raise ConfigError(f"{location} cannot be read as JKS: {problem}; is ssl.{store}.password right?") from None
+    # As in Java, a trust store may name the certificates of keys, too.
+    return found.key + found.chain + found.trusted
 
 
 def _pem_of_pkcs12(data: bytes, password: str | None, store: str, location: str) -> str:

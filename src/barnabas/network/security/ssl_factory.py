@@ -1,4 +1,4 @@
-"""Kafka's SslFactory: an `ssl.SSLContext` of the settings `ssl.*`."""
+"""Kafka's SslFactory: an `ssl.SSLContext` of the settings `ssl.*`, for a client; and its parts, for a broker, too."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def create_ssl_context(config: Config) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.check_hostname = _does_check_hostname(config)
-    _set_versions(context, config.get_list("ssl.enabled.protocols"))
-    _set_cipher_suites(context, config.get_list("ssl.cipher.suites"))
-    _set_trust(context, config)
+    set_versions(context, config.get_list("ssl.enabled.protocols"))
+    set_cipher_suites(context, config.get_list("ssl.cipher.suites"))
+    set_trust(context, config, ssl.Purpose.SERVER_AUTH)
     store = key_store(config)
     if store is not None:
-        _set_key(context, store)
+        set_key(context, store)
     return context
 
 
@@ -71,7 +71,8 @@ def _does_check_hostname(config: Config) -> bool:
     return bool(algorithm)
 
 
-def _set_versions(context: ssl.SSLContext, names: list[str]) -> None:
+def set_versions(context: ssl.SSLContext, names: list[str]) -> None:
+    """Allow the versions of `ssl.enabled.protocols` and those between them. Raises ConfigError."""
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown or not names:
         raise ConfigError(f"ssl.enabled.protocols={','.join(names)} is not valid: there are {', '.join(_VERSIONS)}")
@@ -79,7 +80,8 @@ def _set_versions(context: ssl.SSLContext, names: list[str]) -> None:
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
 
 
-def _set_cipher_suites(context: ssl.SSLContext, names: list[str]) -> None:
+def set_cipher_suites(context: ssl.SSLContext, names: list[str]) -> None:
+    """Allow the suites of `ssl.cipher.suites`, in Java's or OpenSSL's spelling. Raises ConfigError."""
     if not names:
         return
     for_tls13 = _TLS13_SUITES & set(names)
@@ -111,10 +113,11 @@ def _openssl_name(name: str) -> str:
     return (prefix + cipher).replace("_", "-")
 
 
-def _set_trust(context: ssl.SSLContext, config: Config) -> None:
+def set_trust(context: ssl.SSLContext, config: Config, purpose: ssl.Purpose) -> None:
+    """Trust what `ssl.truststore.*` names, else what the system trusts for a purpose. Raises ConfigError."""
     trusted = trusted_certificates(config)
     if trusted is None:
-        context.load_default_certs()
+        context.load_default_certs(purpose)
         return
     # As in Java, whatever stands in the trust store is trusted, be it a root or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -124,7 +127,8 @@ def _set_trust(context: ssl.SSLContext, config: Config) -> None:
         raise ConfigError(f"the trust store holds a certificate that cannot be read: {error}") from None
 
 
-def _set_key(context: ssl.SSLContext, store: KeyStore) -> None:
+def set_key(context: ssl.SSLContext, store: KeyStore) -> None:
+    """Use a private key and its certificates. Raises ConfigError when they do not belong together."""
     # OpenSSL would ask on the terminal for a password that is missing.
     password = store.password or ""
     try:

@@ -113,9 +113,9 @@ def test_pkcs12_stores_are_read_with_their_passwords(certificates: Certificates,
     assert "hunter" not in str(caught.value)
 
 
-def test_a_java_key_store_is_refused_with_the_commands_that_convert_it(tmp_path: Path) -> None:
+def test_a_jceks_store_is_refused_with_the_commands_that_convert_it(tmp_path: Path) -> None:
     store = tmp_path / "client.jks"
-    store.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    store.write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
     with pytest.raises(ConfigError, match=rf"keytool -importkeystore -srckeystore {store}") as caught:
         context(ssl_keystore_location=str(store), ssl_keystore_password="hunter2")
     assert "hunter2" not in str(caught.value)

@@ -1,0 +1,124 @@
+"""What a listener asks of who connects to it, and how it is replaced while the broker runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.broker.security.ssl_principal_mapper import SslPrincipalMapper
+from barnabas.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from barnabas.broker.config import BrokerConfig, Listener
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.listener_config import ListenerConfig
+    from barnabas.broker.security.server_ssl_context import Stamp
+    from barnabas.broker.storage_threads import Storage
+
+ANONYMOUS = "User:ANONYMOUS"
+#: How often files are looked at, in seconds.
+_LOOK_INTERVAL = 5.0
+_DEFAULT_PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+
+
+class ListenerSecurity:
+    """One listener. Raises `ConfigError` when its settings cannot be used; the message names the listener."""
+
+    def __init__(self, config: BrokerConfig, listener: Listener) -> None:
+        self.name = listener.name
+        self.protocol = listener.protocol
+        self.uses_tls = listener.protocol.endswith("SSL")
+        self.uses_sasl = listener.protocol.startswith("SASL")
+        self.ssl_context: ssl.SSLContext | None = None
+        self._stamps: tuple[Stamp, ...] = ()
+        self.reload(config)
+
+    def reload(self, config: BrokerConfig) -> None:
+        """Take over settings and files as they are now. Raises `ConfigError`; what was there holds on then."""
+        settings = config.listener_config(self.name)
+        try:
+            mapper = SslPrincipalMapper(settings.get_str("ssl.principal.mapping.rules"))
+            if settings["principal.builder.class"] != _DEFAULT_PRINCIPAL_BUILDER:
+                raise ConfigError("principal.builder.class is not supported: only Kafka's default")
+            if self.uses_tls:
+                self._load_stores(settings)
+        except ConfigError as problem:
+            raise ConfigError(f"listener {self.name}: {problem}") from None
+        self._mapper = mapper
+
+    def _load_stores(self, settings: ListenerConfig) -> None:
+        from barnabas.broker.security.server_ssl_context import create_server_ssl_context, stamps_of_stores
+
+        # Before they are read: what is replaced meanwhile is read once more.
+        self._stamps = stamps_of_stores(settings)
+        self.ssl_context = create_server_ssl_context(settings)
+
+    def reload_changed_files(self, config: BrokerConfig) -> bool:
+        """Whether files of the stores were replaced, and are now in force. Raises `ConfigError`, once for a change."""
+        from barnabas.broker.security.server_ssl_context import stamps_of_stores
+
+        if not self.uses_tls or self._stamps == stamps_of_stores(config.listener_config(self.name)):
+            return False
+        self.reload(config)
+        return True
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """Return who a verified certificate in DER stands for. Raises ValueError where no rule has a name for it."""
+        if certificate is None:
+            return ANONYMOUS
+        from barnabas.broker.security.distinguished_name import subject_of
+
+        return f"User:{self._mapper.name(subject_of(certificate))}"
+
+
+class ListenerSecurities:
+    """Those of all listeners, by name; as a service of the broker it looks after files that were replaced."""
+
+    def __init__(self, config: BrokerConfig, storage: Storage, warn: Callable[[str], None]) -> None:
+        self._config = config
+        self._storage = storage
+        self._warn = warn
+        self.by_listener = {one.name: ListenerSecurity(config, one) for one in config.listeners}
+        self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
+        self._is_looking = False
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raise `ConfigError` when these settings could not be used."""
+        for listener in config.listeners:
+            ListenerSecurity(config, listener)
+
+    def settings_changed(self) -> None:
+        """Take over settings that have changed; a listener whose stores cannot be used goes on with those it has."""
+        for security in self.by_listener.values():
+            try:
+                security.reload(self._config)
+            except ConfigError as problem:
+                self._warn(f"{problem}; it goes on with the certificates that it has")
+
+    def next_deadline(self) -> float:
+        """When files are to be looked at again."""
+        return inf if self._is_looking else self._next_look
+
+    def tick(self, instant: Instant) -> None:
+        """Look at the files, beside the loop."""
+        self._next_look = instant.now + _LOOK_INTERVAL
+        self._is_looking = True
+        said: list[str] = []
+
+        def done() -> None:
+            self._is_looking = False
+            for line in said:
+                self._warn(line)
+
+        self._storage.submit(lambda: self._look(said), done)
+
+    def _look(self, said: list[str]) -> None:
+        for security in self.by_listener.values():
+            try:
+                if security.reload_changed_files(self._config):
+                    said.append(f"listener {security.name} has new certificates, from files that were replaced")
+            except (KafkaError, OSError, ValueError) as problem:
+                said.append(f"{problem}; the listener goes on with the certificates that it has")
