@@ -36,7 +36,7 @@ class Counter:
         self._making = self.value
         return TelemetryPayload(0, b"%d %d" % (self._told, self.value))
 
-    def accepted(self) -> None:
+    def on_accepted(self) -> None:
         self._told = self._making
 
 
