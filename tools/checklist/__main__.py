@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 from tools.checklist import names
 from tools.checklist.marks import STATES, Show, collect_shows, read_lines
@@ -71,6 +72,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="verify the K-th of N parts of that")
     parser.add_argument("--workers", type=int, default=2, help="runs at once while verifying (default 2)")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", help="keep each result there, and leave out what stands there already"
+    )
     parser.add_argument("--slow", action="store_true", help="verify the tests of the long form, too")
     return parser.parse_args()
 
@@ -90,7 +94,11 @@ def main() -> int:
     if arguments.verify:
         refuse_dangling()
     # The suite can be collected only once in a process.
-    verification = verify(chosen(arguments), arguments.workers, slow=arguments.slow) if arguments.verify else None
+    verification = (
+        verify(chosen(arguments), arguments.workers, arguments.results, slow=arguments.slow)
+        if arguments.verify
+        else None
+    )
     lines, shows = read_lines(), list(verification.cases if verification else collect_shows())
     states = json.loads(STATES.read_text(encoding="utf-8"))
     report(lines, shows, states, arguments.verbose)

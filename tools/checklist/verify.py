@@ -24,6 +24,7 @@ from _pytest.runner import runtestprotocol
 
 from tools.checklist import breaking
 from tools.checklist.marks import ROOT, Show, ShowsCollector, quiet
+from tools.checklist.results import Results
 from tools.outcomes import read_outcomes, write_outcome
 
 SECONDS_PER_TEST = 60
@@ -97,8 +98,9 @@ def judge(ended: Ended, ids: list[str]) -> str:
 class Verification:
     """A pytest plugin that breaks functions and runs the tests that name them, in place of running the suite."""
 
-    def __init__(self, chosen: Chosen, workers: int, *, slow: bool) -> None:
-        self.complaints: list[str] = []
+    def __init__(self, chosen: Chosen, workers: int, results: Results, *, slow: bool) -> None:
+        self._results = results
+        self.complaints = list(results.complaints)
         self._chosen = chosen
         self._workers = workers
         self._slow = slow
@@ -106,7 +108,7 @@ class Verification:
         self._collector = ShowsCollector()
         self._running: dict[int, tuple[Job, Path, float]] = {}
         self._done = 0
-        self._skipped: set[str] = set()
+        self._skipped = set(results.skipped)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """See which tests carry marks."""
@@ -137,7 +139,8 @@ class Verification:
             by_target[show.breaks][show] = ids
         for target in sorted(by_target)[self._chosen.shard :: self._chosen.shards]:
             for how in ("", "raise", "wrong"):
-                yield Job(target, how, by_target[target])
+                if not self._results.has(target, how or "as it is"):
+                    yield Job(target, how, by_target[target])
 
     # --- processes
 
@@ -201,17 +204,21 @@ class Verification:
     def _take(self, job: Job, ended: Ended, directory: Path) -> None:
         self._done += 1
         print(f"\r{self._done} runs", end="", file=sys.stderr, flush=True)
+        before, unseen = len(self.complaints), dict[Show, list[str]]()
         if not job.how:
             self._take_unbroken(job, ended)
-            return
-        verdicts = [Verdict(show, job.how, judge(ended, ids)) for show, ids in job.cases.items()]
-        if job.how == "wrong":
-            # A function is known by what it answers or by what it does: then doing nothing must not pass.
-            unseen = {show: job.cases[show] for show, _, result in verdicts if result in (PASSES, UNALTERED)}
-            verdicts = [verdict for verdict in verdicts if verdict.show not in unseen]
-            if unseen:
-                self._start(Job(job.target, "empty", unseen), directory)
-        self._complain(verdicts)
+        else:
+            verdicts = [Verdict(show, job.how, judge(ended, ids)) for show, ids in job.cases.items()]
+            if job.how == "wrong":
+                # A function is known by what it answers or by what it does: then doing nothing must not pass.
+                unseen = {show: job.cases[show] for show, _, result in verdicts if result in (PASSES, UNALTERED)}
+            self._complain([verdict for verdict in verdicts if verdict.show not in unseen])
+        # Of a function that answers wrongly all is known only when it has done nothing, too.
+        known = "" if unseen else "wrong" if job.how == "empty" else job.how or "as it is"
+        skipped = [case for case in job.tests if case in self._skipped]
+        self._results.add(job.target, known, self.complaints[before:], skipped)
+        if unseen:
+            self._start(Job(job.target, "empty", unseen), directory)
 
     def _take_unbroken(self, job: Job, ended: Ended) -> None:
         for test, outcomes in ended.outcomes.items():
@@ -239,9 +246,13 @@ def sentence(verdict: Verdict) -> str:
     return f"{show.line}: {show.test} {result} when {show.breaks} {WAYS[how]}"
 
 
-def verify(chosen: Chosen, workers: int, *, slow: bool) -> Verification:
-    """Break each function that is named; its `complaints` has a sentence for each mark whose test does not see it."""
-    verification = Verification(chosen, workers, slow=slow)
+def verify(chosen: Chosen, workers: int, results: Path | None = None, *, slow: bool) -> Verification:
+    """Break each function that is named; its `complaints` has a sentence for each mark whose test does not see it.
+
+    What becomes of each function is written to the file `results` as it is known, and what stands there is not done
+    again.
+    """
+    verification = Verification(chosen, workers, Results(results), slow=slow)
     options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_PER_TEST}", str(ROOT / "tests")]
     with quiet():
         status = pytest.main(options, plugins=[verification])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -75,23 +76,34 @@ def test_that_fails_anyway() -> None:
 """
 
 
-def test_a_suite_is_verified_by_breaking_what_its_marks_name(tmp_path: Path) -> None:
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A folder with a program and its marked tests."""
     (tmp_path / "program_under_test.py").write_text(PROGRAM)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_program.py").write_text(TESTS)
+    return tmp_path
+
+
+def verified(suite: Path, *results: Path) -> list[str]:
+    """Verifies the suite's marks in a process of its own, and gives the complaints."""
     run = subprocess.run(
-        [sys.executable, "-c", RUNNER, str(tmp_path)],
+        [sys.executable, "-c", RUNNER, str(suite), *map(str, results)],
         cwd=names.ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(suite)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    said = run.stdout.replace("program_under_test:double", "TARGET").replace(f"{tmp_path}/", "")
+    said = run.stdout.replace("program_under_test:double", "TARGET").replace(f"{suite}/", "")
     # Where the suite's root is depends on where the two folders are.
     said = re.sub(r"[\w./-]*test_program\.py", "test_program.py", said)
-    found = sorted(line for line in said.splitlines() if "test_" in line)
+    return sorted(line for line in said.splitlines() if "test_" in line)
+
+
+def test_a_suite_is_verified_by_breaking_what_its_marks_name(suite: Path) -> None:
+    found = verified(suite)
 
     no_call = "fails, but the function was never called when TARGET"
     assert found == [
@@ -109,8 +121,25 @@ import sys
 from pathlib import Path
 from tools.checklist import names, verify
 verify.ROOT = Path(sys.argv[1])
-print("\\n".join(verify.verify(verify.Chosen(), 2, slow=False).complaints))
+print("\\n".join(verify.verify(verify.Chosen(), 2, *map(Path, sys.argv[2:]), slow=False).complaints))
 """
+
+
+def test_a_run_goes_on_where_one_with_the_same_results_was_ended(suite: Path) -> None:
+    results = suite / "build" / "results.jsonl"
+    whole = verified(suite, results)
+    kept = results.read_text().splitlines(keepends=True)
+    assert [json.loads(line)["broken"] for line in kept] == ["as it is", "raise", "", "wrong"]
+
+    # Ended while it wrote what became of the wrong answers: that run is made again, and no other.
+    results.write_text("".join(kept[:3]) + kept[3][:20])
+    assert set(verified(suite, results)) == set(whole)
+    assert results.read_text().count('"raise"') == 1
+    assert set(verified(suite, results)) == set(whole)
+
+    results.write_text("".join(kept))
+    (suite / "tests" / "test_program.py").write_text(TESTS.replace("double(2) == 4", "True"))
+    assert verified(suite, results) == whole
 
 
 def test_lines_are_chosen_by_name_or_by_section() -> None:
