@@ -26,6 +26,8 @@ blocks of producer ids, too; and reads of fetches that the system's cache lacks 
 RWF_NOWAIT tells). On the loop are: writes of records and other reads (of the system's cache, mostly), the flush of a
 coordinator's records where `flush.messages` is set for its topic, the first flush of a leader epoch, and renames.
 
+Many logs that a request needs are opened a piece at a time, before it is handled (`opening.py`).
+
 Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
 other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.
 

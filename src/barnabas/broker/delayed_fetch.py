@@ -170,14 +170,8 @@ def _partition_of(manager: ReplicaManager, target: FetchTarget) -> Partition:
     partition = target.partition
     if partition is not None and not partition.deleted:
         return partition
-    partition = target.partition = _find(manager, target)
+    partition = target.partition = manager.find(target.topic, target.index)
     return partition
-
-
-def _find(manager: ReplicaManager, target: FetchTarget) -> Partition:
-    if isinstance(target.topic, bytes):
-        return manager.partition_by_id(target.topic, target.index)
-    return manager.partition(target.topic, target.index)
 
 
 def _divergence(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:

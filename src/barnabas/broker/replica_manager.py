@@ -82,6 +82,17 @@ class ReplicaManager:
         found = self._partitions.get((topic.name, index))
         return found if found is not None else self._open(topic, index)
 
+    def find(self, topic: str | bytes, index: int) -> Partition:
+        """Return the partition of a topic, by name or by id. Raises as `partition` and `partition_by_id`."""
+        return self.partition_by_id(topic, index) if isinstance(topic, bytes) else self.partition(topic, index)
+
+    def is_open(self, topic: str | bytes, index: int) -> bool:
+        """Whether the partition was used since the broker started, so that finding it costs nothing."""
+        if isinstance(topic, bytes):
+            found = self._metadata.topic_by_id(topic)
+            return found is not None and (found.name, index) in self._partitions
+        return (topic, index) in self._partitions
+
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
     def join(self, cluster: Cluster) -> None:

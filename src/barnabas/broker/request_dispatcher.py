@@ -137,18 +137,14 @@ class RequestDispatcher:
         started = self._note_queue_time(request) if measuring else 0.0
         try:
             response = request.api.handle(self.state, request.context, request.message)
-        except CloseConnection as reason:
-            self.channel.refuse(connection, str(reason))
-            return
         except Exception as problem:  # noqa: BLE001 - a fault in one handler must not end the broker
-            self._report_fault(connection, request_class(request.api.key).NAME, problem)
+            self._failed(request, problem)
             return
         if measuring:
             request.context.handler_seconds = self.timer() - started
         if isinstance(response, DelayedOperation):
             if isinstance(response, PiecewiseResponse):
-                name = request_class(request.api.key).NAME
-                response.on_fault = lambda problem: self._report_fault(connection, name, problem)
+                response.on_fault = lambda problem: self._failed(request, problem)
             if not self.observers:
                 request.message = None
             connection.park(response, request.answer)
@@ -272,6 +268,13 @@ class RequestDispatcher:
         if shortcut is not None:
             self._shortcuts[api_key.to_bytes(2, "big") + version.to_bytes(2, "big")] = api, shortcut
         return api
+
+    def _failed(self, request: Request, problem: Exception) -> None:
+        """End the connection of a request whose handler has raised."""
+        if isinstance(problem, CloseConnection):
+            self.channel.refuse(request.connection, str(problem))
+        else:
+            self._report_fault(request.connection, request_class(request.api.key).NAME, problem)
 
     def _report_fault(self, connection: ClientConnection, api: str, problem: Exception) -> None:
         reason = f"the broker failed at {api}; please report this\n{_trace(problem)}"

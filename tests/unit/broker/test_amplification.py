@@ -61,8 +61,6 @@ NUMBERS = {
     "response_partition_limit": 1 << 30, "session_epoch": -1, "timestamp": 0, "session_timeout_ms": 10_000,
     "rebalance_timeout_ms": 10_000, "leader_epoch": 0, "upgrade_type": 1, "max_version_level": 1,
 }  # fmt: skip
-#: The logs of partitions come into being when they are first used, once; these requests are measured after that.
-USE_LOGS = ("fetch", "write_txn_markers")
 FLAGS = {"include_documentation": True, "include_synonyms": True, "include_topic_authorized_operations": True}
 
 
@@ -111,7 +109,7 @@ class Generator:
             return batch(b"v") if field.type == "records" else b""
         if field.type == "float64":
             return 1.0
-        return NUMBERS.get(field.name, number if field.name.startswith("partition") else 0)
+        return NUMBERS.get(field.name, number if field.name.startswith(("partition", "index")) else 0)
 
 
 class Cost:
@@ -171,9 +169,6 @@ def test_the_measure_sees_what_is_answered(large: CoreBroker) -> None:
 def test_more_of_anything_costs_what_it_takes_to_ask(large: CoreBroker, key: int, same: bool) -> None:
     version = SERVED[key][2]
     id = topic_id(large)
-    if SERVED[key][0] in USE_LOGS:
-        for index in range(MANY):
-            large.node.state.replica_manager.partition(BIG_TOPIC, index)
     for path in Generator(key, version, id).paths():
         few, many = (
             Cost(large.connect(), Generator(key, version, id, path, count, same).request(), version)

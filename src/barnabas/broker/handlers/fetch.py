@@ -25,6 +25,7 @@ from barnabas.broker.delayed_fetch import (
 )
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.broker.log.unified_log import LOG_END
+from barnabas.broker.opening import OPEN_AT_ONCE, open_then, unopened
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
@@ -95,13 +96,21 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
         return read_targets(broker.replica_manager, asked, limits, room, only_cached=only_cached)
 
-    fetched = read(only_cached=True)
-    if fetched.cold:
-        return ColdFetch(broker.replica_manager, fetched.cold, lambda now: finish(read(), now))
-    if fetched.available >= limits.min_bytes or fetched.urgent or request.max_wait_ms <= 0 or not targets:
-        return finish(fetched, now)
     deadline = now + request.max_wait_ms / 1000
-    return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
+
+    def answer() -> FetchResponse | DelayedOperation:
+        fetched = read(only_cached=True)
+        if fetched.cold:
+            return ColdFetch(broker.replica_manager, fetched.cold, lambda now: finish(read(), now))
+        if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not asked:
+            return finish(fetched, now)
+        return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
+
+    if len(asked) > OPEN_AT_ONCE:
+        names = unopened(broker.replica_manager, ((one.topic, one.index) for one in asked if one.partition is None))
+        if names:
+            return open_then(broker, names, answer)
+    return answer()
 
 
 def _replica(context: RequestContext, request: FetchRequest) -> FetchingReplica | None:

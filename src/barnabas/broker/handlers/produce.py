@@ -15,6 +15,7 @@ from barnabas import errors
 from barnabas.broker.client_quotas import PRODUCE
 from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.broker.opening import OPEN_AT_ONCE, open_then, unopened
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.produce_response import (
@@ -39,8 +40,12 @@ from barnabas.records.batch_header import (
 from barnabas.records.compression import CODECS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.opening import Name
     from barnabas.broker.partition import Partition
+    from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -62,12 +67,33 @@ _ZSTD = CODECS.index("zstd")
 
 def handle(
     broker: BrokerState, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | DelayedProduce | None:
+) -> ProduceResponse | DelayedOperation | None:
     """Append each partition's batch; each has its own result. With acks=0 an error ends the connection.
 
     With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given, and on
     the disk where `flush.messages` asks for that. With several, acks=all waits for those in sync.
     """
+    if sum(len(topic.partition_data) for topic in request.topic_data) > OPEN_AT_ONCE:
+        names = unopened(broker.replica_manager, _names(context, request))
+        if names:
+            for topic in request.topic_data:
+                for data in topic.partition_data:
+                    # Its bytes are the next request's when this function returns.
+                    data.records = None if data.records is None else bytearray(data.records)
+            return open_then(broker, names, lambda: _append_all(broker, context, request))
+    return _append_all(broker, context, request)
+
+
+def _names(context: RequestContext, request: ProduceRequest) -> Iterator[Name]:
+    by_id = context.api_version >= PRODUCE_TOPIC_IDS_FROM
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            yield (topic.topic_id if by_id else topic.name), data.index
+
+
+def _append_all(
+    broker: BrokerState, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | DelayedProduce | None:
     waiting: list[Uncommitted] = []
     refused = _verify_transaction(broker, context, request) if request.transactional_id is not None else {}
     responses = [

@@ -332,7 +332,9 @@ class MemoryFileSystem:
         if old not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
         self.change("rename", old)
-        moved = [(name, inode) for name, inode in self._names.items() if name == old or name.startswith(old + "/")]
+        moved = [(old, self._names[old])]
+        if self._names[old] is None:
+            moved += [(name, inode) for name, inode in self._names.items() if name.startswith(old + "/")]
         removed = [NameChange(name, False, None) for name, _ in moved]
         self._note(removed + [NameChange(new + name[len(old) :], True, inode) for name, inode in moved])
 
