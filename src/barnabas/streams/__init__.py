@@ -86,7 +86,8 @@ if TYPE_CHECKING:
         UnknownStateStoreError,
     )
     from barnabas.streams.queries.store_view import StoreView
-    from barnabas.streams.serdes.serde import Serde, Serdes
+    from barnabas.streams.serdes.serde import Serde
+    from barnabas.streams.serdes.serdes import Serdes
     from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
     from barnabas.streams.spark.kafka_streams import KafkaStreams, State, StreamThreadExceptionResponse
     from barnabas.streams.testing.test_topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -249,7 +250,8 @@ _HOMES = {
         "UnknownStateStoreError"
     ),
     "barnabas.streams.queries.store_view": "StoreView",
-    "barnabas.streams.serdes.serde": "Serde Serdes",
+    "barnabas.streams.serdes.serde": "Serde",
+    "barnabas.streams.serdes.serdes": "Serdes",
     "barnabas.streams.serdes.windowed": "SessionWindowedSerde TimeWindowedSerde",
     "barnabas.streams.spark.kafka_streams": "KafkaStreams State StreamThreadExceptionResponse",
     "barnabas.streams.testing.test_topics": "TestInputTopic TestOutputTopic TestRecord",

@@ -20,7 +20,7 @@ from barnabas.streams.engine.timestamp_extractors import (
     UsePartitionTimeOnInvalidTimestamp,
     WallclockTimestampExtractor,
 )
-from barnabas.streams.serdes.serde import Serdes
+from barnabas.streams.serdes.serdes import Serdes
 
 Check = Callable[[Any], str | None]
 

@@ -1,16 +1,24 @@
-"""Windows as values: a span of time, and a key in it."""
+# cython: language_level=3, annotation_typing=False
+"""Windows as values: a span of time, and a key in it. C types are in `windowed.pxd`."""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 
 
+@cython.cclass
 class Window:
     """A span of time from `start` to `end`, both in milliseconds; a subclass says whether `end` belongs to it."""
 
-    __slots__ = ("end", "start")
+    if not cython.compiled:
+        __slots__ = ("end", "start")
 
     def __init__(self, start: int, end: int) -> None:
         if start < 0:
@@ -32,14 +40,16 @@ class Window:
     def __hash__(self) -> int:
         return hash((self.start, self.end))
 
+    def __reduce__(self) -> Any:
+        return _window, (type(self), self.start, self.end)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(start={self.start}, end={self.end})"
 
 
+@cython.cclass
 class TimeWindow(Window):
     """A window whose end does not belong to it."""
-
-    __slots__ = ()
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__(start, end)
@@ -51,20 +61,18 @@ class TimeWindow(Window):
         return self.start < other.end and other.start < self.end
 
 
+@cython.cclass
 class SessionWindow(Window):
     """A window whose end belongs to it."""
-
-    __slots__ = ()
 
     def overlap(self, other: Window) -> bool:
         """Tell whether two sessions share an instant."""
         return not (other.end < self.start or self.end < other.start)
 
 
+@cython.cclass
 class UnlimitedWindow(Window):
     """A window that has a start and never ends."""
-
-    __slots__ = ()
 
     def __init__(self, start: int) -> None:
         super().__init__(start, 2**63 - 1)
@@ -72,6 +80,12 @@ class UnlimitedWindow(Window):
     def overlap(self, other: Window) -> bool:
         """Tell that any two of them share an instant."""
         return True
+
+
+def _window(kind: type[Window], start: int, end: int) -> Window:
+    made = kind.__new__(kind)
+    Window.__init__(made, start, end)
+    return made
 
 
 class Windowed(Generic[K]):

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from barnabas.streams.engine.task import Task
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.disk import DiskBackend
-from barnabas.streams.state.store import ChangelogRecord
 from barnabas.streams.testing import TopologyTestDriver
 from tools.streams_vectors import running
 from tools.streams_vectors.__main__ import difference_of

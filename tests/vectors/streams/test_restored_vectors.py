@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from barnabas.streams.engine.task import Task, TaskSettings
-from barnabas.streams.state.store import ChangelogRecord
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.testing import TopologyTestDriver
 from barnabas.streams.testing import topology_test_driver as module
 from tools.streams_vectors import running

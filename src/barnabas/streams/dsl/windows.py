@@ -61,6 +61,9 @@ class TimeWindows:
 
     def windows_for(self, timestamp: int) -> dict[int, Window]:
         """Return the windows that a timestamp belongs to, by their start."""
+        if self.advance_ms == self.size_ms:
+            first = timestamp // self.size_ms * self.size_ms
+            return {first: TimeWindow(first, first + self.size_ms)}
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return {
             start: TimeWindow(start, start + self.size_ms) for start in range(first, timestamp + 1, self.advance_ms)

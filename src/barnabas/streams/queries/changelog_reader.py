@@ -14,7 +14,8 @@ from barnabas.client.consumer.consumer_record import ConsumerRecord
 from barnabas.config.definitions import known_to
 from barnabas.errors import KafkaTimeoutError
 from barnabas.protocol.topic_partition import TopicPartition
-from barnabas.streams.state.store import ChangelogRecord, StateStore
+from barnabas.streams.state.changelog_record import ChangelogRecord
+from barnabas.streams.state.store import StateStore
 
 LOGGER = logging.getLogger("barnabas.streams")
 

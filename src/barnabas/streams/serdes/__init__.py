@@ -18,7 +18,8 @@ table sends through its repartition topic), `foreign_key` (the messages of forei
 Sources: KIP-279, KIP-328, KIP-213, KIP-904; Kafka's packages `common.serialization`, `state.internals`.
 """
 
-from barnabas.streams.serdes.serde import Serde, Serdes
+from barnabas.streams.serdes.serde import Serde
+from barnabas.streams.serdes.serdes import Serdes
 from barnabas.streams.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 
 __all__ = ["Serde", "Serdes", "SessionWindowedSerde", "TimeWindowedSerde"]

@@ -10,36 +10,10 @@ from struct import Struct
 from typing import Any
 
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
+from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key, split_window_key
 from barnabas.streams.windowed import SessionWindow, TimeWindow, Windowed
 
-MAX_LONG = 2**63 - 1
-MAX_INT = 2**31 - 1
-
 _LONG = Struct(">q")
-_WINDOW_SUFFIX = Struct(">qi")
-_SESSION_SUFFIX = Struct(">qq")
-
-
-def window_key(key: bytes, start: int, sequence: int) -> bytes:
-    """Return the key of a window in a store: key, start in milliseconds, sequence number."""
-    return key + _WINDOW_SUFFIX.pack(start, sequence)
-
-
-def split_window_key(data: bytes) -> tuple[bytes, int, int]:
-    """Return key, start in milliseconds and sequence number of a window's key in a store."""
-    start, sequence = _WINDOW_SUFFIX.unpack_from(data, len(data) - 12)
-    return data[:-12], start, sequence
-
-
-def session_key(key: bytes, start: int, end: int) -> bytes:
-    """Return the key of a session: key, end, start, both in milliseconds."""
-    return key + _SESSION_SUFFIX.pack(end, start)
-
-
-def split_session_key(data: bytes) -> tuple[bytes, int, int]:
-    """Return key, start and end of a session's key, both in milliseconds."""
-    end, start = _SESSION_SUFFIX.unpack_from(data, len(data) - 16)
-    return data[:-16], start, end
 
 
 def time_window(start: int, size_ms: int) -> TimeWindow:

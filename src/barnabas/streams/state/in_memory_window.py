@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from barnabas.streams.serdes.reader import _INT
-from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG
+from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG
 from barnabas.streams.state.memory import MemoryMap
 from barnabas.streams.state.window_bytes import Entry, _empty
 

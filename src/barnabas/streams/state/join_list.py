@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from barnabas.streams.serdes.join_side import list_from_bytes, list_to_bytes
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreIterator
+from barnabas.streams.state.store import SerdeStore, StoreIterator
 
 
 class JoinListStore(SerdeStore):

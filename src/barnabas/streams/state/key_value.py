@@ -1,49 +1,53 @@
-"""Stores from key to value, with the values' timestamps or without."""
+# cython: language_level=3, annotation_typing=False
+"""Stores from key to value, with the values' timestamps or without. C types are in `key_value.pxd`."""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Iterable, Iterator
-from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from barnabas.streams.serdes.serde import Headers
 from barnabas.streams.state.memory import Backend, BytesMap, increment
-from barnabas.streams.state.store import (
-    VALID_TO_UNDEFINED,
-    ChangelogRecord,
-    SerdeStore,
-    StoreContext,
-    StoreIterator,
-    ValueAndTimestamp,
-)
+from barnabas.streams.state.store import VALID_TO_UNDEFINED, StoreContext, StoreIterator, ValueAndTimestamp
 
-_LONG = Struct(">q")
+if not cython.compiled:
+    from barnabas.streams.state.changelog_record import changelog_record
+    from barnabas.streams.state.store import SerdeStore
+    from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat, timestamped
+
+if TYPE_CHECKING:
+    from barnabas.streams.state.changelog_record import ChangelogRecord
 
 
+@cython.cclass
 class KeyValueStore(SerdeStore):
     """Keeps the last value of each key. Putting None deletes."""
 
     def __init__(self, name: str, key_serde: Any, value_serde: Any, backend: Backend, *, logged: bool = True) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
-        self._backend = backend
         self.persistent = backend.persistent
         self._map: BytesMap = backend.open(name)
+        self._format = ValueFormat()
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, None for none. Raises TypeError for a key of None."""
-        return self._read(self._map.get(self._key(key)))
+        return self._format.read(self, self._map.get(self._key(key)))
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a value; None deletes. Raises TypeError for a key of None."""
-        self._put(self._key(key), self._write(value))
+        self._put(self._key(key), self._format.write(self, value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Keep a value unless there is one; return the one that there was."""
         data = self._key(key)
         found = self._map.get(data)
         if found is None:
-            self._put(data, self._write(value))
-        return self._read(found)
+            self._put(data, self._format.write(self, value))
+        return self._format.read(self, found)
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Keep several values."""
@@ -55,8 +59,8 @@ class KeyValueStore(SerdeStore):
         data = self._key(key)
         found = self._map.delete(data)
         if self.logged:
-            self._log(data, None)
-        return self._read(found)
+            self._changes.append(self._format.logged(self, data, None))
+        return self._format.read(self, found)
 
     def range(self, first: Any, last: Any) -> StoreIterator[Any, Any]:
         """Return entries from one key to another, both included, in the order of their bytes; None for no bound."""
@@ -86,17 +90,16 @@ class KeyValueStore(SerdeStore):
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
-        newest = self._newest(records)
+        newest = {}
+        for record in records:
+            newest[record.key] = self._format.restored(record)
         for key in [key for key, data in newest.items() if data is None]:
             del newest[key]
             self._map.delete(key)
         self._map.put_all(newest)  # type: ignore[arg-type]  # those without a value are gone
 
-    def _newest(self, records: Iterable[ChangelogRecord]) -> dict[bytes, bytes | None]:
-        return {record.key: record.value for record in records}
-
     def _iterate(self, entries: Iterator[tuple[bytes, bytes]]) -> StoreIterator[Any, Any]:
-        return StoreIterator((self._read_key(key), self._read(value)) for key, value in entries)
+        return StoreIterator((self._read_key(key), self._format.read(self, value)) for key, value in entries)
 
     def _put(self, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -104,18 +107,10 @@ class KeyValueStore(SerdeStore):
         else:
             self._map.put(key, value)
         if self.logged:
-            self._log(key, value)
-
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))
-
-    def _write(self, value: Any) -> bytes | None:
-        return self._value(value)
-
-    def _read(self, data: bytes | None) -> Any:
-        return self._read_value(data)
+            self._changes.append(self._format.logged(self, key, value))
 
 
+@cython.cclass
 class TimestampedKeyValueStore(KeyValueStore):
     """Keeps the last value of each key with its timestamp, as `ValueAndTimestamp`.
 
@@ -133,45 +128,26 @@ class TimestampedKeyValueStore(KeyValueStore):
         with_headers: bool = False,
     ) -> None:
         super().__init__(name, key_serde, value_serde, backend, logged=logged)
-        self._with_headers = with_headers
+        self._format = TimestampedFormat(logs_headers=with_headers)
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp: what tables ask, whatever kind their store is of."""
-        found: ValueAndTimestamp[Any] | None = self.get(key)
-        return found
+        return self._format.read(self, self._map.get(self._key(key)))  # type: ignore[no-any-return]
 
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int) -> int:
         """Keep a value with its timestamp; None deletes. Return `VALID_TO_UNDEFINED`: it is the latest."""
-        data = self._value(value)
-        self._put(self._key(key), None if data is None else _LONG.pack(timestamp) + data)
+        data, value_data = self._key(key), self._value(value)
+        if value_data is None:
+            self._put(data, None)
+            return VALID_TO_UNDEFINED
+        self._map.put(data, timestamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
+        if self.logged:
+            headers = self._headers() if self._format.logs_headers else []
+            self._changes.append(changelog_record(data, value_data, timestamp, headers))
         return VALID_TO_UNDEFINED
 
-    def _newest(self, records: Iterable[ChangelogRecord]) -> dict[bytes, bytes | None]:
-        pack = _LONG.pack
-        return {
-            record.key: None if (value := record.value) is None else pack(record.timestamp) + value
-            for record in records
-        }
 
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        headers: Headers = self._headers() if self._with_headers else []
-        if value is None:
-            self._changes.append(ChangelogRecord(key, None, self._timestamp(), headers))
-        else:
-            self._changes.append(ChangelogRecord(key, value[8:], _LONG.unpack_from(value)[0], headers))
-
-    def _write(self, value: Any) -> bytes | None:
-        if value is None:
-            return None
-        data = self._value(value[0])
-        return None if data is None else _LONG.pack(value[1]) + data
-
-    def _read(self, data: bytes | None) -> Any:
-        if data is None:
-            return None
-        return ValueAndTimestamp(self._read_value(data[8:]), _LONG.unpack_from(data)[0])
-
-
+@cython.cclass
 class LRUStore(KeyValueStore):
     """Keeps the entries that were used last, at most `max_entries`; evicted ones are deleted in the changelog too."""
 
@@ -193,7 +169,7 @@ class LRUStore(KeyValueStore):
         found = self._map.get(data)
         if found is not None:
             self._touch(data)
-        return self._read(found)
+        return self._format.read(self, found)
 
     def _put(self, key: bytes, value: bytes | None) -> None:
         super()._put(key, value)
@@ -206,7 +182,7 @@ class LRUStore(KeyValueStore):
             del self._used[eldest]
             self._map.delete(eldest)
             if self.logged:
-                self._log(eldest, None)
+                self._changes.append(self._format.logged(self, eldest, None))
 
     def _touch(self, key: bytes) -> None:
         self._used.pop(key, None)

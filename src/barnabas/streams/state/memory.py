@@ -1,13 +1,19 @@
-"""Bytes in memory: dicts, with keys sorted when a range is asked for."""
+# cython: language_level=3, annotation_typing=False
+"""Bytes in memory: dicts, with keys sorted when a range is asked for. C types are in `memory.pxd`."""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Protocol
 
-#: Up to so many new keys are put into the index one by one; more are appended and sorted with it.
-_FEW = 16
+#: Beyond so many, and twice the root of all, new keys are merged into the index.
+_FEW = 64
 
 
 class BytesMap(Protocol):
@@ -49,10 +55,13 @@ class Backend(Protocol):
         """Return the names of maps that begin with a prefix."""
 
 
+@cython.final
+@cython.cclass
 class MemoryMap:
-    """A dict whose sorted keys are made when a range is first asked for, and kept up from then on."""
+    """A dict whose sorted keys are made when a range is first asked for, and kept up from then on.
 
-    __slots__ = ("_data", "_dead", "_new", "_sorted")
+    New keys wait, sorted, in a short list beside the long one, so that a new key does not move all behind it.
+    """
 
     def __init__(self) -> None:
         self._data: dict[bytes, bytes] = {}
@@ -70,7 +79,11 @@ class MemoryMap:
             if key in self._dead:
                 self._dead.remove(key)
             else:
-                self._new.append(key)
+                insort(self._new, key)
+                if len(self._new) > _FEW and len(self._new) ** 2 > 4 * len(self._sorted):
+                    self._sorted += self._new
+                    self._sorted.sort()  # two runs: merged in one pass
+                    self._new.clear()
         self._data[key] = value
 
     def put_all(self, entries: dict[bytes, bytes]) -> None:
@@ -92,42 +105,34 @@ class MemoryMap:
         self, first: bytes | None, last: bytes | None, reverse: bool = False, open_end: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield entries in order; those deleted after the call are left out."""
-        keys = self._keys()
-        begin = 0 if first is None else bisect_left(keys, first)
-        if last is None:
-            end = len(keys)
-        else:
-            end = bisect_left(keys, last) if open_end else bisect_right(keys, last)
-        chosen = keys[begin:end]
-        if reverse:
-            chosen.reverse()
-        return self._entries(chosen)
-
-    def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        get = self._data.get
-        for key in keys:
-            value = get(key)
-            if value is not None:
-                yield key, value
-
-    def _keys(self) -> list[bytes]:
-        keys = self._sorted
-        if keys is None or 2 * len(self._dead) > len(keys):
-            keys = self._sorted = sorted(self._data)
+        if self._sorted is None or 2 * len(self._dead) > len(self._sorted) + len(self._new):
+            self._sorted = sorted(self._data)
             self._new.clear()
             self._dead.clear()
-        elif self._new:
-            if len(self._new) <= _FEW:
-                for key in self._new:
-                    insort(keys, key)
-            else:
-                keys += self._new
-                keys.sort()
-            self._new.clear()
-        return keys
+        chosen = _between(self._sorted, first, last, open_end)
+        if self._new:
+            chosen += _between(self._new, first, last, open_end)
+            chosen.sort()
+        if reverse:
+            chosen.reverse()
+        return _entries(self._data, chosen)
 
     def __len__(self) -> int:
         return len(self._data)
+
+
+def _between(keys: list[bytes], first: bytes | None, last: bytes | None, open_end: bool) -> list[bytes]:
+    begin = 0 if first is None else bisect_left(keys, first)
+    if last is None:
+        return keys[begin:]
+    return keys[begin : bisect_left(keys, last) if open_end else bisect_right(keys, last)]
+
+
+def _entries(data: dict[bytes, bytes], keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    for key in keys:
+        value = data.get(key)
+        if value is not None:
+            yield key, value
 
 
 class MemoryBackend:

@@ -1,6 +1,15 @@
-"""Segments: a store of times in pieces, so that what is too old goes at once. Source: Kafka's AbstractSegments."""
+# cython: language_level=3, annotation_typing=False
+"""Segments: a store of times in pieces, so that what is too old goes at once. Source: Kafka's AbstractSegments.
+
+C types are in `segments.pxd`.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
 from collections.abc import Callable, Iterator
 
@@ -10,6 +19,8 @@ from barnabas.streams.state.memory import Backend, BytesMap
 Accept = Callable[[bytes], bool]
 
 
+@cython.final
+@cython.cclass
 class Segments:
     """Maps of `interval_ms` each; those wholly older than `retention_ms` before a time are dropped."""
 

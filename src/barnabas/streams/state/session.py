@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from barnabas.streams.serdes.windowed import MAX_LONG, session_key, split_session_key
+from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.session_bytes import Session
-from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreIterator
+from barnabas.streams.state.store import SerdeStore, StoreIterator
 from barnabas.streams.windowed import SessionWindow, Windowed
 
 

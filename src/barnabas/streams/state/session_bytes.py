@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from barnabas.streams.serdes.windowed import MAX_LONG, session_key, split_session_key
+from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
 from barnabas.streams.state.memory import Backend
 from barnabas.streams.state.segments import Segments, scan
 from barnabas.streams.state.window_bytes import upper_range

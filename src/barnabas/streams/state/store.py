@@ -1,13 +1,22 @@
-"""What all state stores have in common: name, context, serdes, changelog."""
+# cython: language_level=3, annotation_typing=False
+"""What all state stores have in common: name, context, serdes, changelog. C types are in `store.pxd`."""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.streams.errors import InvalidStateStoreError, StreamsError
-from barnabas.streams.serdes.record_context import RecordContext
-from barnabas.streams.serdes.serde import Headers, set_if_unset
+from barnabas.streams.serdes.serde import set_if_unset
+
+if TYPE_CHECKING:
+    from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.state.changelog_record import ChangelogRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -18,20 +27,19 @@ NOT_PUT = -(2**63)
 VALID_TO_UNDEFINED = -1
 
 
-class ChangelogRecord(NamedTuple):
-    """A record of a changelog topic; a timestamp of None is left to whoever writes it."""
-
-    key: bytes
-    value: bytes | None
-    timestamp: int | None
-    headers: Headers
-
-
 class ValueAndTimestamp(NamedTuple, Generic[V]):
     """A value and the timestamp, in milliseconds, of the record that it came with."""
 
     value: V
     timestamp: int
+
+
+_make_tuple = tuple.__new__
+
+
+def value_and_timestamp(value: Any, timestamp: int) -> ValueAndTimestamp[Any]:
+    """Return the pair; its own constructor costs an interpreter's call."""
+    return _make_tuple(ValueAndTimestamp, (value, timestamp))
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
@@ -56,17 +64,17 @@ class StoreContext(Protocol):
         """Count a record that came too late."""
 
 
+@cython.cclass
 class StateStore:
     """A store of one task.
 
     `logged` stores keep what changed until `changes()` takes it. Raises `InvalidStateStoreError` after `close()`.
     """
 
-    #: Whether its entries survive the process.
-    persistent = False
-
     def __init__(self, name: str, *, logged: bool = True) -> None:
         self.name = name
+        #: Whether its entries survive the process.
+        self.persistent = False
         self.logged = logged
         self.is_open = False
         self.context: Any = None
@@ -103,15 +111,16 @@ class StateStore:
         """Close the store; its entries stay where the backend keeps them."""
         self.is_open = False
 
-    def _timestamp(self) -> int:
-        found: int = self.context.record_context.timestamp
-        return found
+    def _timestamp(self) -> Any:
+        context = self.context.record_context
+        return context.timestamp
 
-    def _headers(self) -> Headers:
+    def _headers(self) -> Any:
         context = self.context.record_context
         return [] if context is None else context.headers
 
 
+@cython.cclass
 class SerdeStore(StateStore):
     """A store with a serde of keys and one of values."""
 
@@ -119,6 +128,12 @@ class SerdeStore(StateStore):
         super().__init__(name, logged=logged)
         self.key_serde = key_serde
         self.value_serde = value_serde
+        self._serialize_key: Any = None
+        self._serialize_value: Any = None
+        self._deserialize_value: Any = None
+        self._keeps_key = False
+        self._last_key: Any = None
+        self._last_data: Any = None
 
     def init(self, context: StoreContext) -> None:
         """Open the store; serdes that were not given are the application's."""
@@ -126,14 +141,23 @@ class SerdeStore(StateStore):
         keys, values = context.key_serde, context.value_serde
         self.key_serde = set_if_unset(keys if self.key_serde is None else self.key_serde, keys, values)
         self.value_serde = set_if_unset(values if self.value_serde is None else self.value_serde, keys, values)
+        self._serialize_key = getattr(self.key_serde, "serialize", None)
+        self._serialize_value = getattr(self.value_serde, "serialize", None)
+        self._deserialize_value = getattr(self.value_serde, "deserialize", None)
+        self._keeps_key = bool(getattr(self.key_serde, "immutable", False))
 
     def _key(self, key: Any) -> bytes:
         if key is None:
             raise TypeError("key cannot be null")
+        if self._keeps_key and key is self._last_key:
+            # A lookup and the update that follows it write the key once.
+            return self._last_data  # type: ignore[no-any-return]
         try:
-            data: bytes = self.key_serde.serialize(self.topic, key, self._headers())
+            data: bytes = self._serialize_key(self.topic, key, self._headers())
         except TypeError as problem:
             raise self._incompatible(self.key_serde, "key", key) from problem
+        self._last_key = key
+        self._last_data = data
         return data
 
     def _bound(self, key: Any) -> bytes | None:
@@ -143,7 +167,7 @@ class SerdeStore(StateStore):
         if value is None:
             return None
         try:
-            data: bytes | None = self.value_serde.serialize(self.topic, value, self._headers())
+            data: bytes | None = self._serialize_value(self.topic, value, self._headers())
         except TypeError as problem:
             raise self._incompatible(self.value_serde, "value", value) from problem
         return data
@@ -152,7 +176,7 @@ class SerdeStore(StateStore):
         return self.key_serde.deserialize(self.topic, data, self._headers())
 
     def _read_value(self, data: bytes | None) -> Any:
-        return None if data is None else self.value_serde.deserialize(self.topic, data, self._headers())
+        return None if data is None else self._deserialize_value(self.topic, data, self._headers())
 
     def _incompatible(self, serde: Any, what: str, thing: Any) -> StreamsError:
         return StreamsError(

@@ -15,9 +15,10 @@ from barnabas.streams.serdes.buffer_value import BufferValue
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.reader import Reader
 from barnabas.streams.serdes.record_context import RecordContext
-from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG
+from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreContext, ValueAndTimestamp
+from barnabas.streams.state.store import SerdeStore, StoreContext, ValueAndTimestamp
 
 _LONG = Struct(">q")
 _INT = Struct(">i")
@@ -55,7 +56,7 @@ class TimeOrderedChangeBuffer(SerdeStore):
         for key, data in () if self._map is None else self._map.range(None, None):
             self._take(key, data)
 
-    def put(self, time: int, key: Any, change: Change[Any], context: RecordContext) -> None:
+    def put(self, time: int, key: Any, change: Change, context: RecordContext) -> None:
         """Hold a change back at a time in milliseconds, or replace the one of that key."""
         data = self._key(key)
         old, new = self._value(change.old_value), self._value(change.new_value)

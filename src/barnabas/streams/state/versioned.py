@@ -11,17 +11,11 @@ from struct import Struct
 from typing import Any
 
 from barnabas.streams.serdes.reader import Reader, sized
-from barnabas.streams.serdes.windowed import MAX_LONG
+from barnabas.streams.serdes.window_keys import MAX_LONG
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.memory import Backend, BytesMap
 from barnabas.streams.state.segments import Segments
-from barnabas.streams.state.store import (
-    NOT_PUT,
-    VALID_TO_UNDEFINED,
-    ChangelogRecord,
-    SerdeStore,
-    ValueAndTimestamp,
-    VersionedRecord,
-)
+from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED, SerdeStore, ValueAndTimestamp, VersionedRecord
 
 _LONG = Struct(">q")
 #: No version was found.

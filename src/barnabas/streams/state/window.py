@@ -1,17 +1,32 @@
-"""Stores from key and start of a window to value, with the values' timestamps or without."""
+# cython: language_level=3, annotation_typing=False
+"""Stores from key and start of a window to value, with the values' timestamps or without.
+
+C types are in `window.pxd`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from struct import Struct
-from typing import Any, Protocol
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from barnabas.streams.serdes.windowed import split_window_key, time_window, window_key
-from barnabas.streams.state.store import ChangelogRecord, SerdeStore, StoreIterator, ValueAndTimestamp
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.streams.serdes.window_keys import split_window_key
+from barnabas.streams.serdes.windowed import time_window
+from barnabas.streams.state.store import StoreIterator
 from barnabas.streams.state.window_bytes import Entry
 from barnabas.streams.windowed import Windowed
 
-_LONG = Struct(">q")
+if not cython.compiled:
+    from barnabas.streams.serdes.window_keys import window_key
+    from barnabas.streams.state.store import SerdeStore
+    from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat, timestamped
+
+if TYPE_CHECKING:
+    from barnabas.streams.state.changelog_record import ChangelogRecord
 
 
 class WindowBytes(Protocol):
@@ -43,6 +58,7 @@ class WindowBytes(Protocol):
         """Return how many entries there are."""
 
 
+@cython.cclass
 class WindowStore(SerdeStore):
     """Keeps a value for each key and window, or with `retain_duplicates` as many as are put."""
 
@@ -64,6 +80,7 @@ class WindowStore(SerdeStore):
         self._retain_duplicates = retain_duplicates
         self.persistent = persistent
         self._sequence = 0
+        self._format = ValueFormat()
 
     def times(self) -> dict[str, int]:
         """Return the greatest start of a window that was put, and the last sequence number."""
@@ -76,7 +93,7 @@ class WindowStore(SerdeStore):
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Keep a value for the window that starts at `window_start`; None deletes."""
-        self._put(self._key(key), self._write(value), window_start)
+        self._put(self._key(key), self._format.write(self, value), window_start)
 
     def fetch(self, *args: Any) -> Any:
         """Return what is kept, by the number of arguments, as Kafka's overloads do.
@@ -85,7 +102,7 @@ class WindowStore(SerdeStore):
         (start, value), `fetch(key_from, key_to, time_from, time_to)` one of (windowed key, value), None for no bound.
         """
         if len(args) == 2:
-            return self._read(self._windows.get(self._key(args[0]), args[1], self._sequence))
+            return self._format.read(self, self._windows.get(self._key(args[0]), args[1], self._sequence))
         return self._fetch(args, reverse=False)
 
     def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
@@ -118,13 +135,13 @@ class WindowStore(SerdeStore):
         for record in records:
             key, start, sequence = split_window_key(record.key)
             self._sequence = max(self._sequence, sequence)
-            put(key, start, sequence, self._restored(record))
+            put(key, start, sequence, self._format.restored(record))
 
     def _fetch(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Any, Any]:
         if len(args) == 3:
             key, first, last = args
             entries = self._windows.fetch(self._key(key), first, last, reverse)
-            return StoreIterator((start, self._read(value)) for _, start, value in entries)
+            return StoreIterator((start, self._format.read(self, value)) for _, start, value in entries)
         first_key, last_key, first, last = args
         return self._keyed(
             self._windows.fetch_keys(self._bound(first_key), self._bound(last_key), first, last, reverse)
@@ -133,7 +150,7 @@ class WindowStore(SerdeStore):
     def _keyed(self, entries: Iterator[Entry]) -> StoreIterator[Windowed[Any], Any]:
         size = self.window_size_ms
         return StoreIterator(
-            (Windowed(self._read_key(key), time_window(start, size)), self._read(value))
+            (Windowed(self._read_key(key), time_window(start, size)), self._format.read(self, value))
             for key, start, value in entries
         )
 
@@ -146,57 +163,31 @@ class WindowStore(SerdeStore):
         if not self._windows.put(key, start, self._sequence, value):
             self.context.record_dropped()
         if self.logged:
-            self._log(window_key(key, start, self._sequence), value)
+            self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), value))
 
     def _log_duplicate(self, key: bytes, start: int) -> None:
         if self.logged:
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
-            self._log(window_key(key, start, self._sequence), None)
-
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))
-
-    def _restored(self, record: ChangelogRecord) -> bytes | None:
-        return record.value
-
-    def _write(self, value: Any) -> bytes | None:
-        return self._value(value)
-
-    def _read(self, data: bytes | None) -> Any:
-        return self._read_value(data)
+            self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), None))
 
 
+@cython.cclass
 class JoinWindowStore(WindowStore):
     """What one side of a join of streams keeps: plain values; the changelog has the record's headers too."""
 
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        self._changes.append(ChangelogRecord(key, value, self._timestamp(), self._headers()))
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._format = ValueFormat(logs_headers=True)
 
 
+@cython.cclass
 class TimestampedWindowStore(WindowStore):
     """Keeps values with their timestamps, as `ValueAndTimestamp`."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._format = TimestampedFormat()
+
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int, window_start: int) -> None:
         """Keep a value with its timestamp; None deletes."""
-        data = self._value(value)
-        self._put(self._key(key), None if data is None else _LONG.pack(timestamp) + data, window_start)
-
-    def _log(self, key: bytes, value: bytes | None) -> None:
-        if value is None:
-            self._changes.append(ChangelogRecord(key, None, self._timestamp(), []))
-        else:
-            self._changes.append(ChangelogRecord(key, value[8:], _LONG.unpack_from(value)[0], []))
-
-    def _restored(self, record: ChangelogRecord) -> bytes | None:
-        return None if record.value is None else _LONG.pack(record.timestamp) + record.value
-
-    def _write(self, value: Any) -> bytes | None:
-        if value is None:
-            return None
-        data = self._value(value[0])
-        return None if data is None else _LONG.pack(value[1]) + data
-
-    def _read(self, data: bytes | None) -> Any:
-        if data is None:
-            return None
-        return ValueAndTimestamp(self._read_value(data[8:]), _LONG.unpack_from(data)[0])
+        self._put(self._key(key), timestamped(self._value(value), timestamp), window_start)

@@ -1,16 +1,27 @@
+# cython: language_level=3, annotation_typing=False
 """How the bytes of window stores are kept: by key, or by time first, in segments.
 
 Source: Kafka's AbstractRocksDBSegmentedBytesStore, WindowKeySchema and PrefixedWindowKeySchemas.
+C types are in `window_bytes.pxd`.
 """
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Iterator
 from struct import Struct
 
-from barnabas.streams.serdes.windowed import MAX_INT, MAX_LONG, split_window_key, window_key
+from barnabas.streams.serdes.window_keys import MAX_INT, MAX_LONG, split_window_key
 from barnabas.streams.state.memory import Backend
-from barnabas.streams.state.segments import Segments, scan
+from barnabas.streams.state.segments import scan
+
+if not cython.compiled:
+    from barnabas.streams.serdes.window_keys import window_key
+    from barnabas.streams.state.segments import Segments
 
 #: Key, start of the window in milliseconds, value.
 Entry = tuple[bytes, int, bytes]
@@ -20,15 +31,15 @@ _LONG = Struct(">q")
 _INT = Struct(">i")
 
 
+@cython.cclass
 class WindowSegments:
     """Windows in segments, sorted by key, then start: Kafka's RocksDBWindowStore."""
-
-    #: Kafka lets go of a window one millisecond later when windows are sorted by time.
-    _GRACE_MS = 1
 
     def __init__(self, name: str, retention_ms: int, segment_interval_ms: int, backend: Backend) -> None:
         self._segments = Segments(name, retention_ms, segment_interval_ms, backend)
         self._retention_ms = retention_ms
+        #: Kafka lets go of a window one millisecond later when windows are sorted by time.
+        self._grace_ms = 1
         self.observed_stream_time = -1
 
     def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:
@@ -95,7 +106,8 @@ class WindowSegments:
         return sum(len(segment) for _, segment in self._segments.all())
 
     def _from(self, first: int) -> int:
-        return max(first, self.observed_stream_time - self._retention_ms + self._GRACE_MS)
+        oldest = self.observed_stream_time - self._retention_ms + self._grace_ms
+        return first if first > oldest else oldest
 
     @staticmethod
     def _split(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[Entry]:
@@ -104,18 +116,18 @@ class WindowSegments:
             yield key, start, value
 
 
+@cython.cclass
 class TimeOrderedWindowSegments(WindowSegments):
     """Windows in segments, sorted by start, then key: what emits on window close needs.
 
     `indexed` keeps a second order, by key, for sliding windows, which ask for the windows of one key.
     """
 
-    _GRACE_MS = 0
-
     def __init__(
         self, name: str, retention_ms: int, segment_interval_ms: int, backend: Backend, *, indexed: bool
     ) -> None:
         super().__init__(name, retention_ms, segment_interval_ms, backend)
+        self._grace_ms = 0
         self._indexed = indexed
 
     def put(self, key: bytes, start: int, sequence: int, value: bytes | None) -> bool:

@@ -68,20 +68,17 @@ class TestInputTopic:
 
         Raises `StreamsError` as the application would, ValueError for a topic that the topology does not read.
         """
-        record = value if isinstance(value, TestRecord) else TestRecord(value, key, None, tuple(headers))
-        if timestamp is None:
-            timestamp = record.timestamp
+        sent = list(headers)
+        if isinstance(value, TestRecord):
+            value, key, own_timestamp, own_headers = value
+            timestamp = own_timestamp if timestamp is None else timestamp
+            sent = list(own_headers)
         if timestamp is None:
             timestamp = self._time
             self._time += self._advance_ms
-        sent = list(record.headers)
-        self._driver.pipe_raw(
-            self._topic,
-            self._key.serialize(self._topic, record.key, sent),
-            self._value.serialize(self._topic, record.value, sent),
-            _ms(timestamp),
-            sent,
-        )
+        topic = self._topic
+        key_data, value_data = self._key.serialize(topic, key, sent), self._value.serialize(topic, value, sent)
+        self._driver.pipe_raw(topic, key_data, value_data, _ms(timestamp), sent)
 
     def pipe_key_value_list(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Pipe pairs of a key and a value."""

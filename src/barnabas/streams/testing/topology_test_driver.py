@@ -174,9 +174,10 @@ class TopologyTestDriver:
     def _capture(self, records: list[OutputRecord], work: bool = True) -> None:
         for record in records:
             topic = record.topic
-            if topic not in self._outputs:
-                self._outputs[topic] = deque()
-            self._outputs[topic].append(record)
+            outputs = self._outputs.get(topic)
+            if outputs is None:
+                outputs = self._outputs[topic] = deque()
+            outputs.append(record)
             if not work:
                 continue
             if self._task is not None and self._source_of(topic) is not None:

@@ -27,8 +27,9 @@ from barnabas.streams.errors import ProcessorStateError
 from barnabas.streams.spark import plan
 from barnabas.streams.spark.engine_task import BatchPlan, EngineTask, TaskPlan
 from barnabas.streams.spark.kept_state import Kept, KeptState, clean
+from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.disk import DiskBackend
-from barnabas.streams.state.store import ChangelogRecord, StateStore
+from barnabas.streams.state.store import StateStore
 from barnabas.streams.topology.processor_api import TaskId
 
 CONFIG = StreamsConfig({

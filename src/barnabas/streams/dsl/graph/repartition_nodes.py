@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.streams.dsl.graph.graph_node import GraphNode, ProcessorParameters
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
-from barnabas.streams.serdes.change import ChangedSerde
+from barnabas.streams.serdes.changed_serde import ChangedSerde
 from barnabas.streams.topology.nodes import InternalTopicProperties
 from barnabas.streams.topology.topology_builder import TopologyBuilder
 

@@ -89,7 +89,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
         self._key_serde = context.key_serde if self._key_serde is None else self._key_serde
         self._value_serde = context.value_serde if self._value_serde is None else self._value_serde
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send what the change of the foreign key asks for."""
         change = record.value
         if self._operator.use_versioned_semantics and not change.is_latest:
@@ -101,7 +101,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
         else:
             self._process_inner(record, old)
 
-    def _process_left(self, record: Record[Any, Change[Any]], old: Any) -> None:
+    def _process_left(self, record: Record[Any, Change], old: Any) -> None:
         change = record.value
         if change.old_value is None and change.new_value is None:
             return
@@ -110,7 +110,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
             self._send(record, old, Instruction.DELETE_KEY_NO_PROPAGATE)
         self._send(record, new, Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE)
 
-    def _process_inner(self, record: Record[Any, Change[Any]], old: Any) -> None:
+    def _process_inner(self, record: Record[Any, Change], old: Any) -> None:
         if record.value.new_value is None:
             if old is not None:
                 self._send(record, old, Instruction.DELETE_KEY_AND_PROPAGATE)
@@ -130,7 +130,7 @@ class SubscriptionSendProcessor(_EngineProcessor):
         serialize = self._key_serde.serialize
         return bool(serialize(self._key_topic, new, record.headers) != serialize(self._key_topic, old, record.headers))
 
-    def _send(self, record: Record[Any, Change[Any]], foreign_key: Any, instruction: Instruction) -> None:
+    def _send(self, record: Record[Any, Change], foreign_key: Any, instruction: Instruction) -> None:
         value = record.value.new_value
         hashed = None
         if value is not None:
@@ -211,9 +211,9 @@ class SubscriptionJoinProcessor(_EngineProcessor):
         super().init(context)
         self._getter.init(context)
 
-    def process(self, record: Record[CombinedKey, Change[Any]]) -> None:
+    def process(self, record: Record[CombinedKey, Change]) -> None:
         """Send the answer that the instruction asks for, if any."""
-        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value  # type: ignore[assignment]
+        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value
         wrapper = subscription.value
         if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
             return
@@ -260,7 +260,7 @@ class ForeignTableJoinProcessor(_EngineProcessor):
         self._store = context.get_state_store(self._operator.store_name)
         self._schema.init(context)
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send an answer for each subscription; records without key are dropped."""
         if record.key is None:
             self.context.drop("null key")

@@ -1,18 +1,31 @@
-"""Aggregations of a stream by key, without windows: aggregate, count, reduce, and what cogroups share."""
+# cython: language_level=3, annotation_typing=False
+"""Aggregations of a stream by key, without windows: aggregate, count, reduce, and what cogroups share.
+
+C types are in `kstream_aggregate.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.operator import (
     Operator,
     StoreValueGetterSupplier,
-    TableProcessor,
     ValueGetterSupplier,
 )
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.engine.processors.table_processor import TableProcessor
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 #: () -> the aggregate to begin with.
 Initializer = Callable[[], Any]
@@ -52,6 +65,7 @@ class KStreamAggregate(Aggregation):
         return KStreamAggregateProcessor(self.store_name, self.send_old_values, self.initializer, self.aggregator)
 
 
+@cython.cclass
 class KStreamAggregateProcessor(TableProcessor):
     """See `KStreamAggregate`."""
 
@@ -90,6 +104,7 @@ class KStreamReduce(Aggregation):
         return KStreamReduceProcessor(self.store_name, self.send_old_values, self.reducer)
 
 
+@cython.cclass
 class KStreamReduceProcessor(TableProcessor):
     """See `KStreamReduce`."""
 
@@ -140,9 +155,10 @@ class KTablePassThrough(Operator):
         return KTablePassThroughProcessor()
 
 
-class KTablePassThroughProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KTablePassThroughProcessor(OperatorProcessor):
     """See `KTablePassThrough`."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record."""
-        self.context.forward(record)
+        self.context.forward_all(record)

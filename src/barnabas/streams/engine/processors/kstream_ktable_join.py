@@ -1,15 +1,29 @@
-"""Joins of a stream with a table, or with a global one: each record looks the table's value up."""
+# cython: language_level=3, annotation_typing=False
+"""Joins of a stream with a table, or with a global one: each record looks the table's value up.
+
+C types are in `kstream_ktable_join.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.kstream_kstream_join import JoinerWithKey
 from barnabas.streams.engine.processors.operator import Operator, ValueGetter, ValueGetterSupplier
 from barnabas.streams.state.time_ordered_buffer import Eviction
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 #: (key, value) -> the table's key.
 KeyMapper = Callable[[Any, Any], Any]
@@ -63,7 +77,8 @@ def _same_key(key: Any, value: Any) -> Any:
     return key
 
 
-class KStreamKTableJoinProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamKTableJoinProcessor(OperatorProcessor):
     """See `KStreamKTableJoin`."""
 
     def __init__(
@@ -80,12 +95,10 @@ class KStreamKTableJoinProcessor(ContextualProcessor[Any, Any]):
         self._left_join = left_join
         self._buffer_name = buffer_name
         self._buffer: Any = None
-        self._context: Any = None
 
     def init(self, context: Any) -> None:
         """Find table and buffer. Raises ValueError when records shall wait and the table has no history."""
-        super().init(context)
-        self._context = context
+        self.context = context
         self._getter.init(context)
         if self._buffer_name is not None:
             if not self._getter.is_versioned:
@@ -96,18 +109,18 @@ class KStreamKTableJoinProcessor(ContextualProcessor[Any, Any]):
         """Join the record, now or when its time has come; without key or value it is dropped."""
         mapped = self._mapper(record.key, record.value)
         if record.value is None or (mapped is None and not self._left_join):
-            self._context.drop("null join key or value")
+            self.context.drop("null join key or value")
             return
         if self._buffer is None:
             self._join(record)
-        elif self._buffer.put(record, self._context.record_context):
+        elif self._buffer.put(record, self.context.record_context):
             self._buffer.evict(self._emit)
         else:
             self._join(record)
 
     def _emit(self, due: Eviction) -> None:
-        context = self._context
-        record = Record(due.key, due.value, due.context.timestamp, due.context.headers)
+        context = self.context
+        record = make_record(due.key, due.value, due.context.timestamp, due.context.headers)
         previous = context.record_context
         context.record_context = due.context
         try:
@@ -124,7 +137,7 @@ class KStreamKTableJoinProcessor(ContextualProcessor[Any, Any]):
         value = None if found is None else found.value
         if self._left_join or value is not None:
             joined = self._joiner(record.key, record.value, value)
-            self._context.forward(Record(record.key, joined, record.timestamp, record.headers))
+            self.context.forward_all(make_record(record.key, joined, record.timestamp, record.header_list))
 
     def close(self) -> None:
         """Close the getter."""

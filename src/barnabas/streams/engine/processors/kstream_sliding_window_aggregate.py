@@ -49,7 +49,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     def process(self, record: Record[Any, Any]) -> None:
         """Update and make windows; records without key or value are dropped."""
         if record.key is None or record.value is None:
-            self._context.drop("null key or value")
+            self.context.drop("null key or value")
             return
         time = record.timestamp
         close_time = self._advance(time)

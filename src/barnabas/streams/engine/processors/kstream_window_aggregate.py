@@ -1,8 +1,17 @@
-"""Aggregations of a stream by key and window: tumbling, hopping, unlimited, and sliding windows' common part."""
+# cython: language_level=3, annotation_typing=False
+"""Aggregations of a stream by key and window: tumbling, hopping, unlimited, and sliding windows' common part.
+
+C types are in `kstream_window_aggregate.pxd`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.emit_strategy import EmitStrategy
 from barnabas.streams.engine.processors.emit_on_close import (
@@ -12,11 +21,17 @@ from barnabas.streams.engine.processors.emit_on_close import (
 )
 from barnabas.streams.engine.processors.kstream_aggregate import Aggregation, Aggregator, Initializer
 from barnabas.streams.engine.processors.operator import StoreValueGetter, StoreValueGetterSupplier, ValueGetterSupplier
-from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Processor
-from barnabas.streams.topology.record import Record
-from barnabas.streams.windowed import Window, Windowed
+from barnabas.streams.windowed import Windowed
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
+    from barnabas.streams.windowed import Window
 
 
 class WindowValueGetter(StoreValueGetter):
@@ -62,7 +77,8 @@ class KStreamWindowAggregate(WindowedAggregation):
         return KStreamWindowAggregateProcessor(self)
 
 
-class TimeWindowAggregateProcessor(Processor[Any, Any]):
+@cython.cclass
+class TimeWindowAggregateProcessor(OperatorProcessor):
     """What processors of time windows have in common: Kafka's AbstractKStreamTimeWindowAggregateProcessor."""
 
     def __init__(self, operator: WindowedAggregation) -> None:
@@ -75,7 +91,6 @@ class TimeWindowAggregateProcessor(Processor[Any, Any]):
         self._grace_ms: int = operator.windows.grace_period_ms
         self._tracker = TimeTracker()
         self._cached = False
-        self._context: Any = None
         self._store: Any = None
         #: The greatest timestamp that was seen, and the close time up to which windows were emitted; -1 before.
         self._stream_time = -1
@@ -83,7 +98,7 @@ class TimeWindowAggregateProcessor(Processor[Any, Any]):
 
     def init(self, context: Any) -> None:
         """Find the store; take up the times where they were."""
-        self._context = context
+        self.context = context
         self._store = context.get_state_store(self._store_name)
         if self._on_close:
             self._tracker.emit_interval_ms = emit_interval_ms(context, EMIT_INTERVAL_AGGREGATION)
@@ -109,18 +124,19 @@ class TimeWindowAggregateProcessor(Processor[Any, Any]):
     def _forward_update(self, record: Record[Any, Any], window: Window, old: Any, new: Any, timestamp: int) -> None:
         if self._on_close or self._cached:
             return
-        change = Change(new, old if self._send_old_values else None)
-        self._context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+        change = make_change(new, old if self._send_old_values else None, True)
+        self.context.forward_all(make_record(Windowed(record.key, window), change, timestamp, record.header_list))
 
     def _forward_final(self, record: Record[Any, Any], close_time: int) -> None:
-        if not self._on_close or not self._tracker.may_emit(self._context.current_system_time_ms()):
+        if not self._on_close or not self._tracker.may_emit(self.context.current_system_time_ms()):
             return
         if self._last_emit != -1 and self._last_emit >= close_time:
             return
         first, last = self._emit_range(close_time)
         if last >= 0 and self._has_closed(first, last):
             for key, found in self._store.fetch_all(first, last):
-                self._context.forward(Record(key, Change(found.value, None), found.timestamp, record.headers))
+                change = make_change(found.value, None, True)
+                self.context.forward_all(make_record(key, change, found.timestamp, record.header_list))
             self._last_emit = close_time
 
     def _emit_range(self, close_time: int) -> tuple[int, int]:
@@ -130,9 +146,10 @@ class TimeWindowAggregateProcessor(Processor[Any, Any]):
         return True
 
     def _drop_expired(self, timestamp: int, close_time: int, window: str) -> None:
-        self._context.drop(f"expired window. timestamp=[{timestamp}] window={window} expiration=[{close_time}]")
+        self.context.drop(f"expired window. timestamp=[{timestamp}] window={window} expiration=[{close_time}]")
 
 
+@cython.cclass
 class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
     """See `KStreamWindowAggregate`."""
 
@@ -140,7 +157,7 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
         """Update the windows that are still open; records without key are dropped."""
         key = record.key
         if key is None:
-            self._context.drop("null key")
+            self.context.drop("null key")
             return
         close_time = self._advance(record.timestamp)
         store = self._store

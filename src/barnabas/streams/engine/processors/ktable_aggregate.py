@@ -9,10 +9,10 @@ from barnabas.streams.engine.processors.operator import (
     DerivedGetter,
     DerivedGetterSupplier,
     Operator,
-    TableProcessor,
     ValueGetterSupplier,
 )
 from barnabas.streams.engine.processors.stateless import Mapper
+from barnabas.streams.engine.processors.table_processor import TableProcessor
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
@@ -74,7 +74,7 @@ class KTableRepartitionMapProcessor(ContextualProcessor[Any, Any]):
         self._operator = operator
         self._mapper = operator.mapper
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send old and new row on: in one record when the group stays. Raises `StreamsError` for a key of None."""
         if record.key is None:
             raise StreamsError("Record key for the grouping KTable should not be null.")
@@ -98,7 +98,7 @@ class KTableRepartitionMapProcessor(ContextualProcessor[Any, Any]):
         pair = self._mapper(key, value)
         return None if pair is None or pair[0] is None or pair[1] is None else pair
 
-    def _forward(self, record: Record[Any, Any], key: Any, change: Change[Any]) -> None:
+    def _forward(self, record: Record[Any, Any], key: Any, change: Change) -> None:
         self.context.forward(Record(key, change, record.timestamp, record.headers))
 
 
@@ -123,7 +123,7 @@ class KTableAggregateProcessor(TableProcessor):
         super().__init__(operator.store_name, operator.send_old_values)
         self._operator = operator
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Update the aggregate. Raises `StreamsError` for a key of None."""
         key, change, operator = record.key, record.value, self._operator
         if key is None:
@@ -164,7 +164,7 @@ class KTableReduceProcessor(TableProcessor):
         super().__init__(operator.store_name, operator.send_old_values)
         self._operator = operator
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Update the value. Raises `StreamsError` for a key of None."""
         key, change, operator = record.key, record.value, self._operator
         if key is None:

@@ -11,10 +11,10 @@ from typing import Any
 from barnabas.streams.engine.processors.operator import (
     Operator,
     StoreValueGetterSupplier,
-    TableProcessor,
     ValueGetter,
     ValueGetterSupplier,
 )
+from barnabas.streams.engine.processors.table_processor import TableProcessor
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.state.store import ValueAndTimestamp
 from barnabas.streams.topology.processor_api import ContextualProcessor
@@ -108,7 +108,7 @@ class KTableKTableJoinProcessor(ContextualProcessor[Any, Any]):
         self._context = context
         self._getter.init(context)
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send the joined change on, when there can be one; records without key are dropped."""
         key, change, operator = record.key, record.value, self._operator
         if key is None:
@@ -224,7 +224,7 @@ class _MergerGetterSupplier:
 class KTableKTableJoinMergeProcessor(TableProcessor):
     """See `KTableKTableJoinMerger`."""
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Keep the value, and send the change on."""
         change = record.value
         if self.store is not None:

@@ -1,12 +1,24 @@
-"""The beginning of a table: records of a topic become changes."""
+# cython: language_level=3, annotation_typing=False
+"""The beginning of a table: records of a topic become changes. C types are in `ktable_source.pxd`."""
 
 from __future__ import annotations
 
-from typing import Any
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from barnabas.streams.engine.processors.operator import Operator, TableProcessor
-from barnabas.streams.serdes.change import Change
-from barnabas.streams.topology.record import Record
+from typing import TYPE_CHECKING, Any
+
+from barnabas.streams.engine.processors.operator import Operator
+
+if not cython.compiled:
+    from barnabas.streams.engine.processors.table_processor import TableProcessor
+    from barnabas.streams.serdes.change import make_change
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 
 class KTableSource(Operator):
@@ -41,6 +53,7 @@ class KTableSource(Operator):
         return KTableSourceProcessor(self.queryable_name, self.send_old_values)
 
 
+@cython.cclass
 class KTableSourceProcessor(TableProcessor):
     """See `KTableSource`."""
 
@@ -50,7 +63,7 @@ class KTableSourceProcessor(TableProcessor):
             self.context.drop("null key")
             return
         if self.store is None:
-            change = Change(record.value, None)
-            self.context.forward(Record(record.key, change, record.timestamp, record.headers))
+            change = make_change(record.value, None, True)
+            self.context.forward_all(make_record(record.key, change, record.timestamp, record.header_list))
             return
         self.put_and_forward(record, record.value, self.stored_value(record.key))

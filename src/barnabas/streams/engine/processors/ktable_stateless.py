@@ -13,10 +13,10 @@ from barnabas.streams.engine.processors.operator import (
     DerivedGetterSupplier,
     Operator,
     StoreValueGetterSupplier,
-    TableProcessor,
     ValueGetterSupplier,
 )
 from barnabas.streams.engine.processors.stateless import Mapper, Predicate
+from barnabas.streams.engine.processors.table_processor import TableProcessor
 from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.state.store import ValueAndTimestamp
@@ -95,7 +95,7 @@ class KTableFilterProcessor(TableProcessor):
         super().__init__(operator.queryable_name, operator.send_old_values)
         self._operator = operator
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send the change on, with None for what is not let through; a change from None to None is not sent."""
         key, change = record.key, record.value
         new = self._passed(key, change.new_value)
@@ -149,7 +149,7 @@ class KTableMapValuesProcessor(TableProcessor):
         super().__init__(operator.queryable_name, operator.send_old_values)
         self._mapper = operator.mapper
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send the mapped change on."""
         key, change = record.key, record.value
         new = None if change.new_value is None else self._mapper(key, change.new_value)
@@ -223,7 +223,7 @@ class KTableTransformValuesProcessor(TableProcessor):
         super().init(context)
         self._transformer.init(context.without_forward())
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Send the transformed change on; tombstones are transformed too."""
         key, change = record.key, record.value
         new = self._transformer.transform(key, change.new_value)

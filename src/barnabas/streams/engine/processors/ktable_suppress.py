@@ -104,7 +104,7 @@ class KTableSuppressProcessor(Processor[Any, Any]):
         """Take what `state` returned."""
         self._stream_time = state["observed"]
 
-    def process(self, record: Record[Any, Change[Any]]) -> None:
+    def process(self, record: Record[Any, Change]) -> None:
         """Hold the change back, and send on what is due.
 
         Raises `StreamsError` when the buffer is full and it is not to emit early.

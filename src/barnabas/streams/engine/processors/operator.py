@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from barnabas.streams.serdes.change import Change
-from barnabas.streams.state.store import NOT_PUT, VALID_TO_UNDEFINED, ValueAndTimestamp
-from barnabas.streams.topology.processor_api import Processor
-from barnabas.streams.topology.record import Record
+from barnabas.streams.state.store import ValueAndTimestamp
 
 
 class Operator:
@@ -146,39 +143,3 @@ class DerivedGetter:
     def close(self) -> None:
         """Close the parent's getter."""
         self._parent.close()
-
-
-class TableProcessor(Processor[Any, Any]):
-    """A processor that keeps a table in a store and sends its changes on, unless the store's cache does so later.
-
-    Kafka's TimestampedTupleForwarder with the store before it.
-    """
-
-    def __init__(self, store_name: str | None, send_old_values: bool) -> None:
-        self.store_name = store_name
-        self.send_old_values = send_old_values
-        self.context: Any = None
-        self.store: Any = None
-        self._cached = False
-
-    def init(self, context: Any) -> None:
-        """Find the store; a cache is told where its changes go."""
-        self.context = context
-        if self.store_name is not None:
-            self.store = context.get_state_store(self.store_name)
-            self._cached = context.set_flush_listener(self.store, self.send_old_values)
-
-    def put_and_forward(
-        self, record: Record[Any, Any], new_value: Any, old_value: Any, timestamp: int | None = None
-    ) -> None:
-        """Keep a value and send the change on, with the record's timestamp or another."""
-        at = record.timestamp if timestamp is None else timestamp
-        code = self.store.put_with_timestamp(record.key, new_value, at)
-        if code != NOT_PUT and not self._cached:
-            change = Change(new_value, old_value if self.send_old_values else None, code == VALID_TO_UNDEFINED)
-            self.context.forward(Record(record.key, change, at, record.headers))
-
-    def stored_value(self, key: Any) -> Any:
-        """Return the value of a key, None for none."""
-        found = self.store.get_with_timestamp(key)
-        return None if found is None else found.value

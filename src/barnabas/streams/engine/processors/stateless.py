@@ -1,13 +1,27 @@
-"""Operators that remember nothing: filter, map, flat map, peek, branch, merge, for each."""
+# cython: language_level=3, annotation_typing=False
+"""Operators that remember nothing: filter, map, flat map, peek, branch, merge, for each.
+
+C types are in `stateless.pxd`.
+"""
 
 from __future__ import annotations
 
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.streams.engine.processors.operator import Operator
-from barnabas.streams.topology.processor_api import ContextualProcessor
-from barnabas.streams.topology.record import Record
+
+if not cython.compiled:
+    from barnabas.streams.engine.operator_processor import OperatorProcessor
+    from barnabas.streams.topology.record import make_record
+
+if TYPE_CHECKING:
+    from barnabas.streams.topology.record import Record
 
 #: (key, value) -> whether.
 Predicate = Callable[[Any, Any], bool]
@@ -30,7 +44,8 @@ class KStreamFilter(Operator):
         return KStreamFilterProcessor(self.predicate, self.filter_not)
 
 
-class KStreamFilterProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamFilterProcessor(OperatorProcessor):
     """See `KStreamFilter`."""
 
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
@@ -40,7 +55,7 @@ class KStreamFilterProcessor(ContextualProcessor[Any, Any]):
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record, or not."""
         if bool(self._predicate(record.key, record.value)) is self._wanted:
-            self.context.forward(record)
+            self.context.forward_all(record)
 
 
 class _WithFunction(Operator):
@@ -55,12 +70,16 @@ class _WithFunction(Operator):
         return type(self).PROCESSOR(self.function)
 
 
-class _FunctionProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class FunctionProcessor(OperatorProcessor):
+    """A processor with a function of key and value."""
+
     def __init__(self, function: Any) -> None:
         self._function = function
 
 
-class KStreamMapProcessor(_FunctionProcessor):
+@cython.cclass
+class KStreamMapProcessor(FunctionProcessor):
     """See `KStreamMap`."""
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -69,19 +88,21 @@ class KStreamMapProcessor(_FunctionProcessor):
         if pair is None:
             raise TypeError(_NULL_PAIR)
         key, value = pair
-        self.context.forward(Record(key, value, record.timestamp, record.headers))
+        self.context.forward_all(make_record(key, value, record.timestamp, record.header_list))
 
 
-class KStreamMapValuesProcessor(_FunctionProcessor):
+@cython.cclass
+class KStreamMapValuesProcessor(FunctionProcessor):
     """See `KStreamMapValues`."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record with another value."""
         value = self._function(record.key, record.value)
-        self.context.forward(Record(record.key, value, record.timestamp, record.headers))
+        self.context.forward_all(make_record(record.key, value, record.timestamp, record.header_list))
 
 
-class KStreamFlatMapProcessor(_FunctionProcessor):
+@cython.cclass
+class KStreamFlatMapProcessor(FunctionProcessor):
     """See `KStreamFlatMap`."""
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -90,28 +111,31 @@ class KStreamFlatMapProcessor(_FunctionProcessor):
         if pairs is None:
             raise TypeError(_NULL_PAIR)
         for key, value in pairs:
-            self.context.forward(Record(key, value, record.timestamp, record.headers))
+            self.context.forward_all(make_record(key, value, record.timestamp, record.header_list))
 
 
-class KStreamFlatMapValuesProcessor(_FunctionProcessor):
+@cython.cclass
+class KStreamFlatMapValuesProcessor(FunctionProcessor):
     """See `KStreamFlatMapValues`."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward a record for each value."""
         for value in self._function(record.key, record.value):
-            self.context.forward(Record(record.key, value, record.timestamp, record.headers))
+            self.context.forward_all(make_record(record.key, value, record.timestamp, record.header_list))
 
 
-class KStreamPeekProcessor(_FunctionProcessor):
+@cython.cclass
+class KStreamPeekProcessor(FunctionProcessor):
     """See `KStreamPeek`."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Show the record, then forward it."""
         self._function(record.key, record.value)
-        self.context.forward(record)
+        self.context.forward_all(record)
 
 
-class ForeachProcessorProcessor(_FunctionProcessor):
+@cython.cclass
+class ForeachProcessorProcessor(FunctionProcessor):
     """See `ForeachProcessor`."""
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -171,7 +195,8 @@ class KStreamBranch(Operator):
         return KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 
-class KStreamBranchProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class KStreamBranchProcessor(OperatorProcessor):
     """See `KStreamBranch`."""
 
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
@@ -196,9 +221,10 @@ class PassThrough(Operator):
         return PassThroughProcessor()
 
 
-class PassThroughProcessor(ContextualProcessor[Any, Any]):
+@cython.cclass
+class PassThroughProcessor(OperatorProcessor):
     """See `PassThrough`."""
 
     def process(self, record: Record[Any, Any]) -> None:
         """Forward the record."""
-        self.context.forward(record)
+        self.context.forward_all(record)

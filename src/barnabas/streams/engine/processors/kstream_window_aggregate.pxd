@@ -1,0 +1,28 @@
+# The C types of kstream_window_aggregate.py.
+
+from barnabas.streams.engine.operator_processor cimport OperatorProcessor
+from barnabas.streams.serdes.change cimport make_change
+from barnabas.streams.topology.record cimport Record, make_record
+
+
+cdef class TimeWindowAggregateProcessor(OperatorProcessor):
+    cdef readonly object _store_name
+    cdef readonly object _windows
+    cdef readonly object _initializer
+    cdef readonly object _aggregator
+    cdef readonly bint _send_old_values
+    cdef readonly bint _on_close
+    cdef readonly object _grace_ms
+    cdef readonly object _tracker
+    cdef readonly bint _cached
+    cdef readonly object _store
+    cdef public object _stream_time
+    cdef public object _last_emit
+
+    cpdef object _advance(self, object timestamp)
+    cpdef object _forward_update(self, Record record, object window, object old, object new, object timestamp)
+    cpdef object _forward_final(self, Record record, object close_time)
+
+
+cdef class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
+    cpdef object process(self, Record record)

@@ -1,0 +1,15 @@
+# The C types of table_processor.py.
+
+from barnabas.streams.engine.operator_processor cimport OperatorProcessor
+from barnabas.streams.serdes.change cimport make_change
+from barnabas.streams.topology.record cimport Record, make_record
+
+
+cdef class TableProcessor(OperatorProcessor):
+    cdef public object store_name
+    cdef public bint send_old_values
+    cdef public object store
+    cdef public bint _cached
+
+    cpdef object put_and_forward(self, Record record, object new_value, object old_value, object timestamp=*)
+    cpdef object stored_value(self, object key)

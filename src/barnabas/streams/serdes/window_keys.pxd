@@ -1,0 +1,3 @@
+# The C types of window_keys.py.
+
+cpdef object window_key(object key, object start, object sequence)

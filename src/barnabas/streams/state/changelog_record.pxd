@@ -1,0 +1,14 @@
+# The C types of changelog_record.py.
+
+cimport cython
+
+
+cdef class ChangelogRecord:
+    cdef readonly object key
+    cdef readonly object value
+    cdef readonly object timestamp
+    cdef readonly object headers
+
+
+@cython.locals(made=ChangelogRecord)
+cdef ChangelogRecord changelog_record(object key, object value, object timestamp, object headers)

@@ -1,0 +1,55 @@
+# cython: language_level=3, annotation_typing=False
+"""A record of a changelog topic. C types are in `changelog_record.pxd`."""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from barnabas.streams.serdes.serde import Headers
+
+
+@cython.freelist(64)
+@cython.cclass
+class ChangelogRecord:
+    """A record of a changelog topic; a timestamp of None is left to whoever writes it."""
+
+    if not cython.compiled:
+        __slots__ = ("headers", "key", "timestamp", "value")
+
+    def __init__(self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.headers = headers
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.key, self.value, self.timestamp, self.headers))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, ChangelogRecord) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"ChangelogRecord(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}, "
+            f"headers={self.headers!r})"
+        )
+
+
+def changelog_record(key: bytes, value: bytes | None, timestamp: int | None, headers: Headers) -> ChangelogRecord:
+    """Return a record of a changelog, for callers in C."""
+    made = ChangelogRecord.__new__(ChangelogRecord)
+    made.key = key
+    made.value = value
+    made.timestamp = timestamp
+    made.headers = headers
+    return made

@@ -1,0 +1,18 @@
+# The C types of segments.py.
+
+cimport cython
+
+
+@cython.final
+cdef class Segments:
+    cdef object _name
+    cdef object _retention_ms
+    cdef object _interval_ms
+    cdef object _backend
+    cdef dict _maps
+    cdef object _oldest
+
+    cpdef object id_of(self, object timestamp)
+    cpdef object at(self, object timestamp)
+    cpdef object live(self, object number, object stream_time)
+    cpdef object drop_expired(self, object stream_time)

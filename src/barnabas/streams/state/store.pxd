@@ -1,0 +1,41 @@
+# The C types of store.py.
+
+cimport cython
+
+from barnabas.streams.serdes.record_context cimport RecordContext
+
+
+cdef object value_and_timestamp(object value, object timestamp)
+
+
+cdef class StateStore:
+    cdef readonly object name
+    cdef public bint persistent
+    cdef public bint logged
+    cdef public bint is_open
+    cdef public object context
+    cdef public object topic
+    cdef public list _changes
+
+    cpdef list changes(self)
+
+    @cython.locals(context=RecordContext)
+    cpdef object _timestamp(self)
+
+    @cython.locals(context=RecordContext)
+    cpdef object _headers(self)
+
+
+cdef class SerdeStore(StateStore):
+    cdef public object key_serde
+    cdef public object value_serde
+    cdef object _serialize_key
+    cdef object _serialize_value
+    cdef object _deserialize_value
+    cdef bint _keeps_key
+    cdef object _last_key
+    cdef object _last_data
+
+    cpdef object _key(self, object key)
+    cpdef object _value(self, object value)
+    cpdef object _read_value(self, object data)

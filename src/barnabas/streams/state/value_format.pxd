@@ -1,0 +1,20 @@
+# The C types of value_format.py.
+
+from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
+from barnabas.streams.state.store cimport SerdeStore, value_and_timestamp
+
+
+cdef class ValueFormat:
+    cdef readonly bint logs_headers
+
+    cpdef object write(self, SerdeStore store, object value)
+    cpdef object read(self, SerdeStore store, object data)
+    cpdef ChangelogRecord logged(self, SerdeStore store, object key, object data)
+    cpdef object restored(self, object record)
+
+
+cdef class TimestampedFormat(ValueFormat):
+    pass
+
+
+cpdef object timestamped(object data, object timestamp)

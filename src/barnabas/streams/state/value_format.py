@@ -1,0 +1,81 @@
+# cython: language_level=3, annotation_typing=False
+"""How the values of a store lie in its maps, and what its changelog has of them. C types are in `value_format.pxd`."""
+
+from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from barnabas.streams.state.store import ValueAndTimestamp
+
+if not cython.compiled:
+    from barnabas.streams.state.changelog_record import changelog_record
+    from barnabas.streams.state.store import value_and_timestamp
+
+if TYPE_CHECKING:
+    from barnabas.streams.state.changelog_record import ChangelogRecord
+    from barnabas.streams.state.store import SerdeStore
+
+_LONG = Struct(">q")
+_pack_long = _LONG.pack
+_unpack_long = _LONG.unpack_from
+
+
+@cython.cclass
+class ValueFormat:
+    """Values as the serde writes them. With `logs_headers`, changelog records have the headers of the record."""
+
+    def __init__(self, *, logs_headers: bool = False) -> None:
+        self.logs_headers = logs_headers
+
+    def write(self, store: SerdeStore, value: Any) -> bytes | None:
+        """Return what is kept of a value as users give it; None for None."""
+        return store._value(value)
+
+    def read(self, store: SerdeStore, data: bytes | None) -> Any:
+        """Return the value as users get it; None for None."""
+        return store._read_value(data)
+
+    def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
+        """Return the record of the changelog for what is kept."""
+        return changelog_record(key, data, store._timestamp(), store._headers() if self.logs_headers else [])
+
+    def restored(self, record: ChangelogRecord) -> bytes | None:
+        """Return what is kept of a record of the changelog, or of a consumer's record with the same fields."""
+        return record.value
+
+
+@cython.cclass
+class TimestampedFormat(ValueFormat):
+    """Values behind their timestamps, 8 bytes, as `ValueAndTimestamp`; in the changelog it is the record's."""
+
+    def write(self, store: SerdeStore, value: Any) -> bytes | None:
+        """Return timestamp and value; None for None, and for a value that is None."""
+        return None if value is None else timestamped(store._value(value[0]), value[1])
+
+    def read(self, store: SerdeStore, data: bytes | None) -> ValueAndTimestamp[Any] | None:
+        """Return value and timestamp."""
+        if data is None:
+            return None
+        return value_and_timestamp(store._read_value(data[8:]), _unpack_long(data)[0])
+
+    def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
+        """Return the record of the changelog: the value, with its timestamp; a tombstone has the record's."""
+        headers = store._headers() if self.logs_headers else []
+        if data is None:
+            return changelog_record(key, None, store._timestamp(), headers)
+        return changelog_record(key, data[8:], _unpack_long(data)[0], headers)
+
+    def restored(self, record: ChangelogRecord) -> bytes | None:
+        """Return timestamp and value of a record of the changelog."""
+        return timestamped(record.value, record.timestamp)
+
+
+def timestamped(data: bytes | None, timestamp: int | None) -> bytes | None:
+    """Return a value's bytes behind its timestamp; None for None."""
+    return None if data is None else _pack_long(timestamp) + data

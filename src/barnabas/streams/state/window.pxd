@@ -1,0 +1,23 @@
+# The C types of window.py.
+
+from barnabas.streams.serdes.window_keys cimport window_key
+from barnabas.streams.state.store cimport SerdeStore
+from barnabas.streams.state.value_format cimport TimestampedFormat, ValueFormat, timestamped
+
+
+cdef class WindowStore(SerdeStore):
+    cdef object _windows
+    cdef readonly object window_size_ms
+    cdef bint _retain_duplicates
+    cdef object _sequence
+    cdef readonly ValueFormat _format
+
+    cpdef object _put(self, object key, object value, object start)
+
+
+cdef class JoinWindowStore(WindowStore):
+    pass
+
+
+cdef class TimestampedWindowStore(WindowStore):
+    pass

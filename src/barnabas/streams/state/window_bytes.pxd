@@ -1,0 +1,24 @@
+# The C types of window_bytes.py.
+
+cimport cython
+
+from barnabas.streams.serdes.window_keys cimport window_key
+from barnabas.streams.state.segments cimport Segments
+
+
+cdef class WindowSegments:
+    cdef readonly Segments _segments
+    cdef readonly object _retention_ms
+    cdef readonly object _grace_ms
+    cdef public object observed_stream_time
+
+    cpdef object put(self, object key, object start, object sequence, object value)
+    cpdef object get(self, object key, object start, object sequence)
+    cpdef object _from(self, object first)
+
+
+cdef class TimeOrderedWindowSegments(WindowSegments):
+    cdef bint _indexed
+
+    cpdef object put(self, object key, object start, object sequence, object value)
+    cpdef object get(self, object key, object start, object sequence)

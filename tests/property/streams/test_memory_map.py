@@ -1,0 +1,44 @@
+"""A map in memory is a sorted dict, whatever is put, deleted and asked for in between."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.streams.state.memory import MemoryMap
+
+KEYS = st.integers(0, 400).map(lambda number: number.to_bytes(2, "big"))
+BOUNDS = st.none() | KEYS
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), KEYS),
+        st.tuples(st.just("put many"), st.integers(0, 300)),
+        st.tuples(st.just("delete"), KEYS),
+        st.tuples(st.just("range"), BOUNDS, BOUNDS, st.booleans(), st.booleans()),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_a_memory_map_is_a_sorted_dict(steps):
+    found, expected = MemoryMap(), {}
+    for number, (step, *arguments) in enumerate(steps):
+        value = b"%d" % number
+        if step == "put":
+            found.put(arguments[0], value)
+            expected[arguments[0]] = value
+        elif step == "put many":  # enough to merge the list of new keys
+            for at in range(arguments[0], arguments[0] + 100):
+                key = (at * 37 % 401).to_bytes(2, "big")
+                found.put(key, value)
+                expected[key] = value
+        elif step == "delete":
+            assert found.delete(arguments[0]) == expected.pop(arguments[0], None)
+        else:
+            first, last, reverse, open_end = arguments
+            inside = [
+                (key, kept)
+                for key, kept in sorted(expected.items(), reverse=reverse)
+                if (first is None or key >= first) and (last is None or key < last or (key == last and not open_end))
+            ]
+            assert list(found.range(first, last, reverse, open_end)) == inside
+        assert len(found) == len(expected)
