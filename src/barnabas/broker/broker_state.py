@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.fetch_session import FetchSessionCache
-from barnabas.broker.piecewise import PiecewiseResponses
+from barnabas.broker.piecewise import PiecewiseResponses, ResponseRoom
 from barnabas.broker.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class BrokerState:
     - `transaction_coordinator`: transactional ids and their transactions;
     - `producer_id_manager`: ids for producers;
     - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
+    - `response_room`: how many bytes those may hold;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -74,6 +75,7 @@ class BrokerState:
         "rack",
         "random",
         "replica_manager",
+        "response_room",
         "topic_admin",
         "unsent_bytes",
     )
@@ -96,6 +98,7 @@ class BrokerState:
         self.rack: str | None = config["broker.rack"]
         self.purgatory = Purgatory()
         self.large_responses = PiecewiseResponses()
+        self.response_room = ResponseRoom(lambda: self.unsent_bytes)
         self.fetch_sessions = FetchSessionCache(config.get_int("max.incremental.fetch.session.cache.slots"), random)
         self._config_admin: ConfigAdmin | None = None
         self._group_coordinator: GroupCoordinator | None = None

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 #: So many elements, each worth about a partition in a Metadata response, take a millisecond or two.
 PIECE = 500
 
+#: Responses in the making and those that clients do not take may hold about so many bytes together; beyond that a
+#: response with a bound still gets so many, so that the others do not suffer.
+MOST_BYTES = 64 << 20
+LEAST_BYTES = 1 << 20
+
 #: Called with what has the next piece made.
 Wait: TypeAlias = Callable[[Callable[[], None]], object]
 Element = TypeVar("Element")
@@ -114,6 +119,27 @@ class ArrayField(NamedTuple):
     version: int
 
 
+class ResponseRoom:
+    """The bytes that responses in the making hold; `unsent()` gives those of responses that clients have not taken."""
+
+    __slots__ = ("_unsent", "held")
+
+    def __init__(self, unsent: Callable[[], int]):
+        self._unsent = unsent
+        self.held = 0
+
+    def is_used_up(self, own: int) -> bool:
+        """Whether a response that holds `own` of the bytes may not grow."""
+        return own >= LEAST_BYTES and self.held + self._unsent() >= MOST_BYTES
+
+
+class Bound(NamedTuple, Generic[Item]):
+    """Keeps a response small: where there is no room any more, `refuse` makes the element that says so."""
+
+    room: ResponseRoom
+    refuse: Callable[[Item], Any]
+
+
 class LazyList(Generic[Element]):
     """Elements that are made while a message is encoded, one after the other, so that they are never there at once."""
 
@@ -136,9 +162,10 @@ def answer_in_pieces(
     items: Iterable[Item],
     make: Callable[[Item], tuple[Any, int]],
     finish: Callable[[Any], Message],
+    bound: Bound[Item] | None = None,
 ) -> Message | PiecewiseResponse:
     """Answer at once if `items` come to less than a piece, or else a piece at a time; see `pieces_of`."""
-    return responses.answer(pieces_of(array, items, make, finish))
+    return responses.answer(pieces_of(array, items, make, finish, bound))
 
 
 def pieces_of(
@@ -146,46 +173,62 @@ def pieces_of(
     items: Iterable[Item],
     make: Callable[[Item], tuple[Any, int]],
     finish: Callable[[Any], Message],
+    bound: Bound[Item] | None = None,
 ) -> Pieces:
     """Make a response of one array.
 
     `make` gives the element for an item and its weight, of which `PIECE` take a millisecond or two; `finish` gives the
-    response for all elements, or for their bytes.
+    response for all elements, or for their bytes. `bound` is for elements that are much larger than what asks for them.
     """
     left = iter(items)
     elements: list[Any] = []
     weight = 0
     for item in left:
         if weight >= PIECE:
-            return (yield from _rest(array, elements, chain((item,), left), make, finish))
+            done = EncodedElements()
+            done.add(encode_elements(elements, *array), len(elements))
+            yield from _add_rest(array, done, chain((item,), left), make, bound)
+            return finish(done)
         element, its_weight = make(item)
         elements.append(element)
         weight += its_weight
     return finish(elements)
 
 
-def _rest(
+def _add_rest(
     array: ArrayField,
-    elements: list[Any],
+    done: EncodedElements,
     left: Iterator[Item],
     make: Callable[[Item], tuple[Any, int]],
-    finish: Callable[[Any], Message],
-) -> Pieces:
-    done = EncodedElements()
-    done.add(encode_elements(elements, *array), len(elements))
-    elements, weight = [], 0
-    yield None
-    for item in left:
-        element, its_weight = make(item)
-        elements.append(element)
-        weight += its_weight
-        if weight >= PIECE:
+    bound: Bound[Item] | None,
+) -> Steps[None]:
+    elements: list[Any] = []
+    weight = held = 0
+    try:
+        for item in left:
+            if weight == 0:
+                held = _hold(bound, done.size_in_bytes, held)
+                yield None
+            if bound is not None and bound.room.is_used_up(held):
+                element, its_weight = bound.refuse(item), 1
+            else:
+                element, its_weight = make(item)
+            elements.append(element)
+            weight += its_weight
+            if weight >= PIECE:
+                done.add(encode_elements(elements, *array), len(elements))
+                elements, weight = [], 0
+        if elements:
             done.add(encode_elements(elements, *array), len(elements))
-            elements, weight = [], 0
-            yield None
-    if elements:
-        done.add(encode_elements(elements, *array), len(elements))
-    return finish(done)
+    finally:
+        # From now on they are among those that the client has not taken, or gone.
+        _hold(bound, 0, held)
+
+
+def _hold(bound: Bound[Any] | None, size: int, held: int) -> int:
+    if bound is not None:
+        bound.room.held += size - held
+    return size
 
 
 def turn_of(metadata: ClusterMetadata) -> Steps[None]:

@@ -259,6 +259,76 @@ def test_a_fault_while_a_large_response_is_made_ends_its_connection_only(
     assert large.connect().request(MetadataRequest(topics=[]), 12) is not None
 
 
+# --- how much may be kept for clients
+
+
+def described(broker: CoreBroker, topics: int) -> CoreClient:
+    """A client that asks for all that is to be said of so many topics."""
+    client = broker.connect()
+    resources = [
+        DescribeConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name=f"t{n}") for n in range(topics)
+    ]
+    client.send(DescribeConfigsRequest(resources=resources, include_documentation=True, include_synonyms=True), 4)
+    return client
+
+
+@pytest.fixture
+def many_topics(monkeypatch: pytest.MonkeyPatch) -> CoreBroker:
+    monkeypatch.setattr(piecewise, "LEAST_BYTES", 100_000)
+    monkeypatch.setattr(piecewise, "MOST_BYTES", 1_000_000)
+    broker = CoreBroker()
+    broker.connect().request(CreateTopicsRequest([CreatableTopic(f"t{n}", 1, 1) for n in range(300)]), 7)
+    return broker
+
+
+def results(client: CoreClient) -> tuple[int, int]:
+    """How many resources were described, and how many refused."""
+    codes = [result.error_code for result in client.responses[-1].results]
+    refused = codes.count(errors.PolicyViolationError.code)
+    assert codes.count(0) + refused == len(codes)
+    return codes.count(0), refused
+
+
+def test_the_settings_in_one_response_have_a_bound(many_topics: CoreBroker) -> None:
+    sizes: list[int] = []
+    client = described(many_topics, 300)
+    take = client.transport.write
+    client.transport.write = lambda buffers: (sizes.extend(map(len, buffers)), take(buffers))[1]
+
+    many_topics.advance(0)
+
+    all_described, refused = results(client)
+    assert all_described > 20
+    assert refused > 20
+    assert 1_000_000 <= sum(sizes) < 1_300_000
+    client = described(many_topics, all_described)
+    many_topics.advance(0)
+    assert results(client) == (all_described, 0), "what a response has held is free again"
+
+
+def test_responses_in_the_making_share_the_bound(many_topics: CoreBroker) -> None:
+    clients = [described(many_topics, 300) for _ in range(5)]
+    gone = clients.pop()
+    large, most = many_topics.state.large_responses, 0
+    for _ in range(4):
+        large.tick(many_topics.instant)
+    gone.lose()
+    while large.next_deadline() <= many_topics.now:
+        large.tick(many_topics.instant)
+        most = max(most, many_topics.state.response_room.held)
+
+    assert 900_000 < most < 1_300_000
+    assert all(min(results(client)) > 0 for client in clients), "each gets some, and none all"
+    assert many_topics.state.response_room.held == 0
+
+
+def test_where_clients_take_nothing_each_still_gets_a_little(many_topics: CoreBroker) -> None:
+    many_topics.state.unsent_bytes = 50_000_000
+    client = described(many_topics, 300)
+    many_topics.advance(0)
+    assert 5 < results(client)[0] < 100
+
+
 # --- how much may be created
 
 

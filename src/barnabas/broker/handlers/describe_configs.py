@@ -11,7 +11,7 @@ from barnabas import errors
 from barnabas.broker import config_helper
 from barnabas.broker.config_helper import ConfigEntry
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
+from barnabas.broker.piecewise import ArrayField, Bound, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AclOperation, ConfigResourceType, ResourceType
 from barnabas.protocol.messages.describe_configs_response import (
@@ -52,6 +52,20 @@ def handle(
         asked.values(),
         make,
         lambda results: DescribeConfigsResponse(results=results),
+        Bound(broker.response_room, _refuse),
+    )
+
+
+def _refuse(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    # With documentation and synonyms a name of ten bytes is answered by ten thousand.
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_code=errors.PolicyViolationError.code,
+        error_message=(
+            "The settings of all these resources are too much for one response. Describe fewer resources at once, only "
+            "the settings that are needed, or leave out documentation and synonyms."
+        ),
     )
 
 
