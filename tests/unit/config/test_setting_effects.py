@@ -42,9 +42,13 @@ OF_TOPICS = {
     for synonym, _ in synonyms
     if synonym in SUPPORTED["broker"]
 }
-#: Listeners change with a restart only (`dynamic_config`).
+#: Listeners change with a restart only (`dynamic_config`); what they are secured by: `security/test_listener_security`.
 WITH_TESTS_OF_THEIR_OWN = {"listeners", "listener.security.protocol.map", "min.insync.replicas"}
-DYNAMIC_OF_BROKERS = (DYNAMIC & SUPPORTED["broker"]) - OF_TOPICS.keys() - WITH_TESTS_OF_THEIR_OWN
+DYNAMIC_OF_BROKERS = {
+    name
+    for name in (DYNAMIC & SUPPORTED["broker"]) - OF_TOPICS.keys() - WITH_TESTS_OF_THEIR_OWN
+    if not name.startswith(("ssl.", "sasl."))
+}
 
 
 def log_settings(broker: CoreBroker) -> dict[str, Any]:
