@@ -153,6 +153,26 @@ def test_only_the_session_timeout_or_an_administrator_puts_a_static_member_out()
     assert harness.member_ids() == []
 
 
+def test_a_dead_static_member_stays_as_long_as_the_others_come_and_go() -> None:
+    """GroupMetadataManager.completeClassicGroupJoin begins every member's session anew, also of one that is away."""
+    harness = Harness()
+    options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 20_000}
+    present, absent = harness.stable("a", "b", **options)
+    for changed in (b"1", b"2", b"3"):
+        rejoined = harness.join(present.id, instance="a", protocols={"range": changed}, **options)
+        harness.advance(20.0)
+        assert rejoined.error == 0
+        assert absent.id in harness.member_ids()
+        harness.advance(5.0)
+        harness.heartbeat(present.id, rejoined.response.generation_id, instance="a")
+
+    # A generation that lasts as long as the rebalance timeout, in which only the dead one has not synchronized.
+    harness.sync(present.id, rejoined.response.generation_id, {present.id: b""}, instance="a")
+    harness.advance(16.0)
+
+    assert harness.member_ids() == [present.id]
+
+
 def test_when_no_static_member_is_there_the_rebalance_waits_for_sessions_to_end() -> None:
     harness = Harness()
     options = {"session_timeout_ms": 100_000, "rebalance_timeout_ms": 20_000}
