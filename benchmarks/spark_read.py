@@ -92,7 +92,8 @@ def _stat(process: int | str) -> list[int]:
     return [int(fields[1]), *map(int, fields[11:15])]
 
 
-def _descendants(root: int) -> set[int]:
+def descendants(root: int) -> set[int]:
+    """Return a process and its children, four generations of them."""
     parents = {}
     for entry in os.listdir("/proc"):
         with contextlib.suppress(OSError):
@@ -107,7 +108,7 @@ def _descendants(root: int) -> set[int]:
 def cpu_seconds(root: int) -> float:
     """User and system time of a process and all its descendants, ended ones included."""
     used = 0
-    for process in _descendants(root):
+    for process in descendants(root):
         with contextlib.suppress(OSError):
             used += sum(_stat(process)[1:])
     return used / TICKS
@@ -121,7 +122,7 @@ def process_seconds(process: int) -> float:
 def peak_memory(root: int) -> int:
     """Return the largest resident size that a Python worker below a process ever had, in bytes."""
     peaks = [0]
-    for child in _descendants(root) - {root}:
+    for child in descendants(root) - {root}:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{child}/status").read_text(encoding="utf-8").splitlines():
                 if line.startswith("VmHWM:"):

@@ -66,7 +66,7 @@ def restore(servers: str, backend: MemoryBackend | DiskBackend, entries: int) ->
 
 def main() -> None:
     """Parse, fill, restore in turn, tell."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="./run bench streams_restore", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--entries", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--broker", choices=["barnabas", "apache"], default="barnabas")

@@ -84,7 +84,8 @@ def clients_of(config: Mapping[str, Any], kind: str) -> dict[str, str]:
     prefixes = [f"{kind}."] if kind != "consumer" else ["consumer.", "main.consumer."]
     found = {name: value for name, value in config.items() if name in known and name not in _NOT_OF_CLIENTS}
     for prefix in prefixes:
-        found |= {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
+        own = {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
+        found |= {name: value for name, value in own.items() if name not in _NOT_OF_CLIENTS}
     return {name: _text(value) for name, value in found.items() if value is not None}
 
 

@@ -65,6 +65,18 @@ def test_settings_of_clients_go_where_kafka_has_them_and_exactly_once_is_not_giv
     assert (sink["kafka.security.protocol"], "kafka.acks" in sink) == ("PLAINTEXT", False)
 
 
+@pytest.mark.parametrize("name", ["auto.offset.reset", "consumer.auto.offset.reset", "main.consumer.group.id"])
+def test_what_the_application_itself_decides_does_not_reach_the_clients(name: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream("a", TEXT).to("out")
+    found = plan.planned(builder.build(), StreamsConfig({**CONFIG, name: "latest"}))
+
+    source = plan.source_options(found)
+
+    assert source["kafka.group.id"] == "app"
+    assert not any("auto.offset.reset" in option for option in source)
+
+
 def test_a_pattern_is_refused() -> None:
     builder = StreamsBuilder()
     builder.stream(re.compile("a.*"), TEXT).to("out")

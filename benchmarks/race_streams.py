@@ -1,0 +1,332 @@
+"""Streams: `KafkaStreams` on Spark against Java's Kafka Streams and Quix Streams, on one broker, the same jobs.
+
+`./run bench race_streams [--records N] [--rounds N] [--jobs map,windows] [--only NAMES] [--broker KIND] [--latency N]`
+`map` filters and maps, `windows` counts by key in windows of a minute; both exactly once, each update sent on. A topic
+of four partitions is full before the start. Figures are from the first quarter of the records on, by the offsets that
+the application's group has committed: records/s, and CPU of all its processes a record (Spark's JVM and Python; the
+broker's is left out). Ours has `local[2]`, Java two threads, Quix one process, as it comes. Then one record every 50 ms
+goes through `map`: end to end, from `send()` to a reader of committed records. Where a batch's time goes is told by
+Spark's own progress, medians of the batches while the latency was measured.
+
+Quix Streams is fetched into an environment of its own (`pip install quixstreams`); `--only ours,java` goes without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
+from benchmarks.spark_read import cpu_seconds, descendants
+from tests.peers import apache_kafka
+from tests.support.cache import CACHES, locked
+
+PARTITIONS = 4
+KEYS = 1000
+JAVA = Path(__file__).parent / "java" / "RaceStreams.java"
+QUIX = "quixstreams==3.28.1"
+
+#: Seconds after which a contender counts as lost.
+LONGEST = 300.0
+
+
+class Job(NamedTuple):
+    """What an application is to do, and where."""
+
+    servers: str
+    kind: str
+    source: str
+    target: str
+    id: str
+    folder: Path
+
+    def arguments(self) -> list[str]:
+        """Return it as a command line."""
+        return [str(each) for each in self]
+
+
+class Figures(NamedTuple):
+    """What came of a run."""
+
+    rate: float
+    cpu: float
+    from_start: float
+
+
+# The contenders, each a process and its children.
+
+
+def _ours(job: Job) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.race_streams", "--run", "ours", *job.arguments()]
+
+
+def _java(job: Job) -> list[str]:
+    jars = f"{apache_kafka.streams_classpath()}:{apache_kafka.classpath()}"
+    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return ["java", "-Xmx1g", level, "-cp", jars, str(JAVA), *job.arguments()]
+
+
+def _quix(job: Job) -> list[str]:
+    with locked(CACHES / "quix-streams") as folder:
+        python = folder / "bin" / "python"
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+            subprocess.run([str(python), "-m", "pip", "install", "-q", QUIX], check=True)
+    return [str(python), str(Path(__file__).parent / "_quix_streams.py"), *job.arguments()]
+
+
+CONTENDERS: dict[str, Callable[[Job], list[str]]] = {"ours": _ours, "java": _java, "quix": _quix}
+
+
+@contextlib.contextmanager
+def running(name: str, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a contender; gives its process."""
+    log = (job.folder / f"{name}-{job.id}.log").open("w+")
+    with log, subprocess.Popen(CONTENDERS[name](job), stdout=log, stderr=log, start_new_session=True) as process:
+        try:
+            yield process
+        except BaseException:
+            log.seek(0)
+            print(log.read()[-3000:], file=sys.stderr)
+            raise
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def run_ours(job: Job) -> None:
+    """Be our application, in this process; progress goes to a file every second."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    from barnabas.streams import KafkaStreams, Serdes, StreamsBuilder, TimeWindows
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.warehouse.dir": str(job.folder / "warehouse"),
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
+    building = SparkSession.builder.master("local[2]").appName(job.id)
+    for name, value in settings.items():
+        building = building.config(name, value)
+    spark = building.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    builder = StreamsBuilder()
+    source = builder.stream(job.source, key=Serdes.string(), value=Serdes.string())
+    if job.kind == "map":
+        mapped = source.filter(lambda key, value: value[0] != "0").map_values(lambda value: value + "!")
+        mapped.to(job.target, key=Serdes.string(), value=Serdes.string())
+    else:
+        windows = source.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(60_000))
+        counts = windows.count().to_stream(lambda window, count: window.key)
+        counts.to(job.target, key=Serdes.string(), value=Serdes.long())
+    config = {
+        "application.id": job.id, "bootstrap.servers": job.servers, "statestore.cache.max.bytes": 0,
+        "state.dir": str(job.folder), "consumer.auto.offset.reset": "earliest",
+    }  # fmt: skip
+    with KafkaStreams(builder.build(), config, spark=spark) as streams:
+        while streams.query.isActive:
+            time.sleep(1)
+            progress = [each.json for each in streams.query.recentProgress]
+            (job.folder / f"{job.id}.progress").write_text("\n".join(json.dumps(json.loads(one)) for one in progress))
+        print(streams.exception, file=sys.stderr)
+
+
+# Measuring.
+
+
+def all_cpu_seconds(root: int) -> float:
+    """CPU of a process and its children, and of our tasks' processes: those outlive the worker that began them."""
+    found = cpu_seconds(root)
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if b"barnabas.streams.spark.task_server" not in Path(f"/proc/{entry}/cmdline").read_bytes():
+                continue
+            if f"BARNABAS_RACE={os.getpid()}".encode() in Path(f"/proc/{entry}/environ").read_bytes():
+                found += 0.0 if int(entry) in descendants(root) else cpu_seconds(int(entry))
+    return found
+
+
+class Measure(NamedTuple):
+    """A broker, and a folder for all files."""
+
+    servers: str
+    folder: Path
+
+    def create(self, topic: str) -> None:
+        """Create a topic of the race."""
+        with AdminClient(bootstrap_servers=self.servers) as admin:
+            admin.create_topics([NewTopic(topic, PARTITIONS, configs={"retention.ms": "-1"})])
+
+    def fill(self, topic: str, records: int) -> None:
+        """Write records of 100 bytes, a millisecond apart, a tenth of which `map` filters out."""
+        import pyarrow as pa
+
+        self.create(topic)
+        values = [f"{number}{'x' * 99}".encode() for number in range(10)]
+        with Producer(bootstrap_servers=self.servers) as producer:
+            for start in range(0, records, 100_000):
+                numbers = range(start, min(start + 100_000, records))
+                columns = {
+                    "key": [b"key-%06d" % (number * 7919 % KEYS) for number in numbers],
+                    "value": [values[number % 10] for number in numbers],
+                    "timestamp": pa.array([1_000_000_000_000 + n for n in numbers], pa.timestamp("ms")),
+                }
+                producer.send_table(topic, pa.table(columns)).result()
+
+    def throughput(self, name: str, job: Job, records: int) -> Figures:
+        """Run a contender until its group has committed all records."""
+        self.create(job.target)
+        wanted = [(job.source, number) for number in range(PARTITIONS)]
+        with AdminClient(bootstrap_servers=self.servers) as admin:
+            began = time.monotonic()
+            with running(name, job) as process:
+                first: tuple[float, float, int] | None = None
+                while True:
+                    found = admin.list_consumer_group_offsets(job.id, wanted)
+                    done, now = sum(max(0, each.offset) for each in found.values()), time.monotonic()
+                    if first is None and done >= records / 4:
+                        first = now, all_cpu_seconds(process.pid), done
+                    if done >= records:
+                        break
+                    if now - began > LONGEST or process.poll() is not None:
+                        raise RuntimeError(f"{name} has committed {done} of {records} records in {now - began:.0f} s")
+                    time.sleep(0.02)
+                cpu = all_cpu_seconds(process.pid)
+        if first is None or first[2] >= records:
+            return Figures(float("nan"), float("nan"), records / (now - began))
+        left = records - first[2]
+        return Figures(left / (now - first[0]), (cpu - first[1]) / left * 1e6, records / (now - began))
+
+    def latency(self, name: str, job: Job, records: int) -> list[float]:
+        """Return for each of so many records how long it took, in milliseconds; 40 go before them."""
+        self.create(job.source)
+        self.create(job.target)
+        settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "fetch_max_wait_ms": 20}
+        with (
+            running(name, job),
+            Producer(bootstrap_servers=self.servers) as producer,
+            Consumer(bootstrap_servers=self.servers, **settings) as consumer,
+        ):
+            consumer.assign([(job.target, number) for number in range(PARTITIONS)])
+            self._one_by_one(job.source, producer, consumer, 40, first=LONGEST)
+            return self._one_by_one(job.source, producer, consumer, records, first=10.0)
+
+    @staticmethod
+    def _one_by_one(topic: str, producer: Any, consumer: Any, records: int, first: float) -> list[float]:
+        sent: dict[bytes, float] = {}
+        took: list[float] = []
+        run = os.urandom(4).hex().encode()
+        next_at = time.monotonic()
+        deadline = next_at + first + records * 0.05 + 30
+        while len(took) < records:
+            now = time.monotonic()
+            if now > deadline:
+                raise RuntimeError(f"only {len(took)} of {records} records have come through")
+            if now >= next_at and len(sent) < records and (len(sent) == 0 or len(took) or len(sent) < 5):
+                key = b"%s-%d" % (run, len(sent))
+                sent[key] = now
+                producer.send(topic, b"1" + b"x" * 99, key=key)
+                next_at = now + 0.05
+            for record in consumer.poll(timeout=0.005):
+                if record.key in sent:
+                    took.append((time.monotonic() - sent[record.key]) * 1000)
+        return took
+
+
+def parts_of_batches(folder: Path, id: str) -> dict[str, float]:
+    """Return medians of what Spark says of the time of its last batches, in milliseconds."""
+    lines = (folder / f"{id}.progress").read_text().splitlines()[-60:]
+    batches = [json.loads(line)["durationMs"] for line in lines if json.loads(line)["numInputRows"]]
+    names = {name for each in batches for name in each}
+    return {name: statistics.median(each.get(name, 0) for each in batches) for name in sorted(names)}
+
+
+@contextlib.contextmanager
+def broker(kind: str) -> Iterator[str]:
+    """Run the broker of the race."""
+    config = {"group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
+    with apache_kafka.ApacheKafka(config) if kind == "apache" else Broker(config=config) as found:
+        yield found.bootstrap_servers
+
+
+def race(measure: Measure, given: argparse.Namespace) -> None:
+    """Race in turns, and print medians and ratios."""
+    names = given.only.split(",")
+    for kind in filter(None, given.jobs.split(",")):
+        measure.fill(f"source-{kind}", given.records)
+        rounds: dict[str, list[Figures]] = {name: [] for name in names}
+        for number in range(given.rounds):
+            for name in names if number % 2 else reversed(names):
+                job = Job(measure.servers, kind, f"source-{kind}", f"{kind}-{name}-{number}",
+                          f"{name}-{kind}-{number}", measure.folder)  # fmt: skip
+                rounds[name].append(measure.throughput(name, job, given.records))
+                print(f"  {kind} {name}: {rounds[name][-1]}, load {os.getloadavg()[0]:.1f}", flush=True)
+        ours = _median(rounds[names[0]])
+        for name in names:
+            found = _median(rounds[name])
+            print(
+                f"{kind:8} {name:5} {found.rate / 1000:7.1f} k records/s, {found.cpu:6.1f} us of CPU a record, "
+                f"{found.from_start / 1000:6.1f} k from the start; {names[0]} to it: {ours.rate / found.rate:.2f} "
+                f"times the rate, {ours.cpu / found.cpu:.2f} times the CPU",
+                flush=True,
+            )
+    if given.latency:
+        for name in names:
+            job = Job(measure.servers, "map", f"latency-source-{name}", f"latency-{name}", f"latency-{name}",
+                      measure.folder)  # fmt: skip
+            took = sorted(measure.latency(name, job, given.latency))
+            print(f"latency  {name:5} p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms, "
+                  f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+            if name == "ours":
+                parts = parts_of_batches(measure.folder, job.id)
+                print("         of a batch: " + ", ".join(f"{part} {found:.0f}" for part, found in parts.items()))
+
+
+def _median(found: list[Figures]) -> Figures:
+    return Figures(*(statistics.median(column) for column in zip(*found, strict=True)))
+
+
+def main() -> None:
+    """Parse and race, or be a contender."""
+    parser = argparse.ArgumentParser(prog="./run bench race_streams", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--jobs", default="map,windows")
+    parser.add_argument("--only", default="ours,java,quix")
+    parser.add_argument("--broker", choices=["barnabas", "apache"], default="apache")
+    parser.add_argument("--latency", type=int, default=200)
+    parser.add_argument("--run", nargs=7, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.run:
+        run_ours(Job(*given.run[1:6], Path(given.run[6])))
+        return
+    os.environ["BARNABAS_RACE"] = str(os.getpid())  # how our tasks' processes are found
+    with (
+        tempfile.TemporaryDirectory(prefix="race-streams-", ignore_cleanup_errors=True) as folder,
+        broker(given.broker) as servers,
+    ):
+        race(Measure(servers, Path(folder)), given)
+
+
+if __name__ == "__main__":
+    main()
