@@ -119,8 +119,13 @@ def add_command(subparsers: Any, name: str, about: str, *, examples: str = "") -
 
 
 def add_connection(parser: argparse.ArgumentParser, forms: tuple[str, ...] = FORMS) -> None:
-    """Add the options of every command that talks to a broker."""
+    """Add the options of every command that asks a broker, and prints what it answers."""
     add_output(parser, forms)
+    add_client_options(parser)
+
+
+def add_client_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which cluster, and how to connect to it."""
     group = parser.add_argument_group("connection")
     group.add_argument(
         "-b",

@@ -47,6 +47,7 @@ class Options:
         self.allow_remote = False
         self.environment = False
         self.until_stdin_ends = False
+        self.console = False
 
 
 def settings(args: Options | argparse.Namespace) -> tuple[BrokerConfig, str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 #: Command → (its module in this package, what it does). A module has `add_parser(subparsers)` and `run(args) -> int`.
 COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
+    "console": ("console", "serve a web page that shows a cluster"),
     "topic": ("topic", "list, describe, create, delete and change topics"),
     "produce": ("produce", "send lines of standard input to a topic"),
     "consume": ("consume", "print the records of topics"),
@@ -30,6 +31,9 @@ COMMANDS = {
     "decode": ("decode", "show the bytes of a Kafka message as JSON"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }
+
+#: Shown by name only in the list of commands, which has to fit a screen.
+_RARE = ("monitoring", "decode", "completion")
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]..., or barnabas --version
@@ -50,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; gives the exit code: 0, 1 (failed), 2 (wrong usage), 130 (Ctrl-C) or 141 (closed pipe)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_USAGE.format(commands="\n".join(f"  {name:12}{about}" for name, (_, about) in COMMANDS.items())), end="")
+        shown = [f"  {name:12}{about}" for name, (_, about) in COMMANDS.items() if name not in _RARE]
+        print(_USAGE.format(commands="\n".join([*shown, f"  and {', '.join(_RARE)}"])), end="")
         return 0 if arguments else 2
     if arguments[0] in ("--version", "-V"):
         from barnabas import __version__

@@ -35,6 +35,7 @@ _VALUES = {
 }
 _FLAGS = {
     "--allow-remote": "allow_remote",
+    "--console": "console",
     "--environment": "environment",
     "--until-stdin-ends": "until_stdin_ends",
 }
@@ -84,6 +85,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics"
+    )
+    parser.add_argument(
+        "--console", action="store_true", help="serve the console, a web page, from a process beside the broker"
     )
     parser.add_argument(
         "--log-level", metavar="LEVEL", default="INFO", help="what is logged on standard error, from this level on"
@@ -136,12 +140,18 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
 
     if not args.allow_remote:
         check_exposure(config)
+    if args.console:
+        from barnabas.cli import console
+
+        console.check_installed()
 
     def on_ready(bound: list[Listener]) -> None:
         listening = ", ".join(listener.address for listener in bound)
         gc.freeze()
         gc.enable()
         print(f"listening on {listening}, data in {data}", flush=True)
+        if args.console:
+            console.start_beside(bound)
 
     BrokerRunner(
         config,

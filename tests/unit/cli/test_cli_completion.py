@@ -21,7 +21,7 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["co"], ["consume", "config", "completion"]),
+        (["co"], ["console", "consume", "config", "completion"]),
         (["topic", "de"], ["describe", "delete"]),
         (["group", "offsets", ""], ["reset", "delete"]),
         (["topic", "create", "flights", "--if"], ["--if-not-exists"]),

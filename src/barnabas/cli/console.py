@@ -1,0 +1,133 @@
+"""`barnabas console`: a web page that shows a cluster, and changes it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from barnabas.cli.arguments import add_client_options, add_command
+from barnabas.cli.connection import API_TIMEOUT_MS, check_reachable, client_settings
+from barnabas.cli.output import note
+from barnabas.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from barnabas.broker.config import Listener
+    from barnabas.console.server import Console
+    from barnabas.console.settings import ConsoleSettings
+
+DEFAULT_LISTEN = "127.0.0.1:8080"
+_EXAMPLES = """\
+  barnabas console                                      the cluster at localhost:9092
+  barnabas console -b kafka-1:9092 --read-only          any Kafka, and nothing can be changed
+  barnabas console --config client.properties           as the principal of these settings
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Describe the command's options."""
+    parser = add_command(subparsers, "console", "serve a web page that shows a cluster", examples=_EXAMPLES)
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, help=f"where the page is (else {DEFAULT_LISTEN})"
+    )
+    parser.add_argument("--read-only", action="store_true", help="change nothing in the cluster")
+    parser.add_argument(
+        "--allowed-host",
+        metavar="HOST[:PORT]",
+        action="append",
+        default=[],
+        help="another name that browsers know it by, such as a proxy's; repeatable",
+    )
+    parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
+    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
+    parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
+    add_client_options(parser)
+
+
+def run(args: Namespace) -> int:
+    """Serve the console until it is told to stop. Raises `ConfigError`, `UnreachableError`."""
+    check_installed()
+    from barnabas.cli import logs
+    from barnabas.console.server import Console
+
+    settings = _settings(args)
+    logs.set_up(verbose=args.verbose)
+    check_reachable(str(settings.clients["admin"]["bootstrap.servers"]), settings=settings.clients["admin"])
+    console = Console(settings)
+    if args.until_stdin_ends:
+        threading.Thread(target=_stop_at_end_of_input, args=(console,), daemon=True).start()
+    asyncio.run(console.serve(_say, _say))
+    return 0
+
+
+def check_installed() -> None:
+    """Raise `ConfigError` where the packages of the console are missing."""
+    try:
+        import starlette  # noqa: F401 - only to see whether it is there
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ConfigError("the console needs Starlette and uvicorn: pip install 'barnabas[console]'") from None
+
+
+def start_beside(listeners: Sequence[Listener]) -> None:
+    """Start the console of a broker that runs here, in a process that ends with this one.
+
+    It listens at the usual port, or at a free one where that is taken, and connects to the first listener without
+    security; where there is none, this says how to start it by hand.
+    """
+    plain = next((listener for listener in listeners if listener.protocol == "PLAINTEXT"), None)
+    if plain is None:
+        note(
+            "--console: no listener is PLAINTEXT; start `barnabas console --config FILE` with the settings of a client"
+        )
+        return
+    servers = plain.address.replace("*", "127.0.0.1")
+    command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", servers, "--listen", _free_address()]
+    # Whatever ends the broker closes the pipe, and the console ends with it.
+    subprocess.Popen([*command, "--until-stdin-ends"], stdin=subprocess.PIPE)  # noqa: S603 - our own command
+
+
+def _free_address() -> str:
+    import socket
+
+    host, _, port = DEFAULT_LISTEN.rpartition(":")
+    try:
+        socket.create_server((host, int(port))).close()
+    except OSError:
+        return f"{host}:0"
+    return DEFAULT_LISTEN
+
+
+def _settings(args: Namespace) -> ConsoleSettings:
+    from barnabas.broker.config import parse_address
+    from barnabas.console.settings import ConsoleSettings
+
+    host, port = parse_address(args.listen)
+    defaults = {"client.id": "barnabas-console"}
+    waits = {"default.api.timeout.ms": API_TIMEOUT_MS}
+    clients = {
+        "admin": client_settings(args, "admin", {**defaults, **waits}),
+        "consumer": client_settings(args, "consumer", {**defaults, **waits}),
+        "producer": client_settings(args, "producer", {**defaults, "max.block.ms": API_TIMEOUT_MS}),
+    }
+    servers = str(clients["admin"]["bootstrap.servers"])
+    connection = ("-b", servers, *(("--config", args.config) if args.config else ()))
+    return ConsoleSettings(
+        clients, connection, host, port, args.read_only, tuple(args.allowed_host), args.tls_certificate, args.tls_key
+    )
+
+
+def _say(link: str) -> None:
+    print(f"console at {link} (valid once, for five minutes)", flush=True)
+
+
+def _stop_at_end_of_input(console: Console) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    note("standard input ended: the console stops")
+    console.stop()

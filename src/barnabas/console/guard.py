@@ -1,0 +1,152 @@
+"""`Guard`: what every request passes before anything of it is acted on, and the headers of every response."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, PlainTextResponse
+
+from barnabas.console.sessions import Sessions
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("barnabas.console")
+
+LOGIN = "/login"
+API = "/api/"
+LARGEST_BODY = 16 * 1024 * 1024
+_READS = ("GET", "HEAD")
+POLICY = "; ".join([
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data:",
+    "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+])  # fmt: skip
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    error: str
+    message: str
+
+
+class Rules(NamedTuple):
+    """What is let through: by these `Host`s, with this cookie; changes only unless `read_only`."""
+
+    hosts: Collection[str]
+    cookie: str
+    read_only: bool
+    over_tls: bool
+
+
+class Guard:
+    """An ASGI application around the console's: refuses, or passes on; see the rules of `barnabas.console`."""
+
+    def __init__(self, app: ASGIApp, rules: Rules, sessions: Sessions) -> None:
+        self._app = app
+        self._rules = rules
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"the console speaks HTTP only, not {scope['type']}")
+        scope.setdefault("state", {})["status"] = 0
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                scope["state"]["status"] = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(HTTPConnection(scope), scope["method"])
+        if refusal is None:
+            await self._app(scope, receive, send_guarded)
+        else:
+            await _response(scope["path"], refusal)(scope, receive, send_guarded)
+        if scope["method"] not in _READS:
+            client = scope["client"][0] if scope.get("client") else "?"
+            log.info("%s %s %s: %s", client, scope["method"], scope["path"], scope["state"]["status"])
+
+    def _refusal(self, request: HTTPConnection, method: str) -> Refusal | None:
+        headers = request.headers
+        path = request.url.path
+        # Before all else, and on every path: a page of another name that leads here by DNS is a stranger.
+        if headers.get("host", "").lower() not in self._rules.hosts:
+            return Refusal(421, "UnknownHost", "this name is not one of the console's: allow it with --allowed-host")
+        if method not in (*_READS, "POST"):
+            return Refusal(405, "MethodNotAllowed", "the console knows GET and POST only")
+        if path == LOGIN and method in _READS:
+            return _of_prefetch(headers)
+        if not self._sessions.is_known(request.cookies.get(self._rules.cookie, "")):
+            return Refusal(
+                401, "NotLoggedIn", "open the link that `barnabas console` printed; SIGHUP makes it print a new one"
+            )
+        if path.startswith(API):
+            refusal = _of_origin(headers, "https" if self._rules.over_tls else "http", is_change=method == "POST")
+            if refusal is not None:
+                return refusal
+        if method == "POST":
+            return self._of_change(headers)
+        return None
+
+    def _of_change(self, headers: Headers) -> Refusal | None:
+        if self._rules.read_only:
+            return Refusal(403, "ReadOnly", "the console was started with --read-only: it changes nothing")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return Refusal(415, "NotJson", "a change has to come as application/json")
+        length = headers.get("content-length", "")
+        if not length.isdecimal():
+            return Refusal(411, "NoLength", "a change has to tell its Content-Length")
+        if int(length) > LARGEST_BODY:
+            return Refusal(413, "TooLarge", f"a change has at most {LARGEST_BODY} bytes, this one {length}")
+        return None
+
+
+def _of_prefetch(headers: Headers) -> Refusal | None:
+    # The link is valid once: a browser that fetches ahead of its user would use it up.
+    if "prefetch" in headers.get("sec-purpose", headers.get("purpose", "")):
+        return Refusal(503, "Prefetch", "the link is not fetched ahead")
+    return None
+
+
+def _of_origin(headers: Headers, scheme: str, *, is_change: bool) -> Refusal | None:
+    stranger = Refusal(403, "OtherOrigin", "the request came from a page of another origin")
+    site = headers.get("sec-fetch-site")
+    if site is not None and site != "same-origin" and (is_change or site != "none"):
+        return stranger
+    origin = headers.get("origin")
+    if origin is not None:
+        found = urlsplit(origin)
+        if (found.scheme, found.netloc.lower()) != (scheme, headers.get("host", "").lower()):
+            return stranger
+    elif is_change and site is None:
+        return Refusal(403, "OtherOrigin", "a change has to tell its Origin, or Sec-Fetch-Site")
+    return None
+
+
+def _response(path: str, refusal: Refusal) -> ASGIApp:
+    if path.startswith(API):
+        document = {"error": refusal.error, "message": refusal.message}
+        return JSONResponse(document, refusal.status)
+    return PlainTextResponse(f"{refusal.message}\n", refusal.status)

@@ -1,0 +1,205 @@
+"""`Sampler`: looks at the whole cluster every few seconds, while a stream is open, and remembers how it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.admin import GroupListing, OffsetSpec
+from barnabas.errors import KafkaError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.admin import ClusterDescription, GroupOffsets, TopicDescription
+    from barnabas.aio import AdminClient
+    from barnabas.console.live import Hub
+
+log = logging.getLogger("barnabas.console")
+
+INTERVAL = 5.0
+#: A sample may take at most this share of the time; with a large cluster they come less often.
+SHARE = 0.1
+#: An hour, at the usual interval.
+REMEMBERED = 720
+MOST_GROUPS = 500
+DIRECTORIES_EVERY = 6
+#: Partitions in one ListOffsets: a broker that opens logs when they are first asked for answers others in between.
+OFFSETS_AT_ONCE = 250
+
+
+class Disk(NamedTuple):
+    """A log directory of a broker; sizes in bytes, -1 where the broker does not know, `error` where it is out."""
+
+    broker: int
+    path: str
+    used: int
+    total: int
+    usable: int
+    error: str | None
+
+
+class GroupSample(NamedTuple):
+    """A group, and by partition how far it has committed; `lag` in records."""
+
+    listing: GroupListing
+    committed: Mapping[TopicPartition, int]
+    lag: int
+
+
+class Sample(NamedTuple):
+    """The cluster at one time (epoch milliseconds): `ends` are the end offsets, `took` the seconds that this took.
+
+    `rates` are records a second by topic since the sample before; of topics that got none there is no entry.
+    """
+
+    at_ms: int
+    took: float
+    cluster: ClusterDescription
+    topics: Mapping[str, TopicDescription]
+    ends: Mapping[TopicPartition, int]
+    rates: Mapping[str, float]
+    groups: Mapping[str, GroupSample]
+    disks: tuple[Disk, ...]
+
+
+class Point(NamedTuple):
+    """What is remembered of a sample: records a second into the cluster, and each group's lag."""
+
+    at_ms: int
+    rate: float
+    lags: Mapping[str, int]
+
+
+class Sampler:
+    """Takes samples while `hub` is watched, and publishes what `views` make of them.
+
+    `now_ms` gives epoch milliseconds, `monotonic` seconds.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        hub: Hub,
+        clocks: tuple[Callable[[], int], Callable[[], float]],
+        views: Mapping[str, Callable[[Sample, deque[Point]], object]],
+    ) -> None:
+        self._admin = admin
+        self._hub = hub
+        self._now_ms, self._monotonic = clocks
+        self._views = views
+        self.last: Sample | None = None
+        self.points: deque[Point] = deque(maxlen=REMEMBERED)
+        self._taken = 0
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        while True:
+            await self._hub.watched()
+            began = self._monotonic()
+            try:
+                await self.sample()
+            except KafkaError as problem:
+                self._hub.publish("trouble", {"error": type(problem).__name__, "message": str(problem)})
+            except Exception:
+                log.exception("a sample of the cluster failed; the next one is taken as usual")
+                self._hub.publish("trouble", {"error": "Fault", "message": "the console's log says how it failed"})
+            took = self._monotonic() - began
+            await asyncio.sleep(max(INTERVAL, took / SHARE) - took)
+
+    async def sample(self) -> Sample:
+        """Take one sample, remember it, and publish its views. Raises `KafkaError`."""
+        began = self._monotonic()
+        admin = self._admin
+        cluster = await admin.describe_cluster()
+        names = await admin.list_topics(include_internal=True)
+        topics = await admin.describe_topics(names, raise_errors=False) if names else {}
+        described = {str(name): topic for name, topic in topics.items()}
+        led = [
+            TopicPartition(name, partition.partition)
+            for name, topic in described.items()
+            for partition in topic.partitions
+            if partition.leader is not None
+        ]
+        ends = await self._ends(led)
+        at_ms = self._now_ms()
+        disks = self.last.disks if self.last is not None else ()
+        if self._taken % DIRECTORIES_EVERY == 0:
+            disks = await log_directories(admin, [node.id for node in cluster.nodes])
+        self._taken += 1
+        groups = await self._groups(ends)
+        took = self._monotonic() - began
+        rates = rates_between(self.last, ends, at_ms)
+        sample = Sample(at_ms, took, cluster, described, ends, rates, groups, disks)
+        self._remember(sample)
+        return sample
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        ends: dict[TopicPartition, int] = {}
+        for first in range(0, len(partitions), OFFSETS_AT_ONCE):
+            asked = dict.fromkeys(partitions[first : first + OFFSETS_AT_ONCE], OffsetSpec.LATEST)
+            listed = await self._admin.list_offsets(asked, raise_errors=False)
+            ends.update((partition, found.offset) for partition, found in listed.items())
+        return ends
+
+    def _remember(self, sample: Sample) -> None:
+        self.last = sample
+        lags = {name: group.lag for name, group in sample.groups.items()}
+        self.points.append(Point(sample.at_ms, sum(sample.rates.values()), lags))
+        for kind, view in self._views.items():
+            self._hub.publish(kind, view(sample, self.points))
+        self._hub.publish("trouble", None)
+
+    async def _groups(self, ends: Mapping[TopicPartition, int]) -> dict[str, GroupSample]:
+        listings = await self._admin.list_groups(raise_errors=False)
+        asked = dict.fromkeys([name for name, group in listings.items() if has_offsets(group)][:MOST_GROUPS])
+        offsets: Mapping[str, GroupOffsets] = {}
+        if asked:
+            offsets = await self._admin.list_offsets_of_groups(asked, raise_errors=False)
+        found = {}
+        for name, listing in listings.items():
+            committed = {p: known.offset for p, known in offsets[name].items()} if name in offsets else {}
+            found[name] = GroupSample(listing, committed, lag_of(committed, ends))
+        return found
+
+
+def has_offsets(group: GroupListing) -> bool:
+    """Whether a group commits offsets: those of consumers do, of either protocol, and those of streams."""
+    return group.protocol_type in ("consumer", "", "streams") and (group.type is None or group.type.name != "SHARE")
+
+
+def lag_of(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+    """Return how many records lie after the committed offsets."""
+    return sum(max(0, ends[partition] - offset) for partition, offset in committed.items() if partition in ends)
+
+
+def rates_between(before: Sample | None, ends: Mapping[TopicPartition, int], at_ms: int) -> dict[str, float]:
+    """Return records a second by topic since a sample."""
+    if before is None or at_ms <= before.at_ms:
+        return {}
+    seconds = (at_ms - before.at_ms) / 1000
+    added: dict[str, int] = {}
+    for partition, end in ends.items():
+        more = end - before.ends.get(partition, end)
+        if more > 0:
+            added[partition.topic] = added.get(partition.topic, 0) + more
+    return {topic: records / seconds for topic, records in added.items()}
+
+
+async def log_directories(admin: AdminClient, brokers: list[int]) -> tuple[Disk, ...]:
+    """Return the log directories of brokers; those of a broker that does not tell are left out."""
+    described = await admin.describe_log_dirs(brokers, raise_errors=False)
+    return tuple(
+        Disk(
+            broker,
+            path,
+            sum(replica.size for replica in found.replica_infos.values()),
+            found.total_bytes,
+            found.usable_bytes,
+            None if found.error is None else str(found.error),
+        )
+        for broker, directories in described.items()
+        for path, found in directories.items()
+    )

@@ -1,0 +1,246 @@
+"""The console's server: routes, and their life on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from importlib.resources import files
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from barnabas import __version__
+from barnabas.admin import ConfigResource
+from barnabas.aio import AdminClient
+from barnabas.clock import wall_clock_ms
+from barnabas.console import overview, topic_changes, topics
+from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
+from barnabas.console.commands import Commands
+from barnabas.console.guard import LOGIN, Guard, Rules
+from barnabas.console.live import Hub
+from barnabas.console.sampler import Sampler
+from barnabas.console.sessions import Sessions
+from barnabas.console.settings import ConsoleSettings, check_exposure, host_names
+from barnabas.errors import ConfigError, KafkaError
+
+log = logging.getLogger("barnabas.console")
+
+_KINDS = ("overview", "rates", "trouble")
+_SHUTDOWN_SECONDS = 2
+
+
+class Console:
+    """A console: made, then `serve`d on an event loop until `stop`, from which `url` and `new_link` tell the way in.
+
+    Raises `ConfigError` when it would be exposed, or its address is taken.
+    """
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        check_exposure(settings)
+        self._settings = settings
+        self._socket = _bound(settings)
+        self.port: int = self._socket.getsockname()[1]
+        self.sessions = Sessions(time.monotonic)
+        self.commands = Commands(settings.connection)
+        self._server: _Server | None = None
+        self._admin: AdminClient | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the console is, without the token that lets in."""
+        scheme = "https" if self._settings.tls_certificate else "http"
+        host = "[::1]" if self._settings.host == "::1" else self._settings.host
+        return f"{scheme}://{host}:{self.port}"
+
+    def new_link(self) -> str:
+        """Return a link that lets in once, within five minutes."""
+        return f"{self.url}{LOGIN}?token={self.sessions.new_link()}"
+
+    async def serve(self, on_ready: Callable[[str], None], on_new_link: Callable[[str], None] | None = None) -> None:
+        """Serve until `stop`. `on_ready` gets the first link.
+
+        With `on_new_link` signals are answered too, in the main thread: SIGHUP by giving it a new link, SIGINT and
+        SIGTERM by stopping.
+        """
+        if on_new_link is not None:
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, lambda: on_new_link(self.new_link()))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self.stop)
+        self._hub = Hub(_KINDS)
+        config = uvicorn.Config(
+            self._application(),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            ssl_certfile=self._settings.tls_certificate,
+            ssl_keyfile=self._settings.tls_key,
+        )
+        self._server = _Server(config, self._hub)
+        self._on_ready = on_ready
+        await self._server.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """End `serve` soon; callable from any thread."""
+        if self._server is not None:
+            self._server.should_exit = True
+
+    @property
+    def admin(self) -> AdminClient:
+        """The one admin client."""
+        assert self._admin is not None
+        return self._admin
+
+    def _application(self) -> Guard:
+        rules = Rules(
+            hosts=host_names(self._settings, self.port),
+            cookie=f"barnabas-console-{self.port}",
+            read_only=self._settings.read_only,
+            over_tls=self._settings.tls_certificate is not None,
+        )
+        self._cookie = rules.cookie
+        application = Starlette(
+            routes=self._routes(),
+            lifespan=self._lifespan,
+            exception_handlers={KafkaError: on_kafka_error, Exception: on_fault},
+        )
+        return Guard(application, rules, self.sessions)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, application: Starlette) -> AsyncIterator[None]:
+        async with AdminClient(self._settings.clients["admin"]) as self._admin:
+            views = {
+                "overview": lambda sample, points: overview.overview(sample, points, self.commands),
+                "rates": overview.rates,
+            }
+            sampler = Sampler(self._admin, self._hub, (wall_clock_ms, time.monotonic), views)
+            sampling = asyncio.create_task(sampler.run())
+            self._on_ready(self.new_link())
+            try:
+                yield
+            finally:
+                sampling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await sampling
+
+    def _routes(self) -> list[BaseRoute]:
+        static = StaticFiles(directory=str(files("barnabas.console") / "static"), html=True)
+        return [
+            Route(LOGIN, self._login),
+            Route("/api/session", self._session),
+            Route("/api/events", self._events),
+            *self._topic_routes(),
+            Route("/api/{path:path}", _no_such_path, methods=["GET", "POST"]),
+            Mount("/", GZipMiddleware(static, minimum_size=1000)),
+        ]
+
+    def _topic_routes(self) -> list[BaseRoute]:
+        one = "/api/topics/{topic}"
+        return [
+            self._get("/api/topics", lambda _: topics.topic_names(self.admin, self.commands)),
+            self._get("/api/sizes", lambda _: topics.topic_sizes(self.admin, self.commands)),
+            self._get(one, lambda r: topics.topic(self.admin, r.path_params["topic"], self.commands)),
+            self._get(f"{one}/settings", lambda r: self._topic_settings(r.path_params["topic"])),
+            self._post("/api/topics", lambda r, body: topic_changes.create(self.admin, body, self.commands)),
+            *(
+                self._post(f"{one}/{name}", functools.partial(self._change_topic, change))
+                for name, change in {
+                    "delete": topic_changes.delete,
+                    "settings": topic_changes.alter_settings,
+                    "partitions": topic_changes.add_partitions,
+                    "empty": topic_changes.empty,
+                }.items()
+            ),
+        ]
+
+    @staticmethod
+    def _get(path: str, view: Callable[[Request], Awaitable[Any]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return JSONResponse(await view(request))
+
+        return Route(path, endpoint, methods=["GET"])
+
+    @staticmethod
+    def _post(path: str, change: Callable[[Request, Body], Awaitable[Any]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return JSONResponse(await change(request, await Body.of(request)))
+
+        return Route(path, endpoint, methods=["POST"])
+
+    def _topic_settings(self, name: str) -> Awaitable[topics.Settings]:
+        command = self.commands.line("config", "get", "topic", name, "--all")
+        return topics.settings_of(self.admin, ConfigResource.topic(name), command)
+
+    def _change_topic(self, change: Callable[..., Awaitable[Any]], request: Request, body: Body) -> Awaitable[Any]:
+        return change(self.admin, request.path_params["topic"], body, self.commands)
+
+    async def _login(self, request: Request) -> Response:
+        session = self.sessions.redeem(parameter(request, "token"))
+        if session is None:
+            text = (
+                "this link was used already, or is older than five minutes; SIGHUP makes the console print a new one\n"
+            )
+            return PlainTextResponse(text, 401)
+        response = RedirectResponse("/", 303)
+        over_tls = self._settings.tls_certificate is not None
+        response.set_cookie(self._cookie, session, httponly=True, samesite="strict", secure=over_tls, path="/")
+        return response
+
+    async def _session(self, request: Request) -> Response:
+        return JSONResponse(
+            {
+                "version": __version__,
+                "readOnly": self._settings.read_only,
+                "connection": self.commands.line().split()[1:],
+            }
+        )
+
+    async def _events(self, request: Request) -> Response:
+        kinds = parameter(request, "kinds").split(",")
+        self._hub.check(kinds)
+        return StreamingResponse(self._hub.events(kinds), media_type="text/event-stream")
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's server, which ends the streams before it waits for connections to end, and leaves signals alone."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._hub.close()
+        await super().shutdown(sockets)
+
+
+async def _no_such_path(request: Request) -> Response:
+    return JSONResponse({"error": "NotFound", "message": f"there is no {request.method} {request.url.path}"}, 404)
+
+
+def _bound(settings: ConsoleSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host.strip("[]"), settings.port), family=family, backlog=128)
+    except OSError as problem:
+        text = f"the console cannot listen on {settings.host}:{settings.port}: {problem.strerror or problem}"
+        raise ConfigError(text) from problem

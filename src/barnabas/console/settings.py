@@ -1,0 +1,59 @@
+"""What the console is started with, and the check that it is not exposed unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+from barnabas.errors import ConfigError
+
+
+class ConsoleSettings(NamedTuple):
+    """Where the console listens, and the clients' settings by section ("admin", "consumer", "producer").
+
+    `connection` is how a command line names the same cluster, such as ("-b", "localhost:9092"); it has no secrets.
+    `allowed_hosts` are further names under which browsers may ask for it, such as that of a reverse proxy.
+    """
+
+    clients: Mapping[str, Mapping[str, Any]]
+    connection: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    read_only: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+
+def check_exposure(settings: ConsoleSettings) -> None:
+    """Raise `ConfigError` when other machines could reach the console without TLS, or TLS is given by half."""
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise ConfigError("a certificate and its key belong together: give --tls-certificate and --tls-key, or neither")
+    if not is_loopback(settings.host) and settings.tls_certificate is None:
+        raise ConfigError(
+            f"--listen {settings.host}: other machines could reach the console, and without TLS could read its cookie: "
+            "give --tls-certificate and --tls-key, or listen on 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_names(settings: ConsoleSettings, port: int) -> frozenset[str]:
+    """Return the values of `Host` that are answered, in lower case."""
+    own = [settings.host, "127.0.0.1", "localhost", "[::1]"] if is_loopback(settings.host) else [settings.host]
+    default_port = 443 if settings.tls_certificate else 80
+    names = {f"{_bracketed(name)}:{port}" for name in own}
+    if port == default_port:
+        names.update(map(_bracketed, own))
+    return frozenset(name.lower() for name in [*names, *settings.allowed_hosts])
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,112 @@
+// The frame: menu, place, keyboard, language and colours. A screen is a row of SCREENS.
+import { render } from "./vendor/preact.mjs";
+import { html, t, get, useState, useEffect, useLanguage, useEvents, currentLanguage, LANGUAGES, Boundary, Dialog, Problem, Loading, visible } from "./kit.mjs";
+import { Overview } from "./overview.mjs";
+import { Topics } from "./topics.mjs";
+import { Topic } from "./topic.mjs";
+
+// Name in the address → component, its key after `g`, and whether it stands in the menu.
+const SCREENS = {
+  overview: { view: Overview, key: "o", menu: true },
+  topics: { view: Topics, key: "t", menu: true },
+  topic: { view: Topic },
+};
+const THEMES = ["auto", "light", "dark"];
+const remembered = (name, otherwise) => { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } };
+const remember = (name, value) => { try { localStorage.setItem(name, value); } catch { /* A browser without storage asks again. */ } };
+
+// #/topic/NAME?tab=settings → {screen, name, query}
+function place() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [screen, ...rest] = path.split("/");
+  let name = "";
+  try { name = decodeURIComponent(rest.join("/")); } catch { /* A link that somebody cut off names nothing. */ }
+  return { screen: Object.hasOwn(SCREENS, screen) ? screen : "overview", name, query: new URLSearchParams(query ?? "") };
+}
+
+function applyTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+function useKeyboard(showHelp) {
+  useEffect(() => {
+    let previous = "";
+    const onKey = (event) => {
+      const inField = event.target.closest?.("input, textarea, select, dialog");
+      if (event.ctrlKey || event.metaKey || event.altKey || inField) return;
+      const goal = previous === "g" && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
+      if (goal) location.hash = `#/${goal[0]}`;
+      else if (event.key === "?") showHelp(true);
+      else if (event.key === "/" || event.key === "n") {
+        const target = document.querySelector(event.key === "/" ? "[data-search]" : "[data-new]");
+        if (!target) return;
+        if (event.key === "/") target.focus(); else target.click();
+      } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        const rows = [...document.querySelectorAll("[data-row]")];
+        const at = rows.indexOf(document.activeElement);
+        const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
+        if (at < 0 || !next) { previous = event.key; return; }
+        next.focus();
+      } else { previous = event.key; return; }
+      previous = "";
+      event.preventDefault();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+}
+
+function Help({ onClose }) {
+  const keys = [...Object.entries(SCREENS).filter(([, s]) => s.key).map(([name, s]) => [`g ${s.key}`, t(`menu.${name}`)]),
+    ["/", t("key.search")], ["n", t("key.new")], ["↑ ↓", t("key.rows")], ["?", t("key.help")], ["Esc", t("key.close")]];
+  return html`<${Dialog} title=${t("help.title")} onClose=${onClose}><table><tbody>
+    ${keys.map(([key, what]) => html`<tr><td><span class="kbd">${key}</span></td><td>${what}</td></tr>`)}</tbody></table>
+    <div class="row"><button class="main" onClick=${onClose}>${t("action.close")}</button></div><//>`;
+}
+
+function App({ session }) {
+  const [at, setAt] = useState(place());
+  const [help, setHelp] = useState(false);
+  const [, setWords] = useState("");
+  const [theme, setTheme] = useState(remembered("theme", "auto"));
+  const { trouble } = useEvents("trouble");
+  useEffect(() => {
+    const move = () => { setAt(place()); scrollTo(0, 0); };
+    addEventListener("hashchange", move);
+    return () => removeEventListener("hashchange", move);
+  }, []);
+  useEffect(() => { applyTheme(theme); remember("theme", theme); }, [theme]);
+  useEffect(() => { document.title = `${at.name || t(`menu.${at.screen}`)} – barnabas`; }, [at]);
+  useKeyboard(setHelp);
+  const speak = async (event) => { await useLanguage(event.target.value); remember("language", currentLanguage()); setWords(currentLanguage()); };
+  const { view: View } = SCREENS[at.screen];
+  return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>${t("menu.skip")}</a>
+    <header class="top"><span class="name">barnabas</span>
+      <nav aria-label=${t("menu.label")}>${Object.entries(SCREENS).filter(([, s]) => s.menu).map(([name]) => html`<a key=${name} href="#/${name}"
+        aria-current=${at.screen === name || (name === "topics" && at.screen === "topic") ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
+      <span class="right">${session.readOnly && html`<span class="tag">${t("session.readOnly")}</span>`}
+        <span class="dim mono">${visible(session.connection.at(-1) ?? "")}</span>
+        <select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>
+        <select aria-label=${t("menu.theme")} value=${theme} onChange=${(e) => setTheme(e.target.value)}>${THEMES.map((one) => html`<option value=${one}>${t(`theme.${one}`)}</option>`)}</select>
+        <button aria-label=${t("help.title")} onClick=${() => setHelp(true)}>?</button></span></header>
+    <main id="main" tabindex="-1">${trouble && html`<div class="box bad" role="alert">${t("error.sample")} <b>${visible(trouble.error)}</b> ${visible(trouble.message)}</div>`}
+      <${Boundary} place=${location.hash}><${View} key=${at.screen + at.name} name=${at.name} query=${at.query} session=${session} /><//></main>
+    ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
+}
+
+async function start() {
+  const root = document.getElementById("app");
+  root.textContent = "";
+  applyTheme(remembered("theme", "auto"));
+  try {
+    await useLanguage(remembered("language", navigator.language.slice(0, 2)));
+    render(html`<${Loading} />`, root);
+    const session = await get("api/session");
+    render(html`<${App} session=${session} />`, root);
+  } catch (error) {
+    render(html`<main><${Problem} error=${error} /></main>`, root);
+  }
+}
+
+start();

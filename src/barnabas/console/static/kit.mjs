@@ -1,0 +1,193 @@
+// What all screens share: html, texts, requests, streams, numbers, and small components. Data becomes text nodes only.
+import { h, Component } from "./vendor/preact.mjs";
+import { useState, useEffect, useRef, useCallback } from "./vendor/hooks.mjs";
+import htm from "./vendor/htm.mjs";
+import uPlot from "./vendor/uplot.mjs";
+
+export const html = htm.bind(h);
+export { useState, useEffect, useRef, useCallback };
+
+// --- texts
+
+export const LANGUAGES = { en: "English", ko: "한국어" };
+let texts = {};
+let language = "en";
+
+export async function useLanguage(wanted) {
+  language = wanted in LANGUAGES ? wanted : "en";
+  texts = await (await fetch(`texts/${language}.json`)).json();
+  document.documentElement.lang = language;
+}
+
+export function t(key, values = {}) {
+  const text = texts[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+export const currentLanguage = () => language;
+
+// Control and direction characters as symbols: a name from the cluster must not rearrange the page.
+export function visible(text) {
+  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (c) => {
+    const code = c.charCodeAt(0);
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  });
+}
+
+// --- numbers and times, in the reader's form and zone
+
+export const count = (n) => (n === null || n === undefined ? "–" : new Intl.NumberFormat(language).format(n));
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined || bytes < 0) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  while (bytes >= 1024 && i < units.length - 1) { bytes /= 1024; i++; }
+  return `${new Intl.NumberFormat(language, { maximumFractionDigits: i ? 1 : 0 }).format(bytes)} ${units[i]}`;
+}
+
+export const rate = (n) => (n ? t("unit.perSecond", { n: new Intl.NumberFormat(language, { maximumFractionDigits: n < 10 ? 1 : 0 }).format(n) }) : "–");
+
+export function time(ms) {
+  if (ms === null || ms === undefined || ms < 0) return "–";
+  const moment = new Date(ms);
+  if (Number.isNaN(moment.getTime())) return String(ms);
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(moment);
+}
+
+// --- requests
+
+export class Failure extends Error {
+  constructor(status, error, message) { super(message); this.status = status; this.error = error; }
+}
+
+async function answer(response) {
+  const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
+  const document = isJson ? await response.json() : { message: await response.text() };
+  if (!response.ok) throw new Failure(response.status, document.error ?? String(response.status), document.message);
+  return document;
+}
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (problem) {
+    if (problem.name === "AbortError") throw problem;
+    throw new Failure(0, "ConsoleGone", t("error.consoleGone"));
+  }
+  return answer(response);
+}
+
+export const get = (path, signal) => ask(path, { signal });
+export const post = (path, document) => ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(document) });
+export const enc = encodeURIComponent;
+
+// The document at a path, asked for again when the path changes or `reload` is called.
+export function useDocument(path) {
+  const [state, setState] = useState({ path: null, data: null, error: null });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (path === null) return undefined;
+    const controller = new AbortController();
+    get(path, controller.signal)
+      .then((data) => setState({ path, data, error: null }))
+      .catch((error) => { if (error.name !== "AbortError") setState((old) => ({ path, data: old.path === path ? old.data : null, error })); });
+    return () => controller.abort();
+  }, [path, turn]);
+  const fresh = state.path === path ? state : { data: null, error: null };
+  return { data: fresh.data, error: fresh.error, reload: useCallback(() => setTurn((n) => n + 1), []) };
+}
+
+// The last state of each kind of event; no stream is open while the tab is hidden.
+export function useEvents(kinds) {
+  const [states, setStates] = useState({});
+  useEffect(() => {
+    let source = null;
+    const open = () => {
+      source = new EventSource(`api/events?kinds=${kinds}`);
+      for (const kind of kinds.split(",")) {
+        source.addEventListener(kind, (event) => { const state = JSON.parse(event.data); setStates((old) => ({ ...old, [kind]: state })); });
+      }
+    };
+    const close = () => { source?.close(); source = null; };
+    const follow = () => { if (document.hidden) close(); else if (source === null) open(); };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    return () => { document.removeEventListener("visibilitychange", follow); close(); };
+  }, [kinds]);
+  return states;
+}
+
+// --- components
+
+export function Problem({ error }) {
+  if (!error) return null;
+  return html`<div class="box bad" role="alert"><b>${visible(error.error ?? error.name)}</b> ${visible(error.message)}
+    ${error.status === 401 && html`<div>${t("error.login")}</div>`}</div>`;
+}
+
+export const Loading = () => html`<p class="dim" role="status">${t("state.loading")}</p>`;
+export const Empty = ({ children }) => html`<div class="box" role="status">${children}</div>`;
+
+export function Copy({ text, label }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(() => setDone(false), 1500); };
+  return html`<button onClick=${copy}>${done ? t("action.copied") : label ?? t("action.copy")}</button>`;
+}
+
+export function Command({ line }) {
+  if (!line) return null;
+  return html`<div class="command"><span>${t("command.same")}</span><code>${visible(line)}</code><${Copy} text=${line} /></div>`;
+}
+
+export function Dialog({ title, onClose, children }) {
+  const box = useRef(null);
+  useEffect(() => { const element = box.current; element.showModal(); return () => element.close(); }, []);
+  return html`<dialog ref=${box} aria-label=${title} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+    <h2>${title}</h2>${children}</dialog>`;
+}
+
+// A dialog that does something: shows the error, or calls `onDone` with the answer.
+export function ActionDialog({ title, action, label, danger, ready = true, onClose, onDone, children }) {
+  const [error, setError] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true); setError(null);
+    try { onDone(await action()); } catch (problem) { setError(problem); setBusy(false); }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}><form onSubmit=${submit}>${children}<${Problem} error=${error} />
+    <div class="row"><button type="submit" class=${danger ? "danger" : "main"} disabled=${isBusy || !ready}>${isBusy ? t("state.working") : label}</button>
+    <button type="button" onClick=${onClose}>${t("action.cancel")}</button></div></form><//>`;
+}
+
+// A time series: `times` in epoch ms, `series` as [{label, values}].
+export function Chart({ times, series, label, height = 160 }) {
+  const box = useRef(null);
+  const chart = useRef(null);
+  const shape = series.map((one) => one.label).join("\u0000");
+  useEffect(() => {
+    const colours = ["#3b82f6", "#d97706", "#16a34a", "#db2777", "#7c3aed", "#0891b2"];
+    const style = getComputedStyle(document.documentElement);
+    const axis = { stroke: style.getPropertyValue("--dim") ? getComputedStyle(box.current).color : "#888", grid: { stroke: "#8883", width: 1 } };
+    const options = {
+      width: Math.max(280, Math.min(box.current.clientWidth || 640, 1100)), height, legend: { live: false },
+      scales: { y: { range: (u, low, high) => [0, Math.max(1, high * 1.1)] } },
+      axes: [axis, { ...axis, size: 70, values: (u, marks) => marks.map((mark) => new Intl.NumberFormat(language, { notation: "compact" }).format(mark)) }],
+      series: [{}, ...series.map((one, i) => ({ label: visible(one.label), stroke: colours[i % colours.length], width: 2, points: { show: times.length < 3 } }))],
+    };
+    chart.current = new uPlot(options, [[], ...series.map(() => [])], box.current);
+    return () => { chart.current.destroy(); chart.current = null; };
+  }, [shape, height]);
+  useEffect(() => { chart.current?.setData([times.map((ms) => ms / 1000), ...series.map((one) => one.values)]); });
+  return html`<div class="wide dim" role="img" aria-label=${label} ref=${box}></div>`;
+}
+
+// What a component of ours throws is said, and the rest of the page goes on.
+export class Boundary extends Component {
+  constructor() { super(); this.state = { error: null }; }
+  static getDerivedStateFromError(error) { return { error }; }
+  componentDidUpdate(before) { if (before.place !== this.props.place && this.state.error) this.setState({ error: null }); }
+  render() { return this.state.error ? html`<${Problem} error=${this.state.error} />` : this.props.children; }
+}

@@ -1,0 +1,47 @@
+"""A real browser for tests: the system's Chromium, driven by Playwright; absent, tests are skipped and say so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+TIMEOUT_MS = 20_000
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no real browser here: pip install playwright")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no real browser here: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page, and all that must not happen on it: errors, dialogs, requests to other places."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        page.set_default_timeout(TIMEOUT_MS)
+        page.on("console", lambda message: message.type == "error" and self.wrong.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self._check(request.url, origin))
+
+    def _check(self, url: str, origin: str) -> None:
+        if not url.startswith((f"{origin}/", "data:,")):
+            self.wrong.append(f"request: {url}")

@@ -1,0 +1,105 @@
+"""A running console, as its command starts it, and one who is logged in to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+TIMEOUT = 30.0
+
+
+class RunningConsole:
+    """`barnabas console` in a process of its own; `get` and `post` ask its API as its own page does."""
+
+    def __init__(self, bootstrap_servers: str, *options: str) -> None:
+        command = [sys.executable, "-m", "barnabas.cli.main", "console", "-b", bootstrap_servers]
+        self.process = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.link = self.next_link()
+        self.address = urlsplit(self.link).netloc
+        self.cookie = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    def next_link(self) -> str:
+        """The link of the next line that it prints."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the console did not start: {self.process.communicate()[1]}")
+        return line.split()[2]
+
+    def log_in(self) -> Self:
+        """Use the link up."""
+        parts = urlsplit(self.link)
+        status, headers, _ = self.ask("GET", f"{parts.path}?{parts.query}")
+        assert status == 303
+        self.cookie = headers["set-cookie"].partition(";")[0]
+        return self
+
+    def ask(
+        self, method: str, path: str, body: str | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers by name in lower case, and body."""
+        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT)
+        given = {"Cookie": self.cookie, **(headers or {})}
+        try:
+            connection.request(method, path, body, given)
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, found, response.read()
+        finally:
+            connection.close()
+
+    def get(self, path: str, status: int = 200) -> Any:
+        """The document at a path."""
+        found, _, body = self.ask("GET", path)
+        assert found == status, body
+        return json.loads(body)
+
+    def post(self, path: str, document: Any, status: int = 200) -> Any:
+        """What a change gives."""
+        headers = {"Content-Type": "application/json", "Origin": self.url}
+        found, _, body = self.ask("POST", path, json.dumps(document), headers)
+        assert found == status, body
+        return json.loads(body)
+
+    def events(self, kinds: str, wanted: str) -> Any:
+        """The first state of a kind in a stream of events."""
+        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT)
+        try:
+            connection.request("GET", f"/api/events?kinds={kinds}", headers={"Cookie": self.cookie})
+            response = connection.getresponse()
+            kind = ""
+            while line := response.readline().decode():
+                name, _, value = line.rstrip("\n").partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data" and kind == wanted:
+                    return json.loads(value)
+        finally:
+            connection.close()
+        raise AssertionError(f"the stream ended without {wanted}")
+
+    def close(self) -> int:
+        """End it; its exit code."""
+        self.process.terminate()
+        self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.communicate()
