@@ -161,7 +161,7 @@ class LogCleaner:
         self._delete_replaced(log, now_ms)
         self._end(log)
         # That a log was deleted has been said, and its files are not ours any more.
-        if not log.is_offline or log.can_be_reopened:
+        if not log.is_offline or log.health.can_be_reopened:
             self.manager.failed(log, error, now_ms)
         if cleaner is not None:
             try:

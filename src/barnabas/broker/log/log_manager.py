@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.background_work import BackgroundWork
@@ -337,12 +338,11 @@ class LogManager:
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
-        log.on_offline = self._went_offline
+        log.health.on_offline = partial(self._went_offline, log.topic_partition)
         log.producer_state.expiration_ms = self._producer_expiration_ms
         self.logs[log.topic_partition] = log
 
-    def _went_offline(self, log: UnifiedLog) -> None:
-        name = log.topic_partition
+    def _went_offline(self, name: TopicPartition) -> None:
         self._reported.add(name)
         self.offline.setdefault(name.topic, set()).add(name.partition)
 
@@ -529,7 +529,7 @@ class LogManager:
         self._mend_at_ms = now_ms + MEND_INTERVAL_MS
         if self.offline:
             for name, log in list(self.logs.items()):
-                if log.can_be_reopened:
+                if log.health.can_be_reopened:
                     del self.logs[name]
                     log.local_log.close_files()
                     self.checkpoints.high_watermarks[name] = log.high_watermark

@@ -9,10 +9,11 @@ from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_file_utils import CLEANED_FILE_SUFFIX
+from barnabas.broker.log.log_health import CLEANING, FLUSHING, READING, WRITING, LogHealth
 from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
 from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
 from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
-from barnabas.errors import KafkaStorageError, OffsetOutOfRangeError, RecordBatchTooLargeError
+from barnabas.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
 from barnabas.protocol.kinds import IsolationLevel
 from barnabas.records.batch_header import CURRENT_MAGIC
 
@@ -25,19 +26,13 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_config import LogConfig
     from barnabas.broker.log.producer_append_info import ProducerStateEntry
     from barnabas.broker.log.producer_state_manager import ProducerStateManager
+    from barnabas.errors import KafkaStorageError
     from barnabas.protocol.topic_partition import TopicPartition
     from barnabas.records.batch_header import BatchHeader
 
 
 #: The isolation with which a follower reads: what is written counts, committed or not (FetchIsolation).
 LOG_END = -1
-WRITING, FLUSHING, CLEANING, READING, OFFLINE = "writing", "flushing", "cleaning", "reading", "being offline"
-_CONSEQUENCES = {
-    WRITING: "records are refused until the disk takes them again, reading goes on",
-    FLUSHING: "a loss of power may take what was written since the last flush; it is tried again",
-    CLEANING: "it is tried again",
-    READING: "fetches of it are refused until the disk can be read again",
-}
 
 
 class UnifiedLog:
@@ -49,22 +44,20 @@ class UnifiedLog:
 
     When the disk fails in a way that leaves the state of the files unknown, the log goes offline: every later call
     raises `KafkaStorageError`. `LogManager` opens it anew, and recovers it, unless a flush has failed
-    (`can_be_reopened`): then the system may hold pages that it does not bring to the disk any more. Any other failure
-    costs the call that met it; `troubles` says what fails at present, reading or writing, and each is logged once.
+    (`LogHealth`): then the system may hold pages that it does not bring to the disk any more. Any other failure costs
+    the call that met it; `troubles` says what fails at present, reading or writing, and each is logged once.
     """
 
     __slots__ = (
-        "_offline",
         "_validator",
         "being_cleaned",
-        "can_be_reopened",
         "config",
+        "health",
         "high_watermark",
         "last_flushed_ms",
         "leader_epochs",
         "local_log",
         "log_start_offset",
-        "on_offline",
         "on_roll",
         "producer_state",
         "topic_id",
@@ -94,12 +87,10 @@ class UnifiedLog:
         self.topic_id = topic_id
         self.last_flushed_ms: int | None = None
         self.on_roll: Callable[[UnifiedLog], None] | None = None
-        self.on_offline: Callable[[UnifiedLog], None] | None = None
         self.being_cleaned = False
-        self.can_be_reopened = False
-        self.troubles: dict[str, str] = {}
+        self.health = LogHealth(local_log.directory)
+        self.troubles = self.health.troubles
         self._validator = LogValidator(str(topic_partition), local_log.config)
-        self._offline: str | None = None
         producer_state.on_high_watermark_updated(self.high_watermark)
 
     def __repr__(self) -> str:
@@ -167,45 +158,19 @@ class UnifiedLog:
     @property
     def is_offline(self) -> bool:
         """Whether the log is of no use any more: the disk has failed under it, or it was deleted."""
-        return self._offline is not None
+        return self.health.is_offline
 
     def check_online(self) -> None:
         """Raise `KafkaStorageError` if the disk has failed under this log."""
-        if self._offline is not None:
-            raise KafkaStorageError(f"{self.directory} is offline since {self._offline}; {self._remedy}")
-
-    @property
-    def _remedy(self) -> str:
-        if self.can_be_reopened:
-            return "it is recovered as soon as the disk allows it"
-        return "restart the broker to recover"
+        self.health.check_online()
 
     def storage_failure(self, action: str, error: OSError, *, kind: str = WRITING) -> KafkaStorageError:
         """Log the first failure of its kind that has left the files as they must be; the error to raise."""
-        if kind not in self.troubles:
-            from logging import getLogger
-
-            self.troubles[kind] = f"{action} failed: {error}"
-            getLogger(__name__).error("%s: %s; %s", self.directory, self.troubles[kind], _CONSEQUENCES[kind])
-        return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
+        return self.health.failed(action, error, kind)
 
     def fail(self, action: str, error: Exception, *, reopen: bool = True) -> KafkaStorageError:
         """Take the log offline, for a failure has left its files in an unknown state; the error to raise."""
-        if self._offline is None:
-            from logging import getLogger
-
-            self._offline = self.troubles[OFFLINE] = f"{action} failed: {error}"
-            self.can_be_reopened = reopen
-            getLogger(__name__).error("%s goes offline: %s; %s", self.directory, self._offline, self._remedy)
-            if self.on_offline is not None:
-                self.on_offline(self)
-        return KafkaStorageError(f"{action} in {self.directory} failed: {error}")
-
-    def _succeeded(self, kind: str) -> None:
-        if self.troubles.pop(kind, None) is not None:
-            from logging import getLogger
-
-            getLogger(__name__).warning("%s: %s works again", self.directory, kind)
+        return self.health.go_offline(action, error, reopen=reopen)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -229,7 +194,7 @@ class UnifiedLog:
             return self._duplicate_info(duplicate)
         self._write(records, leader_epoch, now_ms)
         if self.troubles:
-            self._succeeded(WRITING)
+            self.health.succeeded(WRITING)
         self._update_producers(producers, completed)
         return LogAppendInfo(
             records.first_offset,
@@ -262,7 +227,7 @@ class UnifiedLog:
             self._write(piece, None, now_ms)
             self._update_producers(producers, completed)
         if self.troubles:
-            self._succeeded(WRITING)
+            self.health.succeeded(WRITING)
         size, epoch = len(records.buffer), records.headers[-1].partition_leader_epoch
         first, last, count = records.first_offset, records.last_offset, records.record_count
         return LogAppendInfo(first, last, -1, self.log_start_offset, count, size, False, epoch)
@@ -411,7 +376,7 @@ class UnifiedLog:
         except OSError as error:
             raise self.storage_failure(f"reading from offset {offset}", error, kind=READING) from error
         if self.troubles:
-            self._succeeded(READING)
+            self.health.succeeded(READING)
         return found
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -482,7 +447,7 @@ class UnifiedLog:
 
     def end_flush(self, up_to: int, error: OSError | None, now_ms: int | None) -> None:
         """Take note that every record below `up_to` is on the disk, or of the error that says otherwise."""
-        if self._offline is not None:
+        if self.is_offline:
             return
         if error is not None:
             # The system may have dropped the pages that it could not write: trying again would hide that.
@@ -490,7 +455,7 @@ class UnifiedLog:
             return
         self.local_log.end_flush(up_to)
         if self.troubles:
-            self._succeeded(FLUSHING)
+            self.health.succeeded(FLUSHING)
         self.last_flushed_ms = now_ms
 
     def flush_is_due(self, now_ms: int) -> bool:
@@ -539,7 +504,7 @@ class UnifiedLog:
             while True:
                 segments, reason = deletable_segments(self, now_ms)
                 if not segments:
-                    self._succeeded(CLEANING)
+                    self.health.succeeded(CLEANING)
                     return paths
                 paths += self._delete_segments(segments, reason)
         except OSError as error:
@@ -578,9 +543,7 @@ class UnifiedLog:
     def mark_deleted(self) -> None:
         """Give all handles back and write nothing more, for the log's directory gets another owner."""
         self.local_log.close_files()
-        self._offline = "it was deleted"
-        self.troubles[OFFLINE] = self._offline
-        self.can_be_reopened = False
+        self.health.end()
 
     def close(self) -> None:
         """Write a snapshot of the producers, complete the files and give all handles back."""

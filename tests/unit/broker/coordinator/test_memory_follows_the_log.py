@@ -138,7 +138,7 @@ def survive(kind: str, at: int) -> int:
     life = Life(broker)
     life.live()
     broker.filesystem.fail = None
-    if any(log.is_offline and not log.can_be_reopened for log in broker.node.logs):
+    if any(log.is_offline and not log.health.can_be_reopened for log in broker.node.logs):
         # A flush has failed: nothing is written, nor confirmed, before the broker is started again.
         return counts[kind]
     broker.advance(12)

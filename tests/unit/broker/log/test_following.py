@@ -272,7 +272,7 @@ def test_a_disk_that_fails_takes_the_log_offline_until_it_is_opened_anew(disk: M
 
     assert isinstance(manager.truncate_to({NAME: 1}, NOW)[NAME], KafkaStorageError)
 
-    assert (log.is_offline, log.can_be_reopened) == (True, True)
+    assert (log.is_offline, log.health.can_be_reopened) == (True, True)
     disk.fail = None
     manager.step(1, NOW + 10_000)
     manager.step(1, NOW + 10_000)
