@@ -42,7 +42,7 @@ class Synonym(NamedTuple):
     source: ConfigSource
 
 
-class ConfigEntry(NamedTuple):
+class ConfigInfo(NamedTuple):
     """One setting; `type` is Kafka's code of its type; the first synonym, if any, is the one that holds."""
 
     name: str
@@ -55,24 +55,24 @@ class ConfigEntry(NamedTuple):
     documentation: str | None = None
 
 
-def topic_entries(config: BrokerConfig, topic: TopicMetadata) -> list[ConfigEntry]:
+def topic_entries(config: BrokerConfig, topic: TopicMetadata) -> list[ConfigInfo]:
     """All settings of a topic, by name."""
     defaults = config.topic_defaults
     keys = definitions("topic").keys
     return [_topic_entry(config, topic, keys[name], defaults[name]) for name in sorted(keys)]
 
 
-def topic_entry(config: BrokerConfig, topic: TopicMetadata, name: str) -> ConfigEntry:
+def topic_entry(config: BrokerConfig, topic: TopicMetadata, name: str) -> ConfigInfo:
     """One setting of a topic."""
     return _topic_entry(config, topic, definitions("topic").keys[name], config.topic_defaults[name])
 
 
-def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
+def broker_entries(config: BrokerConfig) -> list[ConfigInfo]:
     """All settings of a broker, by name."""
     return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic})]
 
 
-def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigEntry]:
+def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigInfo]:
     """Return what is stored for all brokers."""
     entries = []
     for name in sorted(stored):
@@ -83,7 +83,7 @@ def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> l
     return entries
 
 
-def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigEntry]:
+def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigInfo]:
     """All settings of a group, by name."""
     entries = []
     for name, setting in sorted(GROUP_SETTINGS.items()):
@@ -97,7 +97,7 @@ def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[Confi
         first = synonyms[0]
         documentation = setting.documentation
         entries.append(
-            ConfigEntry(
+            ConfigInfo(
                 name,
                 first.value,
                 first.source,
@@ -111,7 +111,7 @@ def group_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[Confi
     return entries
 
 
-def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
+def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigInfo]:
     """All settings of a client metrics subscription, by name."""
     entries = []
     for name, (type, default) in sorted(CLIENT_METRICS_SETTINGS.items()):
@@ -119,15 +119,15 @@ def client_metrics_entries(stored: Mapping[str, str]) -> list[ConfigEntry]:
         source = ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG if own else ConfigSource.DEFAULT_CONFIG
         documentation = f"{type}, default {default!r}; a setting of client metrics subscriptions (KIP-714)."
         entries.append(
-            ConfigEntry(name, stored.get(name, default), source, _TYPES[type], False, False, own, documentation)
+            ConfigInfo(name, stored.get(name, default), source, _TYPES[type], False, False, own, documentation)
         )
     return entries
 
 
-def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
+def logger_entries(levels: Mapping[str, str]) -> list[ConfigInfo]:
     """Return the levels of a broker's loggers, by name."""
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
-    return [ConfigEntry(name, levels[name], source, ConfigType.UNKNOWN, False, False, ()) for name in sorted(levels)]
+    return [ConfigInfo(name, levels[name], source, ConfigType.UNKNOWN, False, False, ()) for name in sorted(levels)]
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:
@@ -164,7 +164,7 @@ def _shown(key: ConfigKey, value: str | None, source: ConfigSource) -> Synonym:
     return Synonym(key.name, None if key.is_secret else value, source)
 
 
-def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, default: Any) -> ConfigEntry:
+def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, default: Any) -> ConfigInfo:
     synonyms = [
         synonym
         for name, _ in TOPIC_SYNONYMS.get(key.name, ())[:1]
@@ -176,20 +176,20 @@ def _topic_entry(config: BrokerConfig, topic: TopicMetadata, key: ConfigKey, def
         value, source = topic.configs[key.name], ConfigSource.DYNAMIC_TOPIC_CONFIG
         synonyms.insert(0, Synonym(key.name, value, source))
     documentation = documentation_of(key, "topicconfig")
-    return ConfigEntry(key.name, value, source, _TYPES[key.type], key.is_secret, False, tuple(synonyms), documentation)
+    return ConfigInfo(key.name, value, source, _TYPES[key.type], key.is_secret, False, tuple(synonyms), documentation)
 
 
-def _broker_entry(config: BrokerConfig, name: str) -> ConfigEntry:
+def _broker_entry(config: BrokerConfig, name: str) -> ConfigInfo:
     key = definitions("broker").keys.get(name)
     if key is None:
         # Kafka keeps settings that it does not know, for plugins that might, and shows none of their values.
         source = (
             ConfigSource.DYNAMIC_BROKER_CONFIG if name in config.dynamic else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         )
-        return ConfigEntry(name, None, source, ConfigType.UNKNOWN, True, True, (Synonym(name, None, source),))
+        return ConfigInfo(name, None, source, ConfigType.UNKNOWN, True, True, (Synonym(name, None, source),))
     synonyms = broker_synonyms(config, name)
     value = None if key.is_secret else text_of(config[name])
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     read_only = name not in DYNAMIC
     documentation = documentation_of(key, "brokerconfig")
-    return ConfigEntry(name, value, source, _TYPES[key.type], key.is_secret, read_only, tuple(synonyms), documentation)
+    return ConfigInfo(name, value, source, _TYPES[key.type], key.is_secret, read_only, tuple(synonyms), documentation)

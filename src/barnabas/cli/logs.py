@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 QUIET_SECONDS = 30.0
 
@@ -24,6 +25,17 @@ class NoRepeats(logging.Filter):
         return True
 
 
+class _Shown(NamedTuple):
+    """What `set_up` has added, and what was there before."""
+
+    handler: logging.Handler
+    level: int
+    propagate: bool
+
+
+_shown: list[_Shown] = []
+
+
 def set_up(*, verbose: bool) -> None:
     """Send the clients' log to stderr: errors, or everything; warnings too once `show_warnings` is called."""
     logger = logging.getLogger("barnabas")
@@ -33,9 +45,20 @@ def set_up(*, verbose: bool) -> None:
     handler.setFormatter(logging.Formatter("barnabas: %(message)s"))
     if not verbose:
         handler.addFilter(NoRepeats())
+    _shown.append(_Shown(handler, logger.level, logger.propagate))
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR)
     logger.propagate = False
+
+
+def tear_down() -> None:
+    """Leave the logger as `set_up` found it: a command may run inside another program."""
+    logger = logging.getLogger("barnabas")
+    while _shown:
+        shown = _shown.pop()
+        logger.removeHandler(shown.handler)
+        logger.setLevel(shown.level)
+        logger.propagate = shown.propagate
 
 
 def show_warnings(*, verbose: bool) -> None:

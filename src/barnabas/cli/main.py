@@ -94,6 +94,12 @@ def _run(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        # Loaded by the commands that have a client.
+        if "barnabas.cli.logs" in sys.modules:
+            from barnabas.cli import logs
+
+            logs.tear_down()
 
 
 def _complain(command: str, problem: BaseException) -> None:

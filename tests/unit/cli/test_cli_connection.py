@@ -141,3 +141,17 @@ def test_a_table_in_a_terminal_has_the_same_text_with_and_without_rich(
     print_table([{"topic": "[bold]x", "endOffset": 12}], ("topic", "endOffset"))
 
     assert [line.split() for line in screen.getvalue().splitlines()] == [["TOPIC", "END-OFFSET"], ["[bold]x", "12"]]
+
+
+def test_a_command_leaves_the_log_of_the_program_around_it_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("barnabas")
+    before = logger.level, list(logger.handlers), logger.propagate
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+
+        assert cli.main(["topic", "list", "-b", address]) == 1
+        assert cli.main(["topic", "list", "--verbose", "-b", address]) == 1
+
+    assert "barnabas topic: " in capsys.readouterr().err
+    assert (logger.level, list(logger.handlers), logger.propagate) == before

@@ -14,7 +14,7 @@ from barnabas.protocol.messages.consumer_protocol_assignment import ConsumerProt
 from barnabas.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.protocol.plan import plan_of
 
-_HIGHEST = 3
+_HIGHEST = ConsumerProtocolSubscription.VALID_VERSIONS[1]
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
+from barnabas.broker.transactions.fencing import fenced_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
@@ -23,7 +24,6 @@ VERSIONS = (0, 4)
 OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TRANSACTIONAL_ID
 
-_PRODUCER_FENCED_FROM = 2
 _FIRST_PROTOCOL = 0
 
 
@@ -41,9 +41,7 @@ def handle(broker: BrokerState, context: RequestContext, request: AddOffsetsToTx
             version=_FIRST_PROTOCOL,
         )
     except errors.ProducerFencedError:
-        fenced = context.api_version >= _PRODUCER_FENCED_FROM
-        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
-        return AddOffsetsToTxnResponse(error_code=refusal.code)
+        return AddOffsetsToTxnResponse(error_code=fenced_code(API, context.api_version))
     except errors.KafkaError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)
     return AddOffsetsToTxnResponse()

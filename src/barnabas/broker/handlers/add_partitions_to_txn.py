@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
+from barnabas.broker.transactions.fencing import fenced_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 from barnabas.protocol.messages.add_partitions_to_txn_response import (
@@ -29,7 +30,6 @@ VERSIONS = (0, 5)
 OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TRANSACTIONAL_ID
 
-_PRODUCER_FENCED_FROM = 2
 _BATCHED_FROM = 4
 _NOT_ATTEMPTED = errors.OperationNotAttemptedError.code
 #: Versions before 4 come from clients of the first protocol, the others from brokers in the name of newer ones.
@@ -75,9 +75,7 @@ def _one(broker: BrokerState, context: RequestContext, transaction: AddPartition
         version = _FIRST_PROTOCOL if from_client else _SECOND_PROTOCOL
         coordinator.add_partitions(*producer, frozenset(wanted), context.instant, version=version)
     except errors.ProducerFencedError:
-        fenced = context.api_version >= _PRODUCER_FENCED_FROM
-        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
-        return dict.fromkeys(wanted, refusal.code)
+        return dict.fromkeys(wanted, fenced_code(API, context.api_version))
     except errors.KafkaError as error:
         return dict.fromkeys(wanted, error.code)
     return dict.fromkeys(wanted, 0)

@@ -21,7 +21,7 @@ from barnabas.protocol.messages.create_topics_response import (
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
-    from barnabas.broker.config_helper import ConfigEntry
+    from barnabas.broker.config_helper import ConfigInfo
     from barnabas.broker.purgatory import DelayedOperation
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -122,7 +122,7 @@ class _Shown:
         )
 
 
-def _shown(entry: ConfigEntry) -> CreatableTopicConfigs:
+def _shown(entry: ConfigInfo) -> CreatableTopicConfigs:
     return CreatableTopicConfigs(
         name=entry.name,
         value=entry.value,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker import config_helper
-from barnabas.broker.config_helper import ConfigEntry
+from barnabas.broker.config_helper import ConfigInfo
 from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS
 from barnabas.broker.piecewise import ArrayField, Bound, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.topic_admin import check_topic_name
@@ -83,7 +83,7 @@ def _describe(
     return result
 
 
-def _entries(broker: BrokerState, kind: int, name: str) -> list[ConfigEntry]:
+def _entries(broker: BrokerState, kind: int, name: str) -> list[ConfigInfo]:
     if kind == ConfigResourceType.TOPIC:
         check_topic_name(name)
         topic = broker.metadata.topic(name)
@@ -119,7 +119,7 @@ def _check_broker_id(broker: BrokerState, name: str, also: str) -> None:
         raise errors.InvalidRequestError(f"Unexpected broker id, expected {broker.node_id}{also} but received {name}")
 
 
-def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _shown(entry: ConfigInfo, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.transactions.fencing import fenced_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.end_txn_response import EndTxnResponse
 
@@ -22,7 +23,6 @@ VERSIONS = (0, 5)
 OPERATION = AclOperation.WRITE
 RESOURCE = ResourceType.TRANSACTIONAL_ID
 
-_PRODUCER_FENCED_FROM = 2
 _BUMPS_EPOCH_FROM = 5
 _FIRST_PROTOCOL, _SECOND_PROTOCOL = 0, 2
 
@@ -40,10 +40,7 @@ def handle(broker: BrokerState, context: RequestContext, request: EndTxnRequest)
             version=_SECOND_PROTOCOL if bumps else _FIRST_PROTOCOL,
         )
     except errors.ProducerFencedError:
-        fenced = context.api_version >= _PRODUCER_FENCED_FROM
-        return EndTxnResponse(
-            error_code=(errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError).code
-        )
+        return EndTxnResponse(error_code=fenced_code(API, context.api_version))
     except errors.KafkaError as error:
         return EndTxnResponse(error_code=error.code)
     return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse, outcome_of
+from barnabas.broker.transactions.fencing import fenced_code
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
@@ -23,8 +24,6 @@ API = 22
 VERSIONS = (0, 6)
 OPERATION = AclOperation.IDEMPOTENT_WRITE
 RESOURCE = ResourceType.CLUSTER
-
-_PRODUCER_FENCED_FROM = 4
 
 
 def handle(broker: BrokerState, context: RequestContext, request: InitProducerIdRequest) -> Message | PiecewiseResponse:
@@ -57,9 +56,9 @@ def _answer(broker: BrokerState, context: RequestContext, request: InitProducerI
             keep_prepared=request.keep_prepared_txn,
         )
     except errors.ProducerFencedError:
-        fenced = context.api_version >= _PRODUCER_FENCED_FROM
-        refusal = errors.ProducerFencedError if fenced else errors.InvalidProducerEpochError
-        return InitProducerIdResponse(error_code=refusal.code, producer_id=-1, producer_epoch=-1)
+        return InitProducerIdResponse(
+            error_code=fenced_code(API, context.api_version), producer_id=-1, producer_epoch=-1
+        )
     except errors.KafkaError as error:
         return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
     response = InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
