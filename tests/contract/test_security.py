@@ -1,4 +1,4 @@
-"""TLS and SASL against a real Apache Kafka that demands them."""
+"""TLS and SASL against brokers that demand them, on the same settings: a real Apache Kafka, and ours."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from barnabas.errors import (
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
 from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
-from tests.peers.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_kafka
+from tests.peers.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_barnabas, secure_kafka
 from tests.support.logs import log_of_the_clients_as_it_was
 from tests.support.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
 
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
 
 
-@pytest.fixture(scope="module")
-def secure() -> Iterator[SecureKafka]:
+@pytest.fixture(scope="module", params=["apache-kafka", "barnabas"])
+def secure(request: pytest.FixtureRequest) -> Iterator[SecureKafka]:
     missing = apache_kafka.why_not()
-    if missing:
+    if missing and request.param == "apache-kafka":
         pytest.skip(missing)
-    with secure_kafka() as running:
+    with secure_kafka() if request.param == "apache-kafka" else secure_barnabas() as running:
         yield running
 
 
@@ -207,7 +207,7 @@ def test_a_client_certificate_that_the_broker_does_not_accept_is_an_authenticati
     settings = settings_for(secure, "MUTUAL")
     settings["ssl.keystore.location"] = None if which == "none" else str(secure.certificates.stranger)
 
-    with pytest.raises(SslAuthenticationError, match="client's certificate"):
+    with pytest.raises(SslAuthenticationError, match=r"client('s)? certificate"):
         ask(settings)
 
 
@@ -416,6 +416,7 @@ def test_the_code_of_the_security_page_runs(
         exec(compile(block, str(page), "exec"), names)
 
 
+@pytest.mark.parametrize("secure", ["apache-kafka"], indirect=True)
 def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKafka) -> None:
     with AdminClient(settings_for(secure, "SASL")) as admin:
         token = admin.create_delegation_token(renewers=["User:bob"], max_lifetime=7200)

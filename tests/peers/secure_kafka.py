@@ -1,4 +1,4 @@
-"""An Apache Kafka with TLS and SASL on listeners of its own, and the certificates for it."""
+"""An Apache Kafka with TLS and SASL on listeners of its own, and the certificates for it; and ours on its settings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.peers.apache_kafka import ApacheKafka, free_port
 from tests.support import token_endpoint
+from tests.support.secured_broker import secured_broker
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 USER, PASSWORD = "alice", 'a "quoted", long=secret'
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-_PROTOCOLS = {
+PROTOCOLS = {
     "TLS": "SSL",
     "MUTUAL": "SSL",
     "SASL": "SASL_PLAINTEXT",
@@ -29,6 +30,7 @@ _LOGIN = "org.apache.kafka.common.security"
 #: How long a session on the listener SHORT lasts before the broker closes the connection; it refuses a renewal within
 #: one second, and clients renew after 85% of it; they have 0.75 s for that.
 SESSION_MS = 5000
+_SINGLE = {"process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
 
 
 class Certificates(NamedTuple):
@@ -78,7 +80,6 @@ class SecureKafka(NamedTuple):
 
     servers: dict[str, str]
     certificates: Certificates
-    kafka: ApacheKafka
     identity_key: RSAPrivateKey
 
 
@@ -90,23 +91,45 @@ def secure_kafka() -> Iterator[SecureKafka]:
         identity_key = token_endpoint.rsa_key()
         keys = Path(name) / "jwks.json"
         keys.write_text(json.dumps(token_endpoint.TokenEndpoint(identity_key, {}).jwks), encoding="utf-8")
-        ports = {listener: free_port() for listener in _PROTOCOLS}
+        ports = {listener: free_port() for listener in PROTOCOLS}
         # Brokers read keys from nowhere else.
         system = {"org.apache.kafka.sasl.oauthbearer.allowed.urls": keys.as_uri()}
         kafka = ApacheKafka(heap="512m", system=system)
         listeners = [f"{listener}://localhost:{port}" for listener, port in ports.items()]
         inner = f"PLAINTEXT://127.0.0.1:{kafka.port}"
-        kafka.settings.update(_settings(certificates) | _oidc_settings(keys))
+        kafka.settings.update(server_properties(certificates, keys))
         kafka.settings["listeners"] = ",".join([inner, f"CONTROLLER://127.0.0.1:{kafka.controller_port}", *listeners])
         kafka.settings["advertised.listeners"] = ",".join([inner, *listeners])
         with kafka:
             _create_scram_user(kafka.bootstrap_servers)
             servers = {listener: f"localhost:{port}" for listener, port in ports.items()}
-            yield SecureKafka({"PLAIN": kafka.bootstrap_servers, **servers}, certificates, kafka, identity_key)
+            yield SecureKafka({"PLAIN": kafka.bootstrap_servers, **servers}, certificates, identity_key)
+
+
+@contextmanager
+def secure_barnabas() -> Iterator[SecureKafka]:
+    """Start the barnabas broker on the same settings, word for word, but for delegation tokens, which it has not."""
+    with tempfile.TemporaryDirectory(prefix="secure-barnabas-") as name:
+        certificates = Certificates.make(Path(name))
+        identity_key = token_endpoint.rsa_key()
+        keys = Path(name) / "jwks.json"
+        keys.write_text(json.dumps(token_endpoint.TokenEndpoint(identity_key, {}).jwks), encoding="utf-8")
+        addresses = [f"{listener}://localhost:0" for listener in PROTOCOLS]
+        listeners = ",".join(["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:1", *addresses])
+        settings = {**server_properties(certificates, keys), "listeners": listeners, **_SINGLE}
+        del settings["delegation.token.secret.key"]
+        with secured_broker(Path(name) / "broker", settings) as broker:
+            _create_scram_user(broker.servers["PLAINTEXT"])
+            yield SecureKafka({"PLAIN": broker.servers["PLAINTEXT"], **broker.servers}, certificates, identity_key)
+
+
+def server_properties(certificates: Certificates, keys: Path) -> dict[str, str]:
+    """The settings of such a broker, all but its listeners' addresses and what is Java's own."""
+    return _settings(certificates) | _oidc_settings(keys)
 
 
 def _settings(certificates: Certificates) -> dict[str, str]:
-    protocols = {**_PROTOCOLS, "PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    protocols = {**PROTOCOLS, "PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
     settings = {
         "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
         "inter.broker.listener.name": "PLAINTEXT",

@@ -78,8 +78,8 @@ class CoreBroker:
             self.node.core.tick(self.instant)
         self.now = end
 
-    def connect(self) -> CoreClient:
-        return CoreClient(self)
+    def connect(self, listener: str = "PLAINTEXT", host: str = "10.0.0.1") -> CoreClient:
+        return CoreClient(self, listener, host)
 
     def stop(self) -> None:
         self.node.close(self.now_ms)
@@ -109,7 +109,7 @@ class CallingTransport:
 class CoreClient:
     """One connection to a CoreBroker. `request` gives the response, or None while it is parked."""
 
-    def __init__(self, broker: CoreBroker):
+    def __init__(self, broker: CoreBroker, listener: str = "PLAINTEXT", host: str = "10.0.0.1"):
         self.broker = broker
         self.responses: list[Message] = []
         self.closed = False
@@ -117,7 +117,7 @@ class CoreClient:
         self._reader = FrameReader(1 << 30)
         self._correlation_id = 0
         self.transport = CallingTransport(self._take, self._on_close)
-        self.connection = broker.node.core.channel.connect(self.transport, "10.0.0.1", "PLAINTEXT", broker.now)
+        self.connection = broker.node.core.channel.connect(self.transport, host, listener, broker.now)
 
     def request(self, message: Message, version: int, client_id: str | None = "test") -> Any:
         """Send a request, settle, and give its response if it has come; large ones come a piece at a time."""

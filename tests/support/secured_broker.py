@@ -15,7 +15,7 @@ class SecuredBroker:
 
     def __init__(self, folder: Path, settings: Mapping[str, str], *arguments: str) -> None:
         properties = folder / "server.properties"
-        lines = [f"{name}={value}".replace("\\", "\\\\") for name, value in settings.items()]
+        lines = [f"{name}={value}" for name, value in settings.items()]
         properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
         command = [sys.executable, "-m", "barnabas.cli.main", "up", "--config", str(properties)]
         command += ["--data", str(folder / "data"), *arguments]

@@ -169,10 +169,6 @@ class BrokerConfig(Config):
                     f"listener {listener.name} has no security protocol: add {listener.name}:PLAINTEXT to "
                     "listener.security.protocol.map"
                 )
-            if str(protocol).startswith("SASL") and listener.name not in controllers:
-                raise ConfigError(
-                    f"listener {listener.name} uses {protocol}, which is not supported yet: use PLAINTEXT or SSL"
-                )
         served = tuple(
             listener._replace(protocol=protocols[listener.name])
             for listener in found

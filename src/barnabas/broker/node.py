@@ -74,7 +74,7 @@ class BrokerNode:
         )
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
-        self.securities = ListenerSecurities(config, storage or InlineStorage(), warn)
+        self.securities = ListenerSecurities(config, self.metadata, storage or InlineStorage(), warn)
         self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
         self.wanted_cluster_id: str | None = None

@@ -16,7 +16,8 @@ class CloseConnection(Exception):  # noqa: N818 - not an error of the program bu
 class Connection:
     """The peer a request came from: facts that stay the same for all its requests.
 
-    `principal` is who it is once `is_authenticated`; only what authenticates sets the two.
+    `principal` is who it is once `is_authenticated`, `is_token_authenticated` whether that came by a delegation token;
+    only what authenticates sets them.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class Connection:
         "client_software_version",
         "id",
         "is_authenticated",
+        "is_token_authenticated",
         "listener",
         "principal",
     )
@@ -44,6 +46,7 @@ class Connection:
         self.listener = listener
         self.principal = principal
         self.is_authenticated = True
+        self.is_token_authenticated = False
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
 

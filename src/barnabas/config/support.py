@@ -87,7 +87,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "broker": _names(
         """
         advertised.listeners auto.create.topics.enable broker.id broker.rack compression.gzip.level
-        compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms controller.listener.names
+        compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
+        connections.max.idle.ms connections.max.reauth.ms controller.listener.names
         default.replication.factor delete.topic.enable fetch.max.bytes group.consumer.assignment.interval.ms
         group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
         group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
@@ -112,7 +113,12 @@ SUPPORTED: dict[str, frozenset[str]] = {
         message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
         offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
         offsets.topic.num.partitions offsets.topic.segment.bytes process.roles producer.id.expiration.ms
-        queued.max.request.bytes security.inter.broker.protocol
+        queued.max.request.bytes sasl.enabled.mechanisms sasl.jaas.config
+        sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+        sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class sasl.server.max.receive.size
+        security.inter.broker.protocol
         socket.request.max.bytes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password
         ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
         ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
@@ -157,7 +163,13 @@ IGNORED: dict[str, frozenset[str]] = {
         queued.max.requests
         replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
         replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
-        replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms sasl.kerberos.kinit.cmd
+        sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms
+        sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+        sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
+        sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+        sasl.oauthbearer.scope.claim.name replication.quota.window.num
         replication.quota.window.size.seconds request.timeout.ms share.coordinator.append.linger.ms
         share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
         share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec

@@ -30,7 +30,6 @@ def test_a_listener_can_have_any_name_that_the_map_knows() -> None:
         ({"listeners": "CONTROLLER://:9093"}, "none for clients"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "may stand there once"),
         ({"listeners": "INSIDE://:1"}, "listener.security.protocol.map"),
-        ({"listeners": "SASL_SSL://:1"}, "SASL_SSL, which is not supported yet"),
         ({"listener.security.protocol.map": "A:B"}, "NAME:PROTOCOL"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect"),
         ({"process.roles": "controller"}, "role broker"),
@@ -92,7 +91,12 @@ def test_only_this_machine_may_connect_unless_that_is_wanted(host: str, loopback
 
 @pytest.mark.parametrize(
     ("protocol", "more", "authenticates"),
-    [("PLAINTEXT", {}, False), ("SSL", {}, False), ("SSL", {"listener.name.a.ssl.client.auth": "required"}, True)],
+    [
+        ("PLAINTEXT", {}, False),
+        ("SSL", {}, False),
+        ("SSL", {"listener.name.a.ssl.client.auth": "required"}, True),
+        ("SASL_PLAINTEXT", {}, True),
+    ],
 )
 def test_who_authenticates_may_come_from_anywhere(protocol: str, more: dict[str, Any], authenticates: bool) -> None:
     config = BrokerConfig({"listeners": "A://:0", "listener.security.protocol.map": f"A:{protocol}", **more})

@@ -26,6 +26,10 @@ from barnabas.protocol.messages.alter_client_quotas_request import (
     EntryData,
     OpData,
 )
+from barnabas.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -384,6 +388,11 @@ CHANGES: dict[str, tuple[Any, int, Callable[[Any], list[int]]]] = {
     ),
     "IncrementalAlterConfigs": (alter_config(), 1, lambda r: [found.error_code for found in r.responses]),
     "AlterClientQuotas": (alter_quota(), 1, lambda r: [entry.error_code for entry in r.entries]),
+    "AlterUserScramCredentials": (
+        AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion("carol", 1, 4096, b"salt", b"salted")]),
+        0,
+        lambda r: [result.error_code for result in r.results],
+    ),
     "UpdateFeatures": (update_feature(), 1, lambda r: [r.error_code]),
     "InitProducerId": (InitProducerIdRequest(transactional_id=None), 4, lambda r: [r.error_code]),
     "Metadata, creating a topic": (

@@ -6,7 +6,7 @@ _SINGLE = "needs several brokers; here is one"
 _CONTROLLER = "spoken among brokers and controllers only; here one process is both"
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
-_SASL = "SASL is not built yet"
+_SASL = "delegation tokens are not built yet"
 _ACLS = "authorization is not built yet"
 _SHARE = "share groups are not built yet"
 _STREAMS = "streams groups are not built yet"
@@ -17,18 +17,14 @@ NOT_SERVED: dict[int, str] = {
     5: _OLD,
     6: _OLD,
     7: _OLD,
-    17: _SASL,
     29: _ACLS,
     30: _ACLS,
     31: _ACLS,
     34: "there is one log directory",
-    36: _SASL,
     38: _SASL,
     39: _SASL,
     40: _SASL,
     41: _SASL,
-    50: _SASL,
-    51: _SASL,
     52: _RAFT,
     53: _RAFT,
     54: _RAFT,

@@ -107,6 +107,8 @@ class ClusterMetadata:
         self.on_topic_configured: Callable[[TopicMetadata], None] = lambda topic: None
         self.on_configs_changed: Callable[[str, str], None] = lambda kind, name: None
         self.on_quotas_changed: Callable[[], None] = lambda: None
+        #: Called with the keys of all records that have changed.
+        self.on_values_changed: Callable[[list[str]], None] = lambda keys: None
         self._take(store.read())
         self._unsubscribe = store.subscribe(self._take)
 
@@ -241,6 +243,18 @@ class ClusterMetadata:
         block = range(start, start + PRODUCER_ID_BLOCK_SIZE)
         self._put(_PRODUCER_IDS, {"next": block.stop}, lambda problem: done(block, problem))
 
+    def value(self, key: str) -> Value | None:
+        """Return a record of the store that is neither a topic nor quotas; not to be changed."""
+        return self._values.get(key)
+
+    def values(self, prefix: str) -> dict[str, Value]:
+        """Return such records by the rest of their keys, which all begin so."""
+        return {key[len(prefix) :]: value for key, value in self._values.items() if key.startswith(prefix)}
+
+    def put_values(self, values: Mapping[str, Value | None], done: Done | None = None) -> None:
+        """Store such records, in one commit; None deletes one."""
+        self._commit([Operation(key, value) for key, value in values.items()], done=done)
+
     def close(self) -> None:
         """Stop following the store; the store stays open."""
         self._unsubscribe()
@@ -336,6 +350,7 @@ class ClusterMetadata:
         self._tell_others(changes)
 
     def _tell_others(self, changes: Changes) -> None:
+        self.on_values_changed([key for key, _, _ in changes.changes])
         for key, _, _ in changes.changes:
             if key.startswith(_CONFIGS):
                 kind, _, name = key[len(_CONFIGS) :].partition("/")

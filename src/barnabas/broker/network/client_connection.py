@@ -70,6 +70,7 @@ class ClientConnection:
         "_when_sent",
         "buffer",
         "closed",
+        "handle",
         "info",
         "last_used",
         "reading_paused",
@@ -91,6 +92,8 @@ class ClientConnection:
         self.reading_paused = False
         self.closed = False
         self.last_used = now
+        #: What is called with each request: what answers it, or what lets nobody through to that unknown.
+        self.handle: Callable[[ClientConnection, memoryview], None] = channel.handle
         self.buffer = RequestBuffer(channel.max_request_size, channel.spare_buffers, channel.request_memory)
         self.buffer.try_again = lambda: channel.resume(self)
 
@@ -230,7 +233,6 @@ class ClientConnection:
         self._channel.state.purgatory.park(operation, respond)
 
     def _work(self) -> None:
-        channel = self._channel
         buffer = self.buffer
         self._busy = True
         try:
@@ -238,9 +240,9 @@ class ClientConnection:
                 frame = buffer.next_frame()
                 if frame is None:
                     break
-                channel.handle(self, frame)
+                self.handle(self, frame)
         except InvalidRequestError as problem:
-            channel.refuse(self, str(problem), "size")
+            self._channel.refuse(self, str(problem), "size")
         finally:
             self._busy = False
             if self._output:

@@ -17,6 +17,7 @@ _MAX_SPARE = 64
 #: So many buffers of large requests are kept for the next ones, each of at most `_MAX_TRUST`: memory that is new has to
 #: be cleared by the system, a page at a time.
 _MAX_SPARE_LARGE = 2
+_LARGEST_REQUEST = "socket.request.max.bytes"
 
 
 class RequestMemory:
@@ -77,6 +78,7 @@ class RequestBuffer:
         "_large",
         "_large_end",
         "_large_size",
+        "_limited_by",
         "_max_size",
         "_memory",
         "_spare",
@@ -90,6 +92,7 @@ class RequestBuffer:
 
     def __init__(self, max_size: int, spare: list[memoryview] | None = None, memory: RequestMemory | None = None):
         self._max_size = max_size
+        self._limited_by = _LARGEST_REQUEST
         self._memory = memory or RequestMemory()
         self.try_again: Callable[[], None] = lambda: None
         """Called when a large request that had to wait for memory may have it; then `next_frame` goes on."""
@@ -103,6 +106,10 @@ class RequestBuffer:
         self._large_size = 0
         self._taken_out: memoryview | None = None
         self._trust = 0
+
+    def limit(self, size: int, setting: str = _LARGEST_REQUEST) -> None:
+        """Let requests from the next one on have so many bytes at most, as a setting says."""
+        self._max_size, self._limited_by = size, setting
 
     @property
     def memory(self) -> int:
@@ -184,9 +191,7 @@ class RequestBuffer:
         if size < 0:
             raise InvalidRequestError(f"a request cannot have a size of {size} bytes")
         if size > self._max_size:
-            raise InvalidRequestError(
-                f"a request of {size} bytes is larger than socket.request.max.bytes={self._max_size}"
-            )
+            raise InvalidRequestError(f"a request of {size} bytes is larger than {self._limited_by}={self._max_size}")
 
     def _begin_large(self, view: memoryview, size: int, available: int) -> None:
         if self._taken:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.network.transport import Transport
     from barnabas.broker.security.listener_security import ListenerSecurity
+    from barnabas.broker.security.sasl_listener import SaslListener
 
 
 class RequestChannel:
@@ -42,7 +43,7 @@ class RequestChannel:
         self.max_request_size = state.config.get_int("socket.request.max.bytes")
         self.report = warn
         self._refusals = RepeatedWarnings(warn)
-        self._muted: list[tuple[float, int, ClientConnection]] = []
+        self._muted: list[tuple[float, int, Callable[[], None]]] = []
         self._mutings = 0
         self.resumed: list[ClientConnection] = []
         self._next_connection_id = 0
@@ -54,8 +55,10 @@ class RequestChannel:
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener, client_port=port)
         security = self.securities.get(listener)
-        info.is_authenticated = security is None or not security.uses_tls
+        info.is_authenticated = security is None or not (security.uses_tls or security.uses_sasl)
         connection = self.connections[info.id] = ClientConnection(self, info, transport, now)
+        if security is not None and security.sasl is not None:
+            self._await_login(connection, security.sasl)
         if self._next_idle_check == inf and self._max_idle >= 0:
             self._next_idle_check = now + self._max_idle / 4
         return connection
@@ -66,8 +69,16 @@ class RequestChannel:
         Raises ValueError when the certificate names nobody.
         """
         info = connection.info
-        info.principal = self.securities[info.listener].principal_of(certificate)
-        info.is_authenticated = True
+        security = self.securities[info.listener]
+        if not security.uses_sasl:
+            info.principal = security.principal_of(certificate)
+            info.is_authenticated = True
+
+    def _await_login(self, connection: ClientConnection, sasl: SaslListener) -> None:
+        from barnabas.broker.security.sasl_server_authenticator import SaslServerAuthenticator
+
+        connection.buffer.limit(sasl.max_receive_size, "sasl.server.max.receive.size")
+        connection.handle = SaslServerAuthenticator(sasl, self).handle
 
     def disconnected(self, connection: ClientConnection) -> None:
         """Forget a connection whose socket is gone, with what is parked or in flight there."""
@@ -92,8 +103,12 @@ class RequestChannel:
     def mute(self, connection: ClientConnection, seconds: float) -> None:
         """Work on no more requests of a connection for so long."""
         connection.mute()
+        self.call_later(seconds, connection.unmute)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something after so long."""
         self._mutings += 1
-        heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, connection))
+        heapq.heappush(self._muted, (self.instant.now + seconds, self._mutings, call))
 
     def refuse(self, connection: ClientConnection, reason: str, kind: str = "", *, is_fault: bool = False) -> None:
         """End a connection, for a reason that the operator should know; of one kind, at most once a second.
@@ -108,7 +123,7 @@ class RequestChannel:
         """Unmute the connections whose time is over, and close those that are idle for too long."""
         now = self.instant.now
         while self._muted and self._muted[0][0] <= now:
-            heapq.heappop(self._muted)[-1].unmute()
+            heapq.heappop(self._muted)[-1]()
         if self._next_idle_check <= now:
             self._close_idle(now)
 

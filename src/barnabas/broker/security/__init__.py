@@ -1,4 +1,4 @@
-"""Who may come in through which listener: TLS and principals.
+"""Who may come in through which listener: TLS, SASL and principals.
 
 Rule 1. **A `ListenerSecurity` says all about a listener**: its `ssl.SSLContext`, and which principal a certificate
 stands for. What is wrong with its settings or files is a `ConfigError` at the start; nothing half-secured is served.
@@ -10,7 +10,16 @@ warning.
 Rule 3. **Until it is authenticated a connection costs next to nothing**: `network/pending_logins.py` bounds their
 number and time, `network/tls_transport.py` what a handshake may send, and computes it in threads.
 
-Rule 4. **No secret is shown or logged.**
+Rule 4. **Logins are state machines.** `SaslServerAuthenticator` takes a connection's frames (`ClientConnection.handle`)
+until it is done and sets the principal; afterwards it stands in the way only where sessions end (KIP-368). A mechanism
+is a `SaslServer`: a token in, a token out, `identity` at the end, `SaslAuthenticationError` for the client. None waits:
+keys of tokens are fetched in a thread (`jwks`), passwords are hashed by whoever sets them.
 
-What clients and broker share is below both, in `barnabas.network.security`: key stores, DER, versions and suites.
+Rule 5. **A wrong password and an unknown user look alike**, in what is answered and in the time that it takes; secrets
+are compared by `hmac.compare_digest`. No secret is shown or logged.
+
+To add a mechanism: a class beside `PlainSaslServer` and its row in `sasl_listener`.
+
+What clients and broker share is below both, in `barnabas.network.security`: key stores, DER, versions and
+suites of TLS, the arithmetic of SCRAM, JAAS lines.
 """

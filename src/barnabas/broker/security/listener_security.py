@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.security.ssl_principal_mapper import SslPrincipalMapper
 from barnabas.errors import ConfigError, KafkaError
 
@@ -15,36 +16,46 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig, Listener
     from barnabas.broker.instant import Instant
     from barnabas.broker.listener_config import ListenerConfig
+    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+    from barnabas.broker.security.sasl_listener import SaslListener
     from barnabas.broker.security.server_ssl_context import Stamp
     from barnabas.broker.storage_threads import Storage
 
 ANONYMOUS = "User:ANONYMOUS"
 #: How often files are looked at, in seconds.
 _LOOK_INTERVAL = 5.0
-_DEFAULT_PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 
 
 class ListenerSecurity:
-    """One listener. Raises `ConfigError` when its settings cannot be used; the message names the listener."""
+    """One listener. Raises `ConfigError` when its settings cannot be used; the message names the listener.
 
-    def __init__(self, config: BrokerConfig, listener: Listener) -> None:
+    `users` are those of SCRAM; `warn` gets a line for what an operator should think about.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, listener: Listener, users: ScramUsers, warn: Callable[[str], None]
+    ) -> None:
         self.name = listener.name
         self.protocol = listener.protocol
         self.uses_tls = listener.protocol.endswith("SSL")
         self.uses_sasl = listener.protocol.startswith("SASL")
         self.ssl_context: ssl.SSLContext | None = None
+        self.sasl: SaslListener | None = None
+        self._users = users
+        self._warn = warn
         self._stamps: tuple[Stamp, ...] = ()
+        self._sasl_settings: object = None
         self.reload(config)
 
-    def reload(self, config: BrokerConfig) -> None:
+    def reload(self, config: BrokerConfig, *, only_stores: bool = False) -> None:
         """Take over settings and files as they are now. Raises `ConfigError`; what was there holds on then."""
         settings = config.listener_config(self.name)
         try:
             mapper = SslPrincipalMapper(settings.get_str("ssl.principal.mapping.rules"))
-            if settings["principal.builder.class"] != _DEFAULT_PRINCIPAL_BUILDER:
-                raise ConfigError("principal.builder.class is not supported: only Kafka's default")
             if self.uses_tls:
                 self._load_stores(settings)
+            if self.uses_sasl and not only_stores:
+                self._load_mechanisms(config)
         except ConfigError as problem:
             raise ConfigError(f"listener {self.name}: {problem}") from None
         self._mapper = mapper
@@ -56,13 +67,22 @@ class ListenerSecurity:
         self._stamps = stamps_of_stores(settings)
         self.ssl_context = create_server_ssl_context(settings)
 
+    def _load_mechanisms(self, config: BrokerConfig) -> None:
+        from barnabas.broker.security.sasl_listener import SaslListener, sasl_settings
+
+        # What is as it was stays: keys of tokens are not fetched for it again.
+        wanted = sasl_settings(config, self.name)
+        if wanted != self._sasl_settings:
+            self.sasl = SaslListener(config, self.name, self._users.finder, self._warn)
+            self._sasl_settings = wanted
+
     def reload_changed_files(self, config: BrokerConfig) -> bool:
         """Whether files of the stores were replaced, and are now in force. Raises `ConfigError`, once for a change."""
         from barnabas.broker.security.server_ssl_context import stamps_of_stores
 
         if not self.uses_tls or self._stamps == stamps_of_stores(config.listener_config(self.name)):
             return False
-        self.reload(config)
+        self.reload(config, only_stores=True)
         return True
 
     def principal_of(self, certificate: bytes | None) -> str:
@@ -77,18 +97,21 @@ class ListenerSecurity:
 class ListenerSecurities:
     """Those of all listeners, by name; as a service of the broker it looks after files that were replaced."""
 
-    def __init__(self, config: BrokerConfig, storage: Storage, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: BrokerConfig, metadata: ClusterMetadata, storage: Storage, warn: Callable[[str], None]
+    ) -> None:
         self._config = config
+        self._users = ScramUsers(metadata)
         self._storage = storage
         self._warn = warn
-        self.by_listener = {one.name: ListenerSecurity(config, one) for one in config.listeners}
+        self.by_listener = {one.name: ListenerSecurity(config, one, self._users, warn) for one in config.listeners}
         self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
         self._is_looking = False
 
     def check(self, config: BrokerConfig) -> None:
         """Raise `ConfigError` when these settings could not be used."""
         for listener in config.listeners:
-            ListenerSecurity(config, listener)
+            ListenerSecurity(config, listener, self._users, lambda line: None)
 
     def settings_changed(self) -> None:
         """Take over settings that have changed; a listener whose stores cannot be used goes on with those it has."""

@@ -37,11 +37,6 @@ class ScramMechanism(ProtocolEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
-    @property
-    def hash_name(self) -> str:
-        """The hash function's name in `hashlib`."""
-        return {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}[self]
-
 
 class ScramCredentialInfo(NamedTuple):
     """A credential that a user has, without anything secret."""
@@ -132,7 +127,7 @@ def _deletion(alteration: UserScramCredentialDeletion) -> ScramCredentialDeletio
 
 def _salted(alteration: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
     """Return what the broker is told instead of the password: Hi(password, salt, iterations) of RFC 5802."""
-    import hashlib
+    from barnabas.network.security.scram import salted_password
 
     if alteration.mechanism not in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         raise IllegalArgumentError(f"{alteration!r}: the mechanism must be SCRAM_SHA_256 or SCRAM_SHA_512")
@@ -140,7 +135,7 @@ def _salted(alteration: UserScramCredentialUpsertion) -> ScramCredentialUpsertio
         raise IllegalArgumentError(f"{alteration!r}: iterations must be positive")
     salt = secrets.token_bytes(_SALT_BYTES) if alteration.salt is None else alteration.salt
     password = alteration.password.encode() if isinstance(alteration.password, str) else alteration.password
-    salted = hashlib.pbkdf2_hmac(alteration.mechanism.hash_name, password, salt, alteration.iterations)
+    salted = salted_password(alteration.mechanism.name.replace("_", "-"), password, salt, alteration.iterations)
     return ScramCredentialUpsertion(
         name=alteration.user,
         mechanism=alteration.mechanism,

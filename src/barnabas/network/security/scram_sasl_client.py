@@ -5,17 +5,13 @@ Source: RFC 5802 (SCRAM), RFC 7677 (SHA-256), KIP-84 and KIP-48 (the extension `
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import hmac
 
 from barnabas.errors import ConfigError, SaslAuthenticationError
+from barnabas.network.security import scram
 from barnabas.network.security.sasl_client import Work
+from barnabas.network.security.scram import FEWEST_ITERATIONS, NO_CHANNEL_BINDING
 
-_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_NO_CHANNEL_BINDING = b"n,,"
-_FEWEST_ITERATIONS = 4096
 # What Kafka's own tools allow is 16384; a million take a second. Without a bound a false broker could name any number.
 _MOST_ITERATIONS = 1_000_000
 
@@ -27,20 +23,19 @@ class ScramSaslClient:
     """
 
     def __init__(self, mechanism: str, username: str, password: str, nonce: str, *, is_token: bool = False) -> None:
-        if mechanism not in _HASHES:
-            raise ConfigError(f"{mechanism!r} is not a SCRAM mechanism; there are {' and '.join(_HASHES)}")
+        if mechanism not in scram.HASHES:
+            raise ConfigError(f"{mechanism!r} is not a SCRAM mechanism; there are {' and '.join(scram.HASHES)}")
         self.mechanism = mechanism
-        self._hash = _HASHES[mechanism]
         self._password = password.encode()
         self._nonce = nonce
-        self._first = f"n={_escape(username)},r={nonce}{',tokenauth=true' if is_token else ''}".encode()
+        self._first = f"n={scram.escaped(username)},r={nonce}{',tokenauth=true' if is_token else ''}".encode()
         self._server_signature: bytes | None = None
         self._is_proof_sent = False
         self.is_complete = False
 
     def initial_response(self) -> bytes:
         """See `SaslClient`: client-first-message."""
-        return _NO_CHANNEL_BINDING + self._first
+        return NO_CHANNEL_BINDING + self._first
 
     def evaluate_challenge(self, challenge: bytes) -> Work | None:
         """See `SaslClient`: server-first-message, then server-final-message."""
@@ -72,39 +67,33 @@ class ScramSaslClient:
         salt = _decode(fields.get("s", ""), "salt")
         count = fields.get("i", "")
         iterations = int(count) if count.isascii() and count.isdigit() and len(count) < 10 else 0
-        if not salt or not _FEWEST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
+        if not salt or not FEWEST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
             raise SaslAuthenticationError(
                 f"the broker asks for {count[:20]!r} SCRAM iterations with a salt of {len(salt)} bytes; "
-                f"{_FEWEST_ITERATIONS} to {_MOST_ITERATIONS} with a salt are accepted"
+                f"{FEWEST_ITERATIONS} to {_MOST_ITERATIONS} with a salt are accepted"
             )
-        without_proof = f"c={base64.b64encode(_NO_CHANNEL_BINDING).decode()},r={nonce}".encode()
+        without_proof = f"c={scram.to_base64(NO_CHANNEL_BINDING)},r={nonce}".encode()
         message = b",".join([self._first, challenge, without_proof])
         return Work(lambda: without_proof + b",p=" + self._proof(salt, iterations, message))
 
     def _proof(self, salt: bytes, iterations: int, message: bytes) -> bytes:
         """RFC 5802, section 3: SaltedPassword, ClientKey, StoredKey, ClientSignature, ServerSignature."""
-        salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
-        client_key = hmac.digest(salted, b"Client Key", self._hash)
-        stored_key = hashlib.new(self._hash, client_key).digest()
-        signature = hmac.digest(stored_key, message, self._hash)
-        self._server_signature = hmac.digest(hmac.digest(salted, b"Server Key", self._hash), message, self._hash)
-        return base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
-
-
-def _escape(name: str) -> str:
-    return name.replace("=", "=3D").replace(",", "=2C")
+        salted = scram.salted_password(self.mechanism, self._password, salt, iterations)
+        client_key = scram.client_key(self.mechanism, salted)
+        signature = scram.signature(self.mechanism, scram.digest(self.mechanism, client_key), message)
+        self._server_signature = scram.signature(self.mechanism, scram.server_key(self.mechanism, salted), message)
+        return scram.to_base64(scram.combined(client_key, signature)).encode()
 
 
 def _fields(message: bytes) -> dict[str, str]:
     try:
-        parts = message.decode().split(",")
-    except UnicodeDecodeError:
-        raise SaslAuthenticationError("the broker's SCRAM message is not UTF-8") from None
-    return {part[0]: part[2:] for part in reversed(parts) if part[1:2] == "="}
+        return scram.fields(message)
+    except ValueError as problem:
+        raise SaslAuthenticationError(f"the broker's SCRAM message cannot be read: {problem}") from None
 
 
 def _decode(text: str, what: str) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        return scram.from_base64(text)
+    except ValueError:
         raise SaslAuthenticationError(f"the broker's SCRAM {what} is not base64") from None

@@ -11,6 +11,8 @@ import pytest
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.instant import Instant
+from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
+from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.security.listener_security import ANONYMOUS, ListenerSecurities
 from barnabas.broker.storage_threads import InlineStorage
 from barnabas.errors import ConfigError
@@ -33,7 +35,8 @@ def config_of(certificates: Certificates, **more: Any) -> BrokerConfig:
 
 
 def securities_of(config: BrokerConfig, said: list[str] | None = None) -> ListenerSecurities:
-    return ListenerSecurities(config, InlineStorage(), ([] if said is None else said).append)
+    metadata = ClusterMetadata(MemoryStore())
+    return ListenerSecurities(config, metadata, InlineStorage(), ([] if said is None else said).append)
 
 
 class Handshake:
