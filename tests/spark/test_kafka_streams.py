@@ -49,7 +49,7 @@ def settings(servers: str, name: str, folder: str | Path) -> dict[str, Any]:
     return {
         "application.id": name, "state.dir": str(Path(folder).parent / "state"),
         "bootstrap.servers": servers, "default.key.serde": "string",
-        "default.value.serde": "string", "statestore.cache.max.bytes": 0,
+        "default.value.serde": "string", "statestore.cache.max.bytes": 0, "repartition.purge.interval.ms": 0,
     }  # fmt: skip
 
 
@@ -85,9 +85,17 @@ def test_words_are_counted_once_each_across_a_restart(
     assert [state for state in states if state is not State.RUNNING] == once * 2
     changes = committed(servers, f"{name}-words-changelog", 2)
     assert {change.key: int.from_bytes(change.value, "big") for change in changes} == {b"a": 3, b"b": 2, b"c": 3}
-    with AdminClient(bootstrap_servers=servers) as admin:
-        offsets = admin.list_consumer_group_offsets(name)
-    assert {partition.topic for partition in offsets} == {source, f"{name}-words-repartition"}
+    between = f"{name}-words-repartition"
+    wanted = [(topic, number) for topic in (source, between) for number in range(2)]
+    with AdminClient(bootstrap_servers=servers) as admin, Consumer(bootstrap_servers=servers) as consumer:
+        offsets = {tuple(each): at.offset for each, at in admin.list_consumer_group_offsets(name).items()}
+        ends, begins = (ask(wanted) for ask in (consumer.end_offsets, consumer.beginning_offsets))
+    read = {each: offset for each, offset in offsets.items() if each[0] == source}
+    assert read == {tuple(each): end for each, end in ends.items() if each[0] == source}, (
+        "all, without waiting for more"
+    )
+    assert {each[0] for each in offsets} == {source, between}
+    assert sum(begin for each, begin in begins.items() if each[0] == between) > 0, "what was read is deleted"
 
 
 def test_a_topic_that_is_missing_is_an_error_at_the_start(spark: SparkSession, servers: str, checkpoint: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,9 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
-from barnabas.streams.spark import internal_topics, plan, rows, starting_offsets
+from barnabas.streams.spark import group_offsets, internal_topics, plan, rows, starting_offsets
 from barnabas.streams.spark.application import Application, application_folder
+from barnabas.streams.spark.group_offsets import GroupOffsets
 from barnabas.streams.spark.task_runner import TaskRunner
 from barnabas.streams.topology.topology import Topology
 
@@ -229,11 +232,13 @@ class KafkaStreams:
             )
             counts = internal_topics.counted(self._plan.infos, self._plan.copartitioned, existing)
             internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
+            application = plan.application(self._plan, counts, existing)
             default = values.get("consumer.auto.offset.reset") or values.get("auto.offset.reset") or "earliest"
             policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
             if not (Path(self._checkpoint) / "offsets").exists():
-                starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies)
-        return plan.application(self._plan, counts, existing)
+                decided = partial(starting_offsets.decided_offsets, application.place)
+                starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies, decided)
+        return application
 
     def frame(self) -> DataFrame:
         """Return the rows that the topology makes of its topics, as the sink takes them."""
@@ -250,12 +255,22 @@ class KafkaStreams:
 
     def _watch(self) -> None:
         """Follow the query until it ends, in a thread of its own."""
+        values = self._config.values
+        make_admin = group_offsets.admin_of(plan.clients_of(values, "admin"))
+        purge_every = values["repartition.purge.interval.ms"] / 1000
+        offsets = GroupOffsets(make_admin, self._config.application_id, self._plan.repartition_topics, purge_every)
+        with contextlib.closing(offsets):
+            self._follow(offsets)
+
+    def _follow(self, offsets: GroupOffsets) -> None:
         while True:
             query = self.query
             while query.isActive:
                 if self._state is State.REBALANCING and _has_begun(query):
                     self._set(State.RUNNING)
+                offsets.follow(query)
                 time.sleep(_TURN)
+            offsets.follow(query)
             if self._state is State.PENDING_SHUTDOWN:
                 return
             error = query.exception()

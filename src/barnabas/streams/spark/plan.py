@@ -46,6 +46,11 @@ class Plan(NamedTuple):
         return {topic for info in self.infos.values() for topic in info.source_topics}
 
     @property
+    def repartition_topics(self) -> frozenset[str]:
+        """The topics between sub-topologies, of which this application alone reads."""
+        return frozenset(topic for info in self.infos.values() for topic in info.repartition_source_topics)
+
+    @property
     def sinks(self) -> set[str]:
         """All topics that the topology names for its output."""
         return {topic for info in self.infos.values() for topic in info.sink_topics}
@@ -165,7 +170,6 @@ def source_options(plan: Plan) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         "subscribe": ",".join(sorted(plan.sources | plan.global_topics)),
         "startingOffsets": "group",
-        "offsetCommitMode": "onCheckpoint",
         "includeHeaders": "true",
         "columns": ",".join(rows.INPUT_COLUMNS),
         "coPartitions": co_partitions(plan).to_json(),

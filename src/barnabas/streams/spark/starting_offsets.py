@@ -1,18 +1,27 @@
 """Where an application begins that has no checkpoint: its group's committed offsets, as Kafka Streams does.
 
-What is missing is settled by `auto.offset.reset` and committed before the query starts, so that a first batch that is
-repeated begins at the same place.
+A query of ours commits after its batches, so one that died may have decided more than its group knows: the decision log
+says where its tasks stand, exactly. What is missing is settled by `auto.offset.reset`. Either is committed before the
+query starts, so that a first batch that is repeated begins at the same place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.offsets import OffsetSpec
+from barnabas.client.consumer.offsets import OffsetAndMetadata
 from barnabas.errors import NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.exactly_once.decision import LOST, Decision
+from barnabas.spark.exactly_once.decision_log import DecisionReader
+from barnabas.spark.exactly_once.driver import SinkPlace, repair
+from barnabas.spark.offsets import Offsets
 from barnabas.streams.errors import StreamsError
+from barnabas.streams.spark.group_offsets import METADATA
 from barnabas.streams.topology.nodes import ProcessorTopology, SourceNode
 
 _SPECS = {"earliest": int(OffsetSpec.EARLIEST), "latest": int(OffsetSpec.LATEST)}
@@ -35,19 +44,66 @@ def reset_policies(subtopologies: Iterable[ProcessorTopology], default: str) -> 
 
 
 def settle(
-    admin: AdminClient, group: str, counts: Mapping[str, int], policies: Mapping[str, str]
-) -> dict[TopicPartition, int]:
-    """Commit an offset for each partition that has none; returns those. Raises NoOffsetForPartitionError."""
+    admin: AdminClient,
+    group: str,
+    counts: Mapping[str, int],
+    policies: Mapping[str, str],
+    decided: Callable[[str], Offsets],
+) -> Offsets:
+    """Commit an offset for each partition that has none, or not all that was decided; returns those.
+
+    `decided` says for a query's id up to where its last decision goes. Raises NoOffsetForPartitionError.
+    """
     partitions = [TopicPartition(topic, number) for topic in policies for number in range(counts[topic])]
     committed = admin.list_consumer_group_offsets(group, partitions)
     missing = [partition for partition in partitions if partition not in committed]
-    if not missing:
-        return {}
     if without := sorted(str(partition) for partition in missing if policies[partition.topic] == "none"):
         raise NoOffsetForPartitionError(
             f"group {group} has committed no offset for {', '.join(without)}, and auto.offset.reset is none"
         )
     specs = {partition: _SPECS[policies[partition.topic]] for partition in missing}
-    found = {partition: listed.offset for partition, listed in admin.list_offsets(specs).items()}
-    admin.alter_consumer_group_offsets(group, found)
+    found = {partition: listed.offset for partition, listed in admin.list_offsets(specs).items()} if specs else {}
+    found |= _further(committed, decided)
+    if found:
+        admin.alter_consumer_group_offsets(group, found)
+    return found
+
+
+def _further(committed: Mapping[TopicPartition, OffsetAndMetadata], decided: Callable[[str], Offsets]) -> Offsets:
+    """Return where a query of ours has decided more than it has committed."""
+    by_query: dict[str, Offsets] = {}
+    for partition, at in committed.items():
+        if at.metadata.startswith(METADATA):
+            by_query.setdefault(at.metadata.removeprefix(METADATA), {})[partition] = at.offset
+    found: Offsets = {}
+    for query, offsets in by_query.items():
+        ends = decided(query)
+        found |= {each: ends[each] for each, offset in offsets.items() if ends.get(each, offset) > offset}
+    return found
+
+
+def decided_offsets(place: SinkPlace, query: str) -> Offsets:
+    """Return up to where the last decision of a query goes, once it is made true; nothing if nothing is known of it.
+
+    Fences a driver of that query: two of an application would both write. Raises StreamsError for a query that has lost
+    rows which nobody has decided about.
+    """
+    with contextlib.closing(DecisionReader(dict(place.client), place.topic)) as reader:
+        if reader.read(query) is None:
+            return {}
+    decision = repair(place, query, None)
+    if decision is not None and decision.state == LOST:
+        raise StreamsError(
+            f"the query {query} of this application has lost rows of its batch {decision.batch}: settle that first, "
+            "see `barnabas spark repair`"
+        )
+    return {} if decision is None else positions_of(decision)
+
+
+def positions_of(decision: Decision) -> Offsets:
+    """Return where the tasks stand after a decision, by what their notes say."""
+    found: Offsets = {}
+    for state in decision.states_after().values():
+        for topic, ends in json.loads(state.note).get("positions", {}).items():
+            found |= {TopicPartition(topic, int(number)): end for number, end in ends.items()}
     return found

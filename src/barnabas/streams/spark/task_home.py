@@ -204,7 +204,8 @@ class _Attempt:
         task.punctuate_system_time(now)
         if (sent := rows.output_rows(task.commit())) is not None:
             yield sent
-        text = json.dumps({"id": uuid.uuid4().hex, "metadata": task.metadata().decode()})
+        note = {"id": uuid.uuid4().hex, "metadata": task.metadata().decode(), "positions": _positions(self._plan)}
+        text = json.dumps(note)
         yield rows.note_row(Note(self._plan["task"], text, self._home.changelogs_of(task.id)))
         return text
 
@@ -214,3 +215,11 @@ class _Attempt:
             task.punctuate_stream_time()
         if (sent := rows.output_rows(task.collector.take())) is not None:
             yield sent
+
+
+def _positions(plan: BatchPlan) -> dict[str, dict[str, int]]:
+    """Return up to where the batch goes in the topics that the task reads."""
+    found: dict[str, dict[str, int]] = {}
+    for topic, partition, _, end in plan["ranges"]:
+        found.setdefault(topic, {})[str(partition)] = end
+    return found

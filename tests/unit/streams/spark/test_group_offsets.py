@@ -1,0 +1,150 @@
+"""What an application's group tells of its progress, and where the next run begins by it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from barnabas.client.consumer.offsets import OffsetAndMetadata
+from barnabas.errors import KafkaError, NoOffsetForPartitionError, UnknownMemberIdError
+from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState, TaskTransaction
+from barnabas.spark.offsets import CLOCK
+from barnabas.streams.spark import starting_offsets
+from barnabas.streams.spark.group_offsets import METADATA, GroupOffsets
+
+IN, BETWEEN = TopicPartition("in", 0), TopicPartition("app-x-repartition", 0)
+
+
+class Cluster:
+    """Keeps what it is asked."""
+
+    def __init__(self, committed: dict[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        self.committed = committed or {}
+        self.deleted: list[Mapping[TopicPartition, int]] = []
+        self.commits = 0
+        self.error: KafkaError | None = None
+
+    def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Any]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.commits += 1
+        self.committed |= {
+            each: OffsetAndMetadata(offset) if isinstance(offset, int) else offset for each, offset in offsets.items()
+        }
+
+    def list_consumer_group_offsets(self, group_id: str, partitions: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {each: self.committed[each] for each in partitions if each in self.committed}
+
+    def list_offsets(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        return {each: SimpleNamespace(offset=0 if spec == -2 else 70) for each, spec in specs.items()}
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self.deleted.append(before)
+
+    def close(self) -> None:
+        pass
+
+
+def query(**offsets: int) -> Any:
+    end = {"in": {"0": offsets["read"]}, BETWEEN.topic: {"0": offsets["between"]}, CLOCK: {"0": 123}}
+    return SimpleNamespace(id="q1", lastProgress=SimpleNamespace(sources=[SimpleNamespace(endOffset=json.dumps(end))]))
+
+
+def followed(cluster: Cluster, now: list[float]) -> GroupOffsets:
+    return GroupOffsets(lambda: cluster, "app", frozenset({BETWEEN.topic}), 30.0, lambda: now[0])
+
+
+def test_each_finished_batch_is_committed_once_with_the_id_of_its_query() -> None:
+    cluster = Cluster()
+    offsets = followed(cluster, [0.0])
+
+    for _ in range(3):
+        offsets.follow(query(read=5, between=3))
+
+    assert cluster.commits == 1
+    assert {each: (at.offset, at.metadata) for each, at in cluster.committed.items()} == {
+        IN: (5, f"{METADATA}q1"),
+        BETWEEN: (3, f"{METADATA}q1"),
+    }
+
+
+def test_a_commit_that_fails_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    cluster.error = UnknownMemberIdError("the group has members")
+    offsets = followed(cluster, [0.0])
+    for _ in range(3):
+        offsets.follow(query(read=5, between=3))
+    cluster.error = None
+
+    offsets.follow(query(read=5, between=3))
+
+    assert caplog.text.count("the group has members") == 1
+    assert cluster.committed[IN].offset == 5
+
+
+def test_only_repartition_topics_are_purged_and_only_up_to_what_is_committed() -> None:
+    now, cluster = [0.0], Cluster()
+    offsets = followed(cluster, now)
+    offsets.follow(query(read=5, between=3))
+    now[0] = 29.0
+    offsets.follow(query(read=6, between=4))
+    assert cluster.deleted == []
+
+    now[0] = 31.0
+    offsets.follow(query(read=6, between=4))
+    cluster.error = UnknownMemberIdError("no")
+    now[0] = 70.0
+    offsets.follow(query(read=9, between=9))
+
+    assert cluster.deleted == [{BETWEEN: 4}], "what is not committed stays"
+
+
+def settled(cluster: Cluster, policy: str = "latest", **decided: Any) -> Any:
+    counts = {"in": 1, BETWEEN.topic: 1}
+    policies = {"in": policy, BETWEEN.topic: "earliest"}
+    ends = lambda query: decided.get(query, {})  # noqa: E731
+    return starting_offsets.settle(cluster, "app", counts, policies, ends)  # type: ignore[arg-type]
+
+
+def test_a_partition_without_an_offset_begins_where_the_policy_says() -> None:
+    assert settled(Cluster({IN: OffsetAndMetadata(7)})) == {BETWEEN: 0}
+    assert settled(Cluster()) == {IN: 70, BETWEEN: 0}
+    with pytest.raises(NoOffsetForPartitionError, match="in-0"):
+        settled(Cluster({BETWEEN: OffsetAndMetadata(7)}), policy="none")
+
+
+def test_what_a_query_of_ours_has_decided_beyond_its_commit_is_not_read_again() -> None:
+    ours = f"{METADATA}q1"
+    cluster = Cluster({IN: OffsetAndMetadata(7, metadata=ours), BETWEEN: OffsetAndMetadata(9, metadata=ours)})
+
+    assert settled(cluster, q1={IN: 12, BETWEEN: 9}) == {IN: 12}
+    assert cluster.committed[IN].offset == 12
+
+
+@pytest.mark.parametrize("metadata", ["", "AQAAAYx=", f"{METADATA}another"])
+def test_offsets_that_somebody_else_has_committed_count_as_they_are(metadata: str) -> None:
+    cluster = Cluster({IN: OffsetAndMetadata(2, metadata=metadata), BETWEEN: OffsetAndMetadata(9)})
+
+    assert settled(cluster, q1={IN: 12}) == {}
+
+
+def test_where_tasks_stand_is_what_the_notes_of_all_of_them_say() -> None:
+    def state(task: str, **positions: int) -> TaskState:
+        note = {"positions": {topic: {task[-1]: end} for topic, end in positions.items()}}
+        return TaskState(task, json.dumps(note), {})
+
+    written = TaskTransaction(0, "id", 1, 1, 3, {}, state("0_0", a=5, b=7))
+    decision = Decision(4, "r", COMPLETE, (written,), states=(state("0_0", a=1, b=1), state("0_1", a=9)))
+
+    assert starting_offsets.positions_of(decision) == {
+        TopicPartition("a", 0): 5,
+        TopicPartition("b", 0): 7,
+        TopicPartition("a", 1): 9,
+    }
