@@ -59,7 +59,9 @@ class ForeignMember(Actor):
         self._epoch = JOIN_EPOCH
         #: The epochs that this member has been in, the latest last.
         self._epochs: list[int] = []
-        #: What it has, with the epoch in which it was first told; and what of that it is to give up.
+        #: The epoch of the first heartbeat whose answer was lost since it was told an assignment; None if none was.
+        self._untold_since: int | None = None
+        #: What it has, with the epoch from which on the group may have given it; and what of that it is to give up.
         self._owned: dict[Partition, int] = {}
         self._to_give_up: set[Partition] = set()
         self._told_at = self._last_answer = self.world.now
@@ -97,6 +99,8 @@ class ForeignMember(Actor):
             # Who cannot be put out for want of a disk stays, and a new coordinator begins its watch anew.
             self._told_at = self.world.now
         if answer is None:
+            if self._untold_since is None:
+                self._untold_since = self._epoch
             return True
         if answer.error_code in _TO_JOIN_AGAIN:
             self.world.counts["foreign members put out"] += 1
@@ -113,7 +117,10 @@ class ForeignMember(Actor):
 
     def _take(self, assignment: Any) -> None:
         target = {(topic.topic_id, index) for topic in assignment.topic_partitions for index in topic.partitions}
-        self._owned.update(dict.fromkeys(target - self._owned.keys(), self._epoch))
+        # What a lost answer told is not told again before something else changes: the group knows it since then.
+        since = self._epoch if self._untold_since is None else self._untold_since
+        self._untold_since = None
+        self._owned.update(dict.fromkeys(target - self._owned.keys(), since))
         to_give_up = self._owned.keys() - target
         if to_give_up != self._to_give_up:
             self._told_at = self.world.now
