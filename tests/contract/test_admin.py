@@ -274,7 +274,7 @@ def test_it_is_closed_at_the_end(bootstrap_servers: str) -> None:
         admin.list_topics()
 
 
-@pytest.mark.shows("S3.100", breaks="barnabas.client.admin.api_driver:AdminApiDriver.tick")
+@pytest.mark.shows("S3.100", breaks="barnabas.client.admin.topic_operations:TopicOperations.create_topics")
 def test_an_admin_client_is_made_of_settings_and_reads_and_changes_the_cluster(
     bootstrap_servers: str, new_name: NewName
 ) -> None:

@@ -288,7 +288,7 @@ def test_a_record_that_fails_makes_the_commit_fail_and_the_next_transaction_succ
     assert read_to_end(bootstrap_servers, topic) == [b"kept"]
 
 
-@pytest.mark.shows("S4.45", breaks="barnabas.client.producer.producer:Producer.commit_transaction")
+@pytest.mark.shows("S4.45", breaks="barnabas.client.producer.transaction_calls:TransactionCalls.leave")
 def test_acks_retries_idempotence_linger_compression_and_transactions_work_together_and_each_record_is_answered(
     bootstrap_servers: str, topic: str, new_name: Callable[[str], str]
 ) -> None:

@@ -114,7 +114,6 @@ def wait_for(broker: Broker, lines: int, seconds: float = 60) -> None:
         time.sleep(0.5)
 
 
-@pytest.mark.shows("S3.115", breaks="barnabas.broker.handlers.end_txn:handle")
 def test_words_are_counted_exactly_once_though_application_and_broker_are_killed(
     broker: Broker, start: Callable[..., Application]
 ) -> None:

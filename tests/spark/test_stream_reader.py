@@ -102,7 +102,6 @@ def test_a_topic_that_does_not_exist_is_an_error_where_a_query_begins(servers: s
 
 @pytest.mark.shows("S0.7", breaks="barnabas.spark.stream_reader:KafkaStreamReader.latestOffset")
 @pytest.mark.shows("S0.14", breaks="barnabas.spark.fetch_loop:_fetcher")
-@pytest.mark.shows("S0.18", breaks="barnabas.spark.input_partitions:read_partition")
 @pytest.mark.shows("S0.26", breaks="barnabas.spark.kafka_fetcher:KafkaFetcher.run_fetch_loop")
 def test_each_micro_batch_is_planned_on_the_driver_and_read_by_tasks_until_its_end(
     servers: str, new_topic: NewTopicName, reader_of: Any

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.errors import OffsetOutOfRangeError
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.records import read_batches
@@ -22,7 +23,6 @@ def values(client: CoreClient, topic: str, partition: int) -> list[bytes | None]
     return [record.value for found in read_batches(records) for record in found]
 
 
-@pytest.mark.shows("S2.1", breaks="barnabas.broker.replica_manager:ReplicaManager.append")
 @pytest.mark.shows("S3.2", breaks="barnabas.broker.replica_manager:ReplicaManager.append")
 def test_what_is_spread_over_partitions_and_acknowledged_outlives_a_crash(broker: CoreBroker) -> None:
     client = broker.connect()
@@ -38,6 +38,26 @@ def test_what_is_spread_over_partitions_and_acknowledged_outlives_a_crash(broker
         [b"1", b"4", b"7"],
         [b"2", b"5", b"8"],
     ]
+
+
+@pytest.mark.shows("S2.1", breaks="barnabas.broker.log.unified_log:UnifiedLog.delete_old_segments")
+def test_data_is_kept_as_long_as_configured_and_no_longer() -> None:
+    hour = 3600
+    broker = CoreBroker({"log.retention.hours": 2, "log.retention.check.interval.ms": 60_000})
+    client = broker.connect()
+    client.request(create("t", 1), 7)
+    client.request(create("forever", 1, retention_ms="-1"), 7)
+    for topic in ("t", "forever"):
+        client.request(produce(topic, batch(b"a", now_ms=broker.now_ms), 0, acks=-1), 12)
+
+    broker.advance(1.9 * hour)
+    later = broker.connect()
+    assert [values(later, topic, 0) for topic in ("t", "forever")] == [[b"a"], [b"a"]]
+
+    broker.advance(0.2 * hour)
+    later = broker.connect()
+    assert later.request(fetch("t"), 12).responses[0].partitions[0].error_code == OffsetOutOfRangeError.code
+    assert values(later, "forever", 0) == [b"a"]
 
 
 def test_replicas_a_leader_and_those_in_sync_belong_to_a_partition(client: CoreClient) -> None:

@@ -339,18 +339,21 @@ def test_correlation_ids_start_again_after_the_largest(world: Any) -> None:
 
 
 @pytest.mark.shows("S3.110", breaks="barnabas.network.node_api_versions:NodeApiVersions.latest_usable_version")
-def test_the_highest_version_that_both_sides_know_is_used(world: Any) -> None:
+@pytest.mark.parametrize(("oldest", "newest"), [(0, 0), (0, 1), (1, 2), (2, 4), (4, 99)])
+def test_the_highest_version_that_both_sides_know_is_used(world: Any, oldest: int, newest: int) -> None:
+    """A broker of any age: a client is not of its version, the two agree on one for each API."""
+    used = min(newest, HeartbeatRequest.VALID_VERSIONS[1])
     world.client.ready(world.node, world.now)
     world.poll()
     world.poll()
-    ranges = [ApiVersion(api_key=ApiKey.HEARTBEAT, min_version=1, max_version=2)]
+    ranges = [ApiVersion(api_key=ApiKey.HEARTBEAT, min_version=oldest, max_version=newest)]
     world.selector.respond(1, ApiVersionsResponse(api_keys=ranges))
     world.poll()
     world.send(HEARTBEAT)
-    assert world.selector.received[-1][1].request_api_version == 2
+    assert world.selector.received[-1][1].request_api_version == used
     world.selector.respond(1, HeartbeatResponse())
     (response,) = world.poll()
-    assert response.api_version == 2
+    assert response.api_version == used
 
 
 def test_a_builder_makes_the_message_for_the_version_that_is_used(world: Any) -> None:

@@ -226,8 +226,6 @@ def test_a_slow_consumer_has_one_batch_wait_and_one_in_the_producers_hand() -> N
     assert taken == list(range(10))  # none overwritten, none dropped, in order
 
 
-@pytest.mark.shows("S0.41", breaks=POLL_NEXT)
-@pytest.mark.shows("S0.64", breaks=POLL_NEXT)
 def test_real_threads_of_different_speed_exchange_every_batch_once_and_in_order() -> None:
     import threading
 

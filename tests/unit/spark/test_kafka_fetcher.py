@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,7 +203,7 @@ def test_a_corrupt_batch_is_an_error_that_names_partition_and_offset() -> None:
         list(fetcher.run_fetch_loop())
 
 
-@pytest.mark.shows("S0.5", breaks="barnabas.client.consumer.fetching.fetched_data:FetchedData.append_to")
+@pytest.mark.shows("S0.5", breaks="barnabas.records.open_batches:AbortedFilter.is_aborted")
 def test_what_a_transaction_took_back_is_not_given_on_with_read_committed() -> None:
     builder = RecordBatchBuilder(1 << 20)
     builder.try_append(1, None, b"taken back")
@@ -225,6 +229,92 @@ def test_a_slow_chain_behind_the_source_does_not_stop_the_thread_before_it_is_a_
         threading.Event().wait(0.001)
 
     assert offsets_of(loop) == [1, 2]
+
+
+@pytest.mark.shows("S0.41", breaks="barnabas.spark.handover:Handover.poll_next")
+def test_the_thread_produces_the_fetcher_consumes_and_the_handover_stands_between_them() -> None:
+    served = [[encoded(first, 1)] for first in range(4)]
+    consumer = Consumer(*served)
+    fetcher = fetcher_of(consumer, 0, 4)
+    handover, passed = fetcher._handover, list[tuple[str, threading.Thread, Any]]()
+    produce, poll_next = handover.produce, handover.poll_next
+
+    def noted_produce(batch: Sequence[FetchedData]) -> None:
+        passed.append(("in", threading.current_thread(), batch))
+        produce(batch)
+
+    def noted_poll_next() -> Sequence[FetchedData]:
+        batch = poll_next()
+        passed.append(("out", threading.current_thread(), batch))
+        return batch
+
+    handover.produce, handover.poll_next = noted_produce, noted_poll_next  # type: ignore[method-assign]
+
+    assert offsets_of(fetcher.run_fetch_loop()) == [0, 1, 2, 3]
+
+    assert [batch for way, _, batch in passed if way == "in"] == served
+    assert [batch for way, _, batch in passed if way == "out"] == served
+    assert {thread for way, thread, _ in passed if way == "in"} == consumer.polled_by
+    assert {thread for way, thread, _ in passed if way == "out"} == {threading.current_thread()}
+
+
+class Growing(Consumer):
+    """A log to which records come; each poll brings all that are new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = 0
+        self.fetched = 0
+
+    def poll_raw(self, timeout: float) -> Sequence[FetchedData]:
+        first, count = self.fetched, self.arrived - self.fetched
+        self.fetched += count
+        if not count:
+            threading.Event().wait(0.001)
+        return [encoded(first, count)] if count else []
+
+    def grow(self, count: int, *, until_fetched: bool = True) -> None:
+        """Lets records come, and the thread fetch them."""
+        self.arrived += count
+        while until_fetched and self.fetched < self.arrived:
+            threading.Event().wait(0.001)
+
+
+@pytest.mark.shows("S0.64", breaks=DECODED)
+def test_a_task_that_keeps_up_gets_each_record_by_itself_and_a_slow_one_gets_what_came_meanwhile_at_once() -> None:
+    consumer = Growing()
+    loop = fetcher_of(consumer, 0, 30).run_fetch_loop()
+    sizes = []
+    for _ in range(3):
+        consumer.grow(1, until_fetched=False)
+        sizes.append(next(loop).num_rows)
+
+    consumer.grow(1)  # into the slot
+    consumer.grow(1)  # into the thread's hand
+    consumer.grow(25, until_fetched=False)  # stays with the broker: the task is busy
+    sizes += [batch.num_rows for batch in loop]
+
+    assert sizes == [1, 1, 1, 1, 1, 25]
+
+
+WITHOUT_AN_ENGINE = """
+import sys
+sys.modules["pyspark"] = None  # an import of it fails
+from tests.unit.spark.test_kafka_fetcher import Consumer, encoded, fetcher_of, offsets_of
+print(offsets_of(fetcher_of(Consumer([encoded(0, 3)], [encoded(3, 2)]), 0, 5).run_fetch_loop()))
+"""
+
+
+@pytest.mark.shows("S0.18", breaks=LOOP)
+def test_the_fetcher_needs_no_engine_and_only_its_thread_polls_kafka() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_AN_ENGINE], capture_output=True, text=True, check=False)
+    assert run.stdout == "[0, 1, 2, 3, 4]\n", run.stderr
+
+    rooms = Path(fetch_loop.__file__).parent
+    # The driver reads the decision log, which is no source.
+    sources = [path for path in rooms.rglob("*.py") if path.parent.name != "exactly_once"]
+    polling = {path.name for path in sources if re.search(r"\.poll(_raw|_arrow)?\(", path.read_text(encoding="utf-8"))}
+    assert polling == {"kafka_consumer_thread.py"}
 
 
 @pytest.mark.shows("S0.19", breaks="barnabas.spark.fetch_loop:_fetcher")

@@ -305,6 +305,11 @@ def test_records_flow_only_when_the_positions_are_there(cluster: ScriptedCluster
     assert len(consumer.poll(2)) == 0
     assert cluster.asked(ApiKey.FETCH) == []
 
+    cluster.hold.clear()
+    assert [record.value for record in consumer.poll(60)] == [b"x"]
+    asked = [key for key, _, _ in cluster.requests]
+    assert asked.index(ApiKey.SYNC_GROUP) < asked.index(ApiKey.OFFSET_FETCH) < asked.index(ApiKey.FETCH)
+
 
 def test_looking_committed_offsets_up_is_tried_again(cluster: ScriptedCluster) -> None:
     cluster.committed[T0] = (3, 1, "n")
@@ -351,22 +356,24 @@ def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: 
     consumer = member(cluster)
     processed: list[bytes] = []
     cluster.at(3.0, consumer.wakeup)
+    end, is_woken = cluster.now + 20, False
     try:
-        while True:
+        while cluster.now < end:
             for record in consumer.poll(1):
                 processed.append(record.value)
             consumer.commit()
     except WakeupError:
-        pass
+        is_woken = True
     finally:
         consumer.close()
 
+    assert is_woken
     assert processed == [b"a", b"b"]
     assert cluster.committed[T0][0] == 2
     assert len(cluster.asked(ApiKey.LEAVE_GROUP)) == 1
 
 
-@pytest.mark.shows("S3.76", breaks="barnabas.client.consumer.coordinator.auto_commits:AutoCommits.commit_now")
+@pytest.mark.shows("S3.76", breaks="barnabas.client.consumer.subscription_state:SubscriptionState.all_consumed")
 def test_killed_before_the_next_automatic_commit_records_come_twice(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     first = member(cluster, enable_auto_commit=True, auto_commit_interval_ms=5_000, max_poll_records=1)
@@ -400,7 +407,7 @@ def read_and_crash(*, automatic: bool) -> tuple[list[bytes], list[bytes]]:
     return received, [record.value for record in member(after).poll(1)]
 
 
-@pytest.mark.shows("S2.36", breaks="barnabas.client.consumer.coordinator.auto_commits:AutoCommits.commit_now")
+@pytest.mark.shows("S2.36", breaks="barnabas.client.consumer.subscription_state:SubscriptionState.all_consumed")
 def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else_doubles_a_manual_one_neither() -> None:
     received, again = read_and_crash(automatic=True)
     assert received == [b"a", b"b"]
@@ -415,8 +422,7 @@ def test_an_automatic_commit_loses_what_is_unprocessed_at_the_next_poll_and_else
     cluster = ScriptedCluster()
     cluster.append("t", 0, b"a", b"b")
     careful = member(cluster)
-    while not careful.poll(1):
-        pass
+    assert [record.value for record in careful.poll(60)] == [b"a", b"b"]
     careful.commit()
     after = ScriptedCluster()
     after.logs, after.committed = cluster.logs, dict(cluster.committed)

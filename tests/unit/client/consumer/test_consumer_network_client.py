@@ -81,10 +81,15 @@ def rig() -> Rig:
 @pytest.mark.shows("S1.60", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.send")
 @pytest.mark.shows("S1.59", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.send")
 def test_send_only_prepares(rig: Rig) -> None:
-    rig.send()
+    future = rig.send(B, "m")
 
     assert rig.selector.connects == []
-    assert rig.client.pending_request_count(A) == 1
+    assert (rig.client.pending_request_count(A), rig.client.pending_request_count(B)) == (0, 1)
+    # The handler that completes the future, in a ClientRequest, which waits for its node.
+    ((request, handler),) = rig.client._unsent[B.id]
+    assert handler.future is future
+    assert request.callback == handler.on_complete
+    assert (request.destination, request.message.member_id, request.created_at) == (B.id, "m", rig.clock.now)
 
 
 @pytest.mark.shows("S1.50", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
@@ -100,7 +105,6 @@ def test_requests_queue_per_node_the_oldest_first(rig: Rig) -> None:
 
 
 @pytest.mark.shows("S1.65", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.poll")
-@pytest.mark.shows("S1.67", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
 @pytest.mark.shows("S1.41", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
 def test_only_poll_transmits(rig: Rig) -> None:
     rig.send()
@@ -109,6 +113,34 @@ def test_only_poll_transmits(rig: Rig) -> None:
     rig.connect()
 
     assert rig.transmitted() == [(0, "m")]
+
+
+@pytest.mark.shows("S1.67", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient._try_send")
+def test_the_queues_of_all_nodes_are_gone_through_and_what_is_not_ready_stays(rig: Rig) -> None:
+    handed_over: list[tuple[int, str]] = []
+    send = rig.client.client.send
+
+    def noted(request: Any, now: float) -> None:
+        handed_over.append((request.destination, request.message.member_id))
+        send(request, now)
+
+    rig.client.client.send = noted  # type: ignore[method-assign]
+    rig.selector.handlers = {}
+    for member in ("1", "2"):
+        rig.send(A, member)
+        rig.send(B, member)
+    rig.connect()
+    assert handed_over == []
+
+    rig.selector.respond(B.id, all_api_versions())
+    rig.connect()
+    assert handed_over == [(1, "1"), (1, "2")]
+    assert {node: len(queue) for node, queue in rig.client._unsent.items()} == {A.id: 2}
+
+    rig.selector.respond(A.id, all_api_versions())
+    rig.connect()
+    assert handed_over == [(1, "1"), (1, "2"), (0, "1"), (0, "2")]
+    assert rig.transmitted() == handed_over
 
 
 @pytest.mark.shows("S1.66", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.poll")

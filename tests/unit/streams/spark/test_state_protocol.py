@@ -76,6 +76,7 @@ def test_state_and_output_agree_wherever_driver_and_tasks_die(
         assert model.problems(cluster, BATCHES) == [], f"after {survived} requests"
 
 
+@pytest.mark.shows("S3.115", breaks="barnabas.streams.spark.state_protocol:state_before")
 @pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 1100))])
 def test_state_and_output_agree_with_zombies_frozen_drivers_and_dying_processes(seed: int) -> None:
     assert model.chaos(seed) == []

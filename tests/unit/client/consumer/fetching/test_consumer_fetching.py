@@ -9,8 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from barnabas import Consumer, OffsetAndMetadata, TopicPartition
+from barnabas.client.consumer.consumer_network_client import RequestFutureCompletionHandler
+from barnabas.client.consumer.fetching.fetch_collector import FetchCollector
+from barnabas.client.consumer.fetching.fetcher import Fetcher
 from barnabas.client.consumer.fetching.offset_fetcher import TruncatedLogError
 from barnabas.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError, TopicAuthorizationError
+from barnabas.network.network_client import NetworkClient
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch_response import AbortedTransaction
 from barnabas.records import RecordBatchBuilder
@@ -408,10 +412,6 @@ def noting(order: list[str], name: str, method: Callable[..., object]) -> Callab
 
 @pytest.mark.shows("S2.41", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
 @pytest.mark.shows("S2.42", breaks="barnabas.client.consumer.fetching.fetch_collector:FetchCollector.collect_fetch")
-@pytest.mark.shows("S1.43", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
-@pytest.mark.shows(
-    "S1.81", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
-)
 def test_with_nothing_buffered_poll_asks_the_brokers_and_returns_what_they_answer(cluster: ScriptedCluster) -> None:
     consumer = reader(cluster)
     cluster.at(0.3, lambda: cluster.append("t", 0, b"late"))
@@ -419,6 +419,60 @@ def test_with_nothing_buffered_poll_asks_the_brokers_and_returns_what_they_answe
 
     assert values(consumer.poll(5)) == [b"late"]
     assert cluster.now - start < 0.4
+
+
+@pytest.mark.shows("S1.43", breaks="barnabas.client.consumer.fetching.fetcher:Fetcher.send_fetches")
+def test_the_brokers_are_asked_for_what_is_wanted_and_not_there_yet(cluster: ScriptedCluster) -> None:
+    cluster.append("t", 0, b"a", b"b")
+    consumer = reader(cluster, T0, T1, max_poll_records=1, fetch_max_bytes=1000, max_partition_fetch_bytes=500)
+
+    def asked() -> list[list[tuple[int, int, int]]]:
+        return [
+            [
+                (one.partition, one.fetch_offset, one.partition_max_bytes)
+                for topic in fetch.topics
+                for one in topic.partitions
+            ]
+            for fetch in cluster.asked(ApiKey.FETCH)
+        ]
+
+    assert values(consumer.poll(1)) == [b"a"]
+    assert asked()[0] == [(0, 0, 500), (1, 0, 500)]
+    assert cluster.asked(ApiKey.FETCH)[0].max_bytes == 1000
+
+    # What is buffered is not asked for again, and what is paused not at all.
+    consumer.pause(T1)
+    assert values(consumer.poll(1)) == [b"b"]
+    consumer.poll(0.1)
+    consumer.resume(T1)
+    consumer.poll(1)
+    assert {offset for fetch in asked()[1:] for partition, offset, _ in fetch if partition == 0} == {2}
+
+
+@pytest.mark.shows(
+    "S1.81", breaks="barnabas.client.consumer.consumer_network_client:RequestFutureCompletionHandler.on_complete"
+)
+def test_an_answer_travels_up_by_callbacks_from_layer_to_layer(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    layers = {
+        NetworkClient: "_complete_responses",
+        RequestFutureCompletionHandler: "fire_completion",
+        Fetcher: "_on_fetched",
+        FetchCollector: "collect_fetch",
+    }
+    for layer, name in layers.items():
+        monkeypatch.setattr(layer, name, noting(order, layer.__name__, vars(layer)[name]))
+    cluster.append("t", 0, b"a")
+    consumer = reader(cluster)
+
+    assert values(consumer.poll(1)) == [b"a"]
+
+    fetched = order.index("Fetcher")
+    assert order[fetched - 1] == "RequestFutureCompletionHandler"
+    assert "NetworkClient" in order[: fetched - 1]
+    assert "FetchCollector" in order[fetched:]
 
 
 @pytest.mark.shows("S1.45", breaks="barnabas.client.consumer.consumer_parts:consumer_parts")
