@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import cast
 
 from barnabas.client.admin.admin_client import AdminClient
@@ -170,7 +171,7 @@ class _Progress:
             LOGGER.info(
                 "Restoring from %s: at offset %d of %d (%.0f%%), %.0f offsets/s, %.0f s left", self._partition,
                 position, self._end, 100 * (position - self._begin) / (self._end - self._begin), rate,
-                (self._end - position) / rate if rate else float("inf"),
+                (self._end - position) / rate if rate else inf,
             )  # fmt: skip
 
     def ended(self) -> None:
