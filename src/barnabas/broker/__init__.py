@@ -22,11 +22,11 @@ deadline. Whoever changes something marks its key; the purgatory looks at the en
 Rule 5. **Who asks for the disk waits, and nobody else.** Beside the loop, through the `Storage` port, are: flushes of
 `flush.messages` and `flush.ms` and of rolled segments, and all commits of the metadata that a request makes (one in
 flight at a time: `BrokerState.in_turn`, `piecewise.turn_of`), for topics that are made automatically, settings and
-blocks of producer ids, too; and reads of fetches that the system's cache lacks (`cold_fetch.py`; `preadv2` with
-RWF_NOWAIT tells). On the loop are: writes of records and other reads (of the system's cache, mostly), the flush of a
-coordinator's records where `flush.messages` is set for its topic, the first flush of a leader epoch, and renames.
-
-Many logs that a request needs are opened a piece at a time, before it is handled (`opening.py`).
+blocks of producer ids, too; and reads of fetches and of coordinators that load, where the system's cache lacks them
+(`cold_fetch.py`; `preadv2` with RWF_NOWAIT tells). On the loop are: writes of records and other reads (of the
+system's cache, mostly), the flush of a coordinator's records where `flush.messages` is set for its topic, the first
+flush of a leader epoch, and renames. Many logs that a request needs are opened a piece at a time, before it is
+handled (`opening.py`).
 
 Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
 other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.

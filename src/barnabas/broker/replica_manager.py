@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
+from barnabas.broker.log.cold_range import cold_range
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import Partition
@@ -279,6 +280,22 @@ class ReplicaManager:
         found = log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True).records
         assert isinstance(found, bytes), "a region comes only to who wants to send it"
         return found
+
+    def bring_in_internal(
+        self, topic_partition: TopicPartition, offset: int, max_bytes: int, done: Callable[[], None]
+    ) -> bool:
+        """Read beside the loop what `read_internal` would wait for; False if that is nothing. Raises KafkaError."""
+        log = self._logs.get_log(topic_partition)
+        if log is None or log.is_offline:
+            return False
+        try:
+            found = cold_range(log, max(offset, log.log_start_offset), max_bytes)
+        except OSError:
+            # The read meets it, too, and says what it was.
+            return False
+        if found is not None:
+            self.bring_in([found], done)
+        return found is not None
 
     def end_offset(self, topic_partition: TopicPartition) -> int:
         """Return the offset that the next record gets; 0 without such a partition."""

@@ -20,6 +20,7 @@ from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -27,6 +28,12 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
 )
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.records import read_batches
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
 from tests.unit.broker.test_failing_disk import CHANGES
@@ -450,3 +457,39 @@ def test_threads_deliver_what_is_done_on_the_loop() -> None:
         thread.join(10)
     assert before
     assert not any(thread.is_alive() for thread in before)
+
+
+def test_groups_are_loaded_from_a_cold_log_while_others_are_served(storage: SlowStorage) -> None:
+    settings = {"offsets.topic.num.partitions": 1, "log.roll.ms": 1000, "log.cleaner.enable": False}
+    before = CoreBroker(settings)
+    client = before.connect()
+    client.request(create("t"), 7)
+    client.request(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    for offset in range(3):
+        assert commit(client, offset) == 0
+        before.advance(2)
+    before.stop()
+    disk = before.filesystem
+    disk.cold |= {path for path in disk._names if "__consumer_offsets" in path and path.endswith(".log")}
+    disk.crash()
+    broker = CoreBroker(settings, disk, before.store, storage=storage)
+    broker.advance(2)
+    client, other = broker.connect(), broker.connect()
+
+    assert commit(client, 9) == errors.CoordinatorLoadInProgressError.code
+    assert storage.in_flight
+    assert other.request(MetadataRequest(topics=None), 12) is not None
+    while storage.in_flight:
+        storage.step()
+        broker.advance(0)
+
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    [topic] = client.request(asked, 8).groups[0].topics
+    assert topic.partitions[0].committed_offset == 2
+
+
+def commit(client: CoreClient, offset: int) -> int:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+    code: int = client.request(OffsetCommitRequest(group_id="g", topics=topics), 8).topics[0].partitions[0].error_code
+    return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.topic_partition import TopicPartition
@@ -9,6 +10,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
+
+#: So much is read at once.
+_READ_BYTES = 1 << 20
 
 
 class InternalTopic:
@@ -31,9 +35,13 @@ class InternalTopic:
         """Append one record batch (offsets from 0, as built); gives its base offset. Raises KafkaError."""
         return self._replica_manager.append_internal(TopicPartition(self.name, partition), batch, now_ms)
 
-    def read_batches(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
+    def read_batches(self, partition: int, offset: int) -> bytes:
         """Whole batches from `offset` on (at least one); empty at the end or when there is no such partition."""
-        return self._replica_manager.read_internal(TopicPartition(self.name, partition), offset, max_bytes)
+        return self._replica_manager.read_internal(TopicPartition(self.name, partition), offset, _READ_BYTES)
+
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        """Begin to read beside the loop what `read_batches` would wait for; False if it waits for nothing."""
+        return self._replica_manager.bring_in_internal(TopicPartition(self.name, partition), offset, _READ_BYTES, done)
 
     def end_offset(self, partition: int) -> int:
         """Return the offset that the next record gets; 0 when there is no such partition."""

@@ -34,8 +34,10 @@ class Loader:
     """
 
     __slots__ = (
+        "_brought_in",
         "_epochs",
         "_forget",
+        "_is_waiting",
         "_next_offset",
         "_queue",
         "_replay",
@@ -65,6 +67,10 @@ class Loader:
         self._queue: deque[int] = deque()
         #: Where to go on in the partition at the head of the queue.
         self._next_offset = 0
+        #: Whether the disk is being read for the partition at the head of the queue.
+        self._is_waiting = False
+        #: The partition and offset from which on it was read last.
+        self._brought_in = (-1, -1)
         #: When the partitions that the disk has kept from being loaded are read again, in monotonic seconds.
         self._retry_at = inf
         #: Partitions whose failure was told already.
@@ -160,17 +166,19 @@ class Loader:
         return bool(self._queue)
 
     def next_deadline(self) -> float:
-        """When `step` has something to do, in monotonic seconds; infinity: not before an election."""
-        return -inf if self._queue else self._retry_at
+        """When `step` has something to do, in monotonic seconds; infinity: not before an election, or the disk."""
+        return -inf if self._queue and not self._is_waiting else self._retry_at
 
     def step(self, budget: int, now: float) -> list[int]:
         """Read about `budget` records; gives the partitions that are complete now."""
         if self._retry_at <= now:
             self._retry()
         complete: list[int] = []
-        while self._queue and budget > 0:
+        while self._queue and budget > 0 and not self._is_waiting:
             partition, unloads = self._queue[0], self._unloads
             try:
+                if self._waits_for_disk(partition):
+                    continue
                 found, next_offset = self._storage.read(partition, self._next_offset)
                 if unloads != self._unloads:
                     # Reading it has opened its log anew (`reload`).
@@ -191,6 +199,23 @@ class Loader:
             else:
                 self._next_offset = next_offset
         return complete
+
+    def _waits_for_disk(self, partition: int) -> bool:
+        """Begin to read beside the loop what is not in the system's cache; whether that is to be waited for."""
+        position = partition, self._next_offset
+        if position == self._brought_in:
+            # Should the cache have lost it again, the loop waits.
+            return False
+        began, self._is_waiting, self._brought_in = False, True, position
+        try:
+            began = self._storage.bring_in(partition, self._next_offset, self._go_on)
+        finally:
+            # Perhaps it is done already.
+            self._is_waiting &= began
+        return self._is_waiting
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
 
     def _fail(self, partition: int, error: errors.KafkaError, now: float) -> None:
         may_pass = isinstance(error, errors.KafkaStorageError)

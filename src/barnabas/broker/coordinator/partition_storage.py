@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
@@ -57,6 +57,12 @@ class PartitionStorage(Protocol):
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         """Return some records from `offset` on and the offset to go on from, which is `offset` itself at the end."""
 
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        """Begin to read beside the loop what `read` would wait for; False if it waits for nothing.
+
+        `done` is called on the loop, perhaps before this returns.
+        """
+
     def end_offset(self, partition: int) -> int:
         """Return the offset that the next record gets; 0 without the partition."""
 
@@ -97,6 +103,10 @@ class BatchStorage:
         if producer is not None:
             builder.set_producer_state(producer.producer_id, producer.epoch, NO_SEQUENCE, transactional=True)
         return self._topic.append_batch(partition, builder.close(), now_ms)
+
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        """See `PartitionStorage`."""
+        return self._topic.bring_in(partition, offset, done)
 
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         """Return the records of the next batches. Raises CorruptRecordError."""

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from barnabas.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
     from barnabas.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 
-_AT_ONCE = float("-inf")
 #: Records loaded, or groups swept for expired offsets, in one tick: a few milliseconds.
 _WORK_PER_TICK = 2000
 #: Sessions and waits that end in one tick. A thousand members of a large group may be lost at once.
@@ -158,17 +157,15 @@ class GroupCoordinator:
         """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
         if self._closed:
             return inf
-        if self._loader.loading:
-            return _AT_ONCE
-        waits = self._timers.next_deadline(), self._expiration.sweep.next_deadline(), self._loader.next_deadline()
-        return min(waits)
+        deadline = min(self._timers.next_deadline(), self._loader.next_deadline())
+        return deadline if self._loader.loading else min(deadline, self._expiration.sweep.next_deadline())
 
     def tick(self, at: Instant) -> None:
         """Do what is due: sessions that ended, waits that are over, and a piece of the background work."""
         self._run_timers(at, _TIMERS_PER_TICK)
         if self._loader.next_deadline() <= at.now:
             self._load(at)
-        else:
+        elif not self._loader.loading:
             self._expiration.sweep.step(_WORK_PER_TICK, at)
 
     def _run_timers(self, at: Instant, budget: int) -> None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.config.config import Config
 
-_AT_ONCE = -inf
 #: Records loaded, markers written or ids swept in one tick: a few milliseconds.
 _RECORDS_PER_TICK = 2000
 _MARKERS_PER_TICK = 100
@@ -100,14 +99,8 @@ class TransactionCoordinator:
         """When `tick` has to be called next, in monotonic seconds; infinity: not before something else happens."""
         if self._closed:
             return inf
-        if self._loader.loading:
-            return _AT_ONCE
-        return min(
-            self._abort_at,
-            self._marker_sender.next_deadline(),
-            self._expiration.sweep.next_deadline(),
-            self._loader.next_deadline(),
-        )
+        deadline = min(self._abort_at, self._marker_sender.next_deadline(), self._loader.next_deadline())
+        return deadline if self._loader.loading else min(deadline, self._expiration.sweep.next_deadline())
 
     def tick(self, at: Instant) -> None:
         """Do what is due: load, send markers, abort what has timed out, forget ids that have expired."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 import pytest
@@ -211,3 +212,42 @@ def test_a_partition_that_cannot_be_understood_is_not_tried_again() -> None:
     state.loader.step(100, NOW)
     assert state.answers(1) == "NOT_COORDINATOR"
     assert state.loader.next_deadline() == inf
+
+
+def test_what_the_cache_lacks_is_read_beside_the_loop() -> None:
+    state = Counted(p0=3, p1=20)
+    waiting: list[Callable[[], None]] = []
+
+    def bring_in(partition: int, offset: int, done: Callable[[], None]) -> bool:
+        if partition == 0:
+            return False
+        waiting.append(done)
+        return True
+
+    state.storage.bring_in = bring_in  # type: ignore[method-assign]
+    state.loader.elect_all(0)
+    assert state.loader.step(100, NOW) == [0]
+    assert state.loader.next_deadline() == inf
+    assert state.loader.step(100, NOW) == []
+    assert state.answers(1) == "COORDINATOR_LOAD_IN_PROGRESS"
+
+    rounds = 0
+    while waiting:
+        waiting.pop()()
+        assert state.loader.next_deadline() == -inf
+        state.loader.step(100, NOW)
+        rounds += 1
+    assert (state.answers(1), state.counts[1]) == ("NONE", 20)
+    assert rounds == 4, "three pieces of seven records, and the end"
+
+
+def test_reading_that_is_done_at_once_needs_no_other_step() -> None:
+    state = Counted(p1=20)
+
+    def bring_in(partition: int, offset: int, done: Callable[[], None]) -> bool:
+        done()
+        return True
+
+    state.storage.bring_in = bring_in  # type: ignore[method-assign]
+    state.loader.elect(1, 0)
+    assert state.loader.step(100, NOW) == [1]

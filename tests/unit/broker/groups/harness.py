@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from barnabas import errors
@@ -75,6 +76,9 @@ class MemoryStorage:
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         found = [record for record in self.logs.get(partition, []) if record.offset >= offset][: self.read_size]
         return found, found[-1].offset + 1 if found else offset
+
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        return False
 
     def end_offset(self, partition: int) -> int:
         log = self.logs.get(partition)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from barnabas import errors
@@ -336,6 +338,9 @@ class Batches:
     def read_batches(self, partition: int, offset: int, max_bytes: int = 1 << 20) -> bytes:
         found = [batch for base, batch in self.batches.get(partition, []) if base + _count(batch) > offset]
         return found[0] if found else b""
+
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        return False
 
     def end_offset(self, partition: int) -> int:
         last = self.batches.get(partition, [])[-1:]

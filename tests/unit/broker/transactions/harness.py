@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas import errors
@@ -59,6 +60,9 @@ class MemoryStorage:
     def read(self, partition: int, offset: int) -> tuple[list[StoredRecord], int]:
         found = self.logs.get(partition, [])[offset : offset + self.read_size]
         return found, offset + len(found)
+
+    def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
+        return False
 
     def end_offset(self, partition: int) -> int:
         return len(self.logs.get(partition, []))
