@@ -68,7 +68,10 @@ def may_end_and_bump(metadata: TransactionMetadata, producer_id: int, epoch: int
         raise _not_its_id(metadata, producer_id)
     is_repetition = is_new_id or (metadata.state in _MAY_REPEAT and current == epoch + 1)
     if metadata.state in PREPARED:
-        # The epoch has grown with the decision: only a repetition can have the one before.
+        # The epoch has grown with the decision: the one before is a repetition, the present one the next transaction,
+        # whose producer was answered before all markers were written (KAFKA-18464).
+        if current == epoch and metadata.client_producer_id == producer_id:
+            raise errors.ConcurrentTransactionsError
         if not is_repetition:
             raise _fenced(metadata, epoch)
     elif current != epoch and not is_repetition:

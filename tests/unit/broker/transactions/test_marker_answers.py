@@ -287,3 +287,16 @@ def test_other_partitions_answer_while_one_is_loaded(harness: LateHarness) -> No
     assert harness.state("b") == "Empty"
     with pytest.raises(errors.CoordinatorLoadInProgressError):
         harness.init(id="a")
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_end_of_the_next_transaction_waits_for_the_markers_of_this_one(harness: LateHarness, commit: bool) -> None:
+    following = harness.committed(T0)
+    with pytest.raises(errors.ConcurrentTransactionsError):
+        harness.end(following, commit=commit)
+    with pytest.raises(errors.ProducerFencedError):
+        harness.end((following[0], following[1] + 1), commit=commit)
+    harness.late.answer(T0)
+    harness.advance(0)
+    harness.end(following, commit=False)
+    assert harness.state() == "CompleteAbort"
