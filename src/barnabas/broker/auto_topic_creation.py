@@ -39,8 +39,8 @@ class AutoTopicCreation:
                 found[name] = problem
         if self._planned:
             failure = yield from commit_topics(self._admin, self._planned.values())
-            if failure is not None:
-                found.update(dict.fromkeys((topic.name for topic in self._planned.values()), failure))
+            for topic in self._planned.values():
+                found[topic.name] = failure or self._metadata.topic(topic.name) or errors.LeaderNotAvailableError()
         return found
 
     def _plan(self, name: str) -> TopicMetadata:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from barnabas.broker.config_admin import ConfigAdmin
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.loggers import Loggers
+    from barnabas.broker.membership.cluster_member import ClusterMember
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
+    from barnabas.broker.metadata.cluster_view import ClusterView
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
@@ -48,6 +50,8 @@ class BrokerState:
     - `producer_id_manager`: ids for producers;
     - `purgatory`: requests that wait; `large_responses`: those whose response is made a piece at a time;
     - `response_room`: how many bytes those may hold;
+    - `view`: the brokers of the cluster and who has which partition, as clients are told;
+    - `member`: the membership in a cluster with controllers of its own; None for a broker that is alone;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -69,6 +73,7 @@ class BrokerState:
         "make_config_admin",
         "make_group_coordinator",
         "make_transaction_coordinator",
+        "member",
         "metadata",
         "node_id",
         "purgatory",
@@ -78,6 +83,7 @@ class BrokerState:
         "response_room",
         "topic_admin",
         "unsent_bytes",
+        "view",
     )
 
     config: BrokerConfig
@@ -90,6 +96,7 @@ class BrokerState:
     make_group_coordinator: Callable[[], GroupCoordinator]
     make_transaction_coordinator: Callable[[], TransactionCoordinator]
     node_id: int
+    view: ClusterView
 
     def __init__(self, config: BrokerConfig, random: random.Random):
         self.config = config
@@ -108,6 +115,7 @@ class BrokerState:
         self.advertised: dict[str, tuple[str, int]] = {}
         self.unsent_bytes = 0
         self.client_metrics: ClientMetricsManager | None = None
+        self.member: ClusterMember | None = None
 
     @property
     def config_admin(self) -> ConfigAdmin:
@@ -136,7 +144,9 @@ class BrokerState:
         if self._producer_id_manager is None:
             from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
 
-            self._producer_id_manager = ProducerIdManager(self.metadata)
+            self._producer_id_manager = ProducerIdManager(
+                self.metadata if self.member is None else self.member.producer_ids
+            )
         return self._producer_id_manager
 
     @property
@@ -145,7 +155,9 @@ class BrokerState:
         if self._add_partitions_to_txn_manager is None:
             from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 
-            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(self.transaction_coordinator, self.config)
+            member = self.member
+            coordinator = self.transaction_coordinator if member is None else member.verification
+            self._add_partitions_to_txn_manager = AddPartitionsToTxnManager(coordinator, self.config)
         return self._add_partitions_to_txn_manager
 
     def commit(

@@ -11,7 +11,8 @@ from barnabas.config.config import Config
 from barnabas.config.topic_defaults import topic_defaults
 from barnabas.errors import ConfigError
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+#: The security protocols of listeners, by Kafka's numbers.
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LOG_MANAGER_SETTINGS = (
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
@@ -142,8 +143,44 @@ class BrokerConfig(Config):
         roles = self.get_list("process.roles")
         if "broker" not in roles:
             raise ConfigError(f"process.roles={','.join(roles)}: only nodes with the role broker can be run")
+        if "controller" not in roles:
+            self._check_member()
+            return
         self._check_quorum("controller.quorum.voters")
         self._check_quorum("controller.quorum.bootstrap.servers")
+
+    def _check_member(self) -> None:
+        if not self.controllers:
+            raise ConfigError(
+                "process.roles=broker is a member of a cluster with controllers of its own: name them in "
+                "controller.quorum.bootstrap.servers, or leave process.roles out to run this broker on its own"
+            )
+        protocols = {listener.name: listener.protocol for listener in self.listeners}
+        of_controllers = str((self["controller.listener.names"] or ["CONTROLLER"])[0]).upper()
+        for name, protocol in (
+            (self.inter_broker_listener, protocols[self.inter_broker_listener]),
+            (of_controllers, self._protocols().get(of_controllers, "PLAINTEXT")),
+        ):
+            if protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listener {name} uses {protocol}, and connections to other brokers and controllers with it are "
+                    "not supported yet: use PLAINTEXT there"
+                )
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the controllers of the broker are other nodes."""
+        return "controller" not in self.get_list("process.roles")
+
+    @property
+    def controllers(self) -> list[tuple[str, int]]:
+        """Where controllers are reached, as `controller.quorum.bootstrap.servers` or `.voters` says."""
+        voters = [node.partition("@")[2] for node in self["controller.quorum.voters"] or []]
+        return [parse_address(str(node)) for node in self["controller.quorum.bootstrap.servers"] or voters]
+
+    def of_internal_topic(self, name: str, in_cluster: int) -> int:
+        """Return how often an internal topic is replicated, or has to be: in a cluster Kafka's default, else 1."""
+        return self.get_int(name) if self.is_given(name) or not self.is_member else in_cluster
 
     def _check_quorum(self, name: str) -> None:
         """Refuse a quorum of other nodes: this broker keeps its metadata itself, and would not join them."""
@@ -151,8 +188,8 @@ class BrokerConfig(Config):
         others = [node for node in nodes if node.partition("@")[0] != str(self.node_id)] if "voters" in name else nodes
         if len(others) > (0 if "voters" in name else 1):
             raise ConfigError(
-                f"{name}={','.join(nodes)} names controllers of a cluster, which is not supported yet: a barnabas "
-                "broker is its own controller; remove it to run this broker on its own"
+                f"{name}={','.join(nodes)} names a quorum of other controllers, which is not supported yet: "
+                "set process.roles=broker to join it as a broker, or remove it to run this broker on its own"
             )
 
     def _listeners(self) -> tuple[Listener, ...]:
@@ -211,10 +248,10 @@ class BrokerConfig(Config):
         found = {}
         for item in self.get_str("listener.security.protocol.map").split(","):
             name, _, protocol = item.strip().rpartition(":")
-            if not name or protocol.upper() not in _PROTOCOLS:
+            if not name or protocol.upper() not in SECURITY_PROTOCOLS:
                 raise ConfigError(
                     f"listener.security.protocol.map holds {item!r}; it must be NAME:PROTOCOL with one of "
-                    + ", ".join(_PROTOCOLS)
+                    + ", ".join(SECURITY_PROTOCOLS)
                 )
             found[name.upper()] = protocol.upper()
         return found

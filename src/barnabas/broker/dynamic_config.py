@@ -66,7 +66,7 @@ PER_BROKER = _names(
 )
 DYNAMIC = CLUSTER_WIDE | PER_BROKER
 #: Of these, what this broker reads only when it starts.
-_NEEDS_RESTART = _names("listeners listener.security.protocol.map")
+_NEEDS_RESTART = _names("listeners listener.security.protocol.map num.replica.fetchers")
 #: Names that begin so belong to listeners, and to what they are made of.
 _OF_LISTENERS = (PREFIX, "ssl.", "sasl.")
 #: Thread pools, which Kafka lets at most double or halve at once.

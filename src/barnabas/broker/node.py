@@ -14,6 +14,7 @@ from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
+from barnabas.broker.metadata.cluster_view import ImageView, SoleBroker
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.group_coordinator import GroupCoordinator
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.filesystem import FileSystem
+    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.metadata.cluster_view import ClusterView
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.storage_threads import Storage
+    from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
     from barnabas.protocol.topic_partition import TopicPartition
 
@@ -58,6 +62,7 @@ class BrokerNode:
         warn: Callable[[str], None],
         filesystem: FileSystem | None = None,
         storage: Storage | None = None,
+        member: ClusterMember | None = None,
     ):
         self.config = config
         self.metadata = ClusterMetadata(store, storage)
@@ -66,6 +71,7 @@ class BrokerNode:
         )
         self.metadata.on_written_again = lambda: warn("the metadata can be written again")
         self.state = BrokerState(config, random)
+        self.state.member = member
         self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
         # Before anybody reads the settings.
         self.dynamic_config.reload()
@@ -101,9 +107,12 @@ class BrokerNode:
         self.dynamic_config.check_security = self.securities.check
         if self.securities.next_deadline() < inf:
             self.core.services.append(self.securities)
-        state.topic_admin = TopicAdmin(config, metadata, state.random)
+        state.topic_admin = TopicAdmin(
+            config, metadata, state.random, None if state.member is None else state.member.topic_creation
+        )
         state.replica_manager = ReplicaManager(config, metadata, self.logs, state.purgatory)
         state.replica_manager.on_log_reopened = self._log_reopened
+        state.view = self._make_view()
         state.replica_manager.adopt_logs(self._warn)
         groups = self._groups = LazyCoordinator(self._make_groups, self._load_at(GROUP_METADATA_TOPIC, instant.now))
         state.make_group_coordinator = groups.make
@@ -114,6 +123,19 @@ class BrokerNode:
         self.core.services.append(transactions)
         self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
+
+    def _make_view(self) -> ClusterView:
+        state, metadata = self.state, self.metadata
+        if state.member is not None:
+            member = state.member
+            return ImageView(lambda: member.image)
+
+        def count(topic: str) -> int:
+            found = metadata.topic(topic)
+            return 0 if found is None else found.partitions
+
+        offline = state.replica_manager.offline_partitions
+        return SoleBroker(state.node_id, state.rack, state.advertised, count, offline)
 
     @property
     def loaded_groups(self) -> GroupCoordinator | None:
@@ -133,21 +155,31 @@ class BrokerNode:
             transactions.on_log_reopened(name.partition)
 
     def _load_at(self, topic: str, now: float) -> float:
+        if self.state.member is not None:
+            # What this broker leads is loaded with its election.
+            return inf
         return now + COORDINATORS_DELAY if self.metadata.topic(topic) is not None else inf
+
+    def _internal_topic(self, name: str, setting: str) -> InternalTopic:
+        metadata, usual = self.state.metadata, self.config.get_int(setting)
+
+        def count() -> int:
+            existing = metadata.topic(name)
+            return usual if existing is None else existing.partitions
+
+        return InternalTopic(name, self.state.replica_manager, self.state.topic_admin, count)
 
     def _make_groups(self) -> GroupCoordinator:
         from barnabas.broker.coordinator.partition_storage import BatchStorage
         from barnabas.broker.groups.group_coordinator import GroupCoordinator
 
         state, config = self.state, self.config
-        existing = state.metadata.topic(GROUP_METADATA_TOPIC)
-        partitions = existing.partitions if existing else config.get_int("offsets.topic.num.partitions")
-        topic = InternalTopic(GROUP_METADATA_TOPIC, state.replica_manager, state.topic_admin, partitions)
+        topic = self._internal_topic(GROUP_METADATA_TOPIC, "offsets.topic.num.partitions")
         storage = BatchStorage(topic, config.get_int("offsets.topic.compression.codec"))
         coordinator = GroupCoordinator(
             config, storage, state.metadata, state.random, self._warn, state.metadata.group_configs
         )
-        coordinator.startup(self.core.instant)
+        coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
     def _make_transactions(self) -> TransactionCoordinator:
@@ -156,13 +188,13 @@ class BrokerNode:
         from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
 
         state, config = self.state, self.config
-        existing = state.metadata.topic(TRANSACTION_STATE_TOPIC)
-        partitions = existing.partitions if existing else config.get_int("transaction.state.log.num.partitions")
-        topic = InternalTopic(TRANSACTION_STATE_TOPIC, state.replica_manager, state.topic_admin, partitions)
+        topic = self._internal_topic(TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions")
         storage = BatchStorage(topic)
-        markers = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
+        markers: MarkerWriter = PartitionMarkers(state.replica_manager, lambda: state.group_coordinator)
+        if state.member is not None:
+            markers = state.member.markers(markers)
         coordinator = TransactionCoordinator(config, storage, markers, state.producer_id_manager.next, self._warn)
-        coordinator.startup(self.core.instant)
+        coordinator.startup(self.core.instant, elected=state.member is None)
         return coordinator
 
     def close(self, now_ms: int) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.commit_wait import CommitWait, Pending
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
 from barnabas.broker.log.cold_range import cold_range
 from barnabas.broker.log.log_append_info import LogAppendInfo
+from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
+from barnabas.protocol.messages.no_op_record import NoOpRecord
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import NO_TIMESTAMP
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
     from barnabas.broker.replication.replica import FollowerFetch
     from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+    from barnabas.protocol.message import Message
 
 Buffer = bytes | bytearray | memoryview
 
@@ -34,13 +39,17 @@ _HIGH_WATERMARK = -1
 
 
 class Cluster(NamedTuple):
-    """What a member of a cluster has beside its partitions; `max_lag_ms` is `replica.lag.time.max.ms`."""
+    """What a member of a cluster has beside its partitions; `max_lag_ms` is `replica.lag.time.max.ms`.
+
+    `is_assigned` tells whether a log that lies in the data directory is of a replica that this broker still has.
+    """
 
     me: int
     brokers: Brokers
     alter_partitions: AlterPartitionManager
     fetchers: ReplicaFetchers
     max_lag_ms: int = 30_000
+    is_assigned: Callable[[TopicPartition], bool] = lambda name: True
 
 
 class ReplicaManager:
@@ -263,6 +272,8 @@ class ReplicaManager:
         the coordinator's memory lacks it, and nothing may follow it before the log was read again (`on_log_reopened`).
         """
         partition = self.partition(topic_partition.topic, topic_partition.partition)
+        partition.check_leader()
+        partition.check_enough_in_sync(ACKS_ALL)
         log = partition.log
         end = log.log_end_offset
         try:
@@ -277,7 +288,8 @@ class ReplicaManager:
         log = self._logs.get_log(topic_partition)
         if log is None:
             return b""
-        found = log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True).records
+        # A new leader keeps all that it has, so its coordinator reads on to the end.
+        found = log.read(max(offset, log.log_start_offset), max_bytes, min_one_message=True, isolation=LOG_END).records
         assert isinstance(found, bytes), "a region comes only to who wants to send it"
         return found
 
@@ -296,6 +308,37 @@ class ReplicaManager:
         if found is not None:
             self.bring_in([found], done)
         return found is not None
+
+    def when_committed(
+        self,
+        names: Iterable[TopicPartition],
+        answer: Callable[[errors.KafkaError | None], Message],
+        deadline: float = inf,
+    ) -> Message | CommitWait:
+        """Return `answer(None)` when all that partitions have now is committed, or what waits for that.
+
+        `answer` gets an error where this broker ceased to lead one of them before, or the deadline (monotonic seconds)
+        has passed.
+        """
+        waiting = []
+        for name in names:
+            partition = self._partitions.get(name)
+            if partition is not None and partition.is_leader and partition.in_sync is not None:
+                end = partition.log.log_end_offset
+                if not partition.is_committed(end - 1):
+                    waiting.append(Pending(partition, end, partition.leaderships))
+        return CommitWait(waiting, answer, deadline) if waiting else answer(None)
+
+    def after_commit(self, name: TopicPartition, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        """Call `tell` when all that a partition has now is committed, or with why that will not be."""
+
+        def answer(problem: errors.KafkaError | None) -> Message:
+            tell(problem)
+            return NoOpRecord()
+
+        found = self.when_committed((name,), answer)
+        if isinstance(found, CommitWait):
+            self._purgatory.park(found, lambda message: None)
 
     def end_offset(self, topic_partition: TopicPartition) -> int:
         """Return the offset that the next record gets; 0 without such a partition."""
@@ -404,6 +447,11 @@ class ReplicaManager:
             warn(
                 f"{log.directory} belongs to no topic that is known here; it is left as it is and not served. "
                 f"Create the topic {name.topic} with at least {name.partition + 1} partition(s) to take it over"
+            )
+        elif self._cluster is not None and not self._cluster.is_assigned(name):
+            warn(
+                f"{log.directory} is of a replica that was moved to other brokers; it is kept as "
+                f"{self._logs.mark_stray(name)} and not served, and can be deleted"
             )
         elif log.topic_id not in (None, topic.id):
             directory = log.directory

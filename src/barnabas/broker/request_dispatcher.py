@@ -257,7 +257,10 @@ class RequestDispatcher:
         if served is None:
             raise InvalidRequestError(f"{name} is not served")
         if served[1] <= version <= served[2]:
-            api = ServedApi(api_key, version, handler_for(api_key), plan_of(request_class(api_key), version), version)
+            handle, member = handler_for(api_key), self.state.member
+            if member is not None:
+                handle = member.handler(api_key, handle)
+            api = ServedApi(api_key, version, handle, plan_of(request_class(api_key), version), version)
         elif api_key == _API_VERSIONS:
             # A client that is newer than we gets an answer in version 0, from which it learns what to ask (KIP-511).
             return ServedApi(api_key, version, handler_for(api_key), None, 0)

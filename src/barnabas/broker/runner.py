@@ -23,6 +23,8 @@ from barnabas.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.log.unopened_logs import LoadProgress
+    from barnabas.broker.membership.membership import Membership
+    from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 
 METADATA_FILE = "metadata.sqlite"
@@ -95,6 +97,7 @@ class BrokerRunner:
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
+        self._membership: Membership | None = None
 
     def run(self) -> None:
         """Start, serve, stop. Raises BrokerStartError."""
@@ -120,8 +123,12 @@ class BrokerRunner:
             self._loop.add_reader(self._stop_on_eof, self._stopped.set)
         sockets = [(listener, listening_socket(listener)) for listener in self._config.listeners]
         try:
+            if self._config.is_member:
+                self._membership = await self._read_metadata()
             node = self._open_node()
         except BaseException:
+            if self._membership is not None:
+                self._membership.close()
             for _, listening in sockets:
                 listening.close()
             raise
@@ -132,7 +139,18 @@ class BrokerRunner:
         try:
             await self._answer(node, sockets)
         finally:
+            if self._membership is not None:
+                self._membership.close()
             node.close(wall_clock_ms())
+
+    async def _read_metadata(self) -> Membership:
+        from barnabas.broker.membership.membership import Membership
+
+        membership = Membership(self._config, self._data_directory, self._cluster_id, warn)
+        if not await membership.read_metadata(self._stopped):
+            membership.close()
+            raise BrokerStartError("the broker was stopped before it had read the metadata of its cluster")
+        return membership
 
     async def _answer(self, node: BrokerNode, sockets: list[tuple[Listener, socket.socket]]) -> None:
         config = self._config
@@ -146,8 +164,12 @@ class BrokerRunner:
             await server.listen(listener.name, listening)
         metrics = await self._serve_metrics(node)
         server.keep_time()
+        if self._membership is not None:
+            await self._membership.enter(server, node.state.advertised, self._stopped)
         self._on_ready(bound)
         await self._stopped.wait()
+        if self._membership is not None:
+            await self._membership.leave()
         if metrics is not None:
             metrics.close()
         await server.close()
@@ -167,21 +189,18 @@ class BrokerRunner:
         )
 
     def _open_node(self) -> BrokerNode:
-        import sqlite3
-
-        from barnabas.broker.metadata.sqlite_store import SqliteStore
-
-        path = f"{self._data_directory}/{METADATA_FILE}"
+        membership = self._membership
+        store = self._open_store() if membership is None else membership.store
         try:
-            store = SqliteStore(path)
-        except (sqlite3.Error, OSError) as problem:
-            raise BrokerStartError(
-                f"the data directory {self._data_directory} cannot be used: {problem}; "
-                "choose another with --data, or see to it that this user may write there"
-            ) from problem
-        config, directory = self._config, self._data_directory
-        try:
-            node = BrokerNode(config, directory, store, random.SystemRandom(), warn, storage=self._storage)
+            node = BrokerNode(
+                self._config,
+                self._data_directory,
+                store,
+                random.SystemRandom(),
+                warn,
+                storage=self._storage,
+                member=None if membership is None else membership.member,
+            )
         except KafkaError:
             # What the settings name, such as a key store, cannot be used.
             store.close()
@@ -196,7 +215,22 @@ class BrokerRunner:
             store.close()
             raise BrokerStartError(str(problem)) from problem
         node.state.loggers.set(REQUEST_LOGGER, self._request_log.level)
+        if membership is not None:
+            membership.join(node)
         return node
+
+    def _open_store(self) -> MetadataStore:
+        import sqlite3
+
+        from barnabas.broker.metadata.sqlite_store import SqliteStore
+
+        try:
+            return SqliteStore(f"{self._data_directory}/{METADATA_FILE}")
+        except (sqlite3.Error, OSError) as problem:
+            raise BrokerStartError(
+                f"the data directory {self._data_directory} cannot be used: {problem}; "
+                "choose another with --data, or see to it that this user may write there"
+            ) from problem
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

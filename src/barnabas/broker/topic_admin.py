@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import (
@@ -30,13 +30,28 @@ _CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DEFAULT = -1
 
 
+class TopicCreation(Protocol):
+    """Who makes the topics of a cluster."""
+
+    def create(self, topics: Iterable[TopicMetadata], tell: Done) -> None:
+        """Have topics made; `tell` gets None when they are known here, or why they are not made."""
+
+
 class TopicAdmin:
     """Checks what is asked for, then writes it to the metadata. Logs follow from there."""
 
-    __slots__ = ("_config", "_metadata", "_random")
+    __slots__ = ("_config", "_creation", "_metadata", "_random")
 
-    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, random: random.Random):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: ClusterMetadata,
+        random: random.Random,
+        creation: TopicCreation | None = None,
+    ):
+        """`creation` asks the controller of a cluster, which assigns the replicas; None: this broker is alone."""
         self._config = config
+        self._creation = creation
         self._metadata = metadata
         self._random = random
 
@@ -54,14 +69,18 @@ class TopicAdmin:
         if assignments:
             partitions = self._check_assignments(partitions, replication_factor, assignments)
         else:
-            self._check_replication_factor(replication_factor)
+            if self._creation is None:
+                self._check_replication_factor(replication_factor)
             partitions = self._check_partitions(partitions)
         checked = check_topic_configs(configs, self._config.topic_defaults)
         return TopicMetadata(name, random_uuid(self._random), partitions, checked, now_ms)
 
     def create(self, topics: Iterable[TopicMetadata], done: Done | None = None) -> None:
         """Store planned topics, all or none; `done` as for `ClusterMetadata`."""
-        self._metadata.put_topics(topics, done)
+        if self._creation is not None:
+            self._creation.create(topics, done or _ignore)
+        else:
+            self._metadata.put_topics(topics, done)
 
     def plan_automatically(self, name: str, now_ms: int) -> TopicMetadata:
         """Return the topic that a client's asking for its metadata creates, not yet stored. Raises KafkaError."""
@@ -71,6 +90,8 @@ class TopicAdmin:
     def ensure_internal(self, name: str, now_ms: int) -> TopicMetadata:
         """Return the internal topic of that name, created with the broker's settings for it if it is missing."""
         topic = self._metadata.committed_topic(name)
+        if topic is None and self._creation is not None:
+            raise errors.CoordinatorNotAvailableError(f"{name} is not there; FindCoordinator has it made.")
         if topic is None:
             partitions, configs = _internal_topics(self._config)[name]
             topic = self.plan(name, partitions, _DEFAULT, {}, configs, now_ms)
@@ -170,6 +191,10 @@ class TopicAdmin:
             raise errors.InvalidReplicaAssignmentError(
                 f"Replicas {list(replicas)} cannot be used: the only registered broker is {self._config.node_id}."
             )
+
+
+def _ignore(problem: errors.KafkaError | None) -> None:
+    return
 
 
 def check_topic_name(name: str) -> None:

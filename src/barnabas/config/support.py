@@ -123,6 +123,11 @@ SUPPORTED: dict[str, frozenset[str]] = {
         ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
         ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
         ssl.truststore.type telemetry.max.bytes
+        broker.heartbeat.interval.ms controller.quorum.bootstrap.servers controller.quorum.voters
+        num.replica.fetchers offsets.topic.replication.factor replica.fetch.backoff.ms
+        replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+        replica.lag.time.max.ms replica.socket.timeout.ms offsets.commit.timeout.ms
+        transaction.state.log.min.isr transaction.state.log.replication.factor
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
         transaction.state.log.num.partitions transaction.state.log.segment.bytes
@@ -143,11 +148,11 @@ IGNORED: dict[str, frozenset[str]] = {
     ),
     "broker": _names(
         """
-        auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.session.timeout.ms
-        controlled.shutdown.enable controller.quorum.append.linger.ms controller.quorum.bootstrap.servers
+        auto.leader.rebalance.enable background.threads broker.session.timeout.ms
+        controlled.shutdown.enable controller.quorum.append.linger.ms
         controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
         controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
-        controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+        controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
         controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         group.coordinator.append.linger.ms group.coordinator.background.threads
@@ -158,12 +163,10 @@ IGNORED: dict[str, frozenset[str]] = {
         metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
         metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
-        num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
-        offsets.commit.timeout.ms offsets.load.buffer.size producer.purgatory.purge.interval.requests
+        num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
+        offsets.load.buffer.size producer.purgatory.purge.interval.requests
         queued.max.requests
-        replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-        replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
-        replica.socket.receive.buffer.bytes replica.socket.timeout.ms sasl.kerberos.kinit.cmd
+        replica.high.watermark.checkpoint.interval.ms replica.socket.receive.buffer.bytes sasl.kerberos.kinit.cmd
         sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
         sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.connect.timeout.ms
         sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
@@ -179,7 +182,7 @@ IGNORED: dict[str, frozenset[str]] = {
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
         socket.receive.buffer.bytes socket.send.buffer.bytes ssl.endpoint.identification.algorithm
         ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-        transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.replication.factor
+        transaction.state.log.load.buffer.size
         unclean.leader.election.enable
         """
     ),

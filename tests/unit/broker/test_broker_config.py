@@ -182,3 +182,30 @@ class TestSettingsOfOneListener:
         assert not caplog.records
         self.config({"listener.name.nowhere.max.connections": "1"})
         assert "listener.name.nowhere.max.connections" in caplog.text
+
+
+MEMBER = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "c:9093,d:9093"}
+
+
+class TestMembersOfACluster:
+    def test_the_controllers_are_named_and_the_listener_for_brokers_is_known(self) -> None:
+        config = BrokerConfig(MEMBER)
+        assert config.is_member
+        assert config.controllers == [("c", 9093), ("d", 9093)]
+        assert config.inter_broker_listener == "PLAINTEXT"
+        assert not BrokerConfig({}).is_member
+
+    @pytest.mark.parametrize(
+        ("settings", "problem"),
+        [
+            ({"controller.quorum.bootstrap.servers": ""}, "name them in controller.quorum.bootstrap.servers"),
+            ({"controller.quorum.bootstrap.servers": "c"}, "'c' is not an address"),
+            (
+                {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"},
+                "listener CONTROLLER uses SSL, and connections to other brokers and controllers",
+            ),
+        ],
+    )
+    def test_what_a_member_cannot_do_is_refused(self, settings: dict[str, str], problem: str) -> None:
+        with pytest.raises(ConfigError, match=problem):
+            BrokerConfig({**MEMBER, **settings})

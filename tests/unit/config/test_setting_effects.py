@@ -42,8 +42,11 @@ OF_TOPICS = {
     for synonym, _ in synonyms
     if synonym in SUPPORTED["broker"]
 }
-#: Listeners change with a restart only (`dynamic_config`); what they are secured by: `security/test_listener_security`.
-WITH_TESTS_OF_THEIR_OWN = {"listeners", "listener.security.protocol.map", "min.insync.replicas"}
+#: Listeners and fetchers change with a restart only (`dynamic_config`); what listeners are secured by:
+#: `security/test_listener_security`.
+WITH_TESTS_OF_THEIR_OWN = {
+    "listeners", "listener.security.protocol.map", "min.insync.replicas", "num.replica.fetchers",
+}  # fmt: skip
 DYNAMIC_OF_BROKERS = {
     name
     for name in (DYNAMIC & SUPPORTED["broker"]) - OF_TOPICS.keys() - WITH_TESTS_OF_THEIR_OWN

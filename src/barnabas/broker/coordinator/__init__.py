@@ -28,7 +28,7 @@ Rule 6. **Errors are translated once.** `coordinator_errors` says what a client 
 written, in the errors that clients expect from a coordinator.
 
 To build another coordinator: a store with `replay(partition, record)` and `forget(partition)`, a `Loader` on both, and
-`LazyCoordinator` around it in `broker/node.py`, so that a broker without such groups never imports it. When brokers
-replicate, an append is not yet committed: the place for answers that wait for the high watermark is
-`CoordinatorLog.commit`, which every change passes.
+`LazyCoordinator` around it in `broker/node.py`, so that a broker without such groups never imports it. In a
+cluster an append is not yet committed: `broker/membership` holds every answer back until all that its partition had
+then is, and `PartitionStorage.after_commit` tells what must not begin before (the markers of a decision).
 """

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.topic_admin import TopicAdmin
+    from barnabas.errors import KafkaError
 
 #: So much is read at once.
 _READ_BYTES = 1 << 20
@@ -18,14 +21,22 @@ _READ_BYTES = 1 << 20
 class InternalTopic:
     """What the topics of both coordinators share; the topic is created when it is first needed."""
 
-    __slots__ = ("_replica_manager", "_topics", "name", "partition_count")
+    __slots__ = ("_count", "_replica_manager", "_topics", "name")
 
-    def __init__(self, name: str, replica_manager: ReplicaManager, topics: TopicAdmin, partition_count: int):
+    def __init__(self, name: str, replica_manager: ReplicaManager, topics: TopicAdmin, count: Callable[[], int]):
         self.name = name
         self._replica_manager = replica_manager
         self._topics = topics
-        #: What the coordinator's setting names, or what the existing topic has.
-        self.partition_count = partition_count
+        self._count = count
+
+    @property
+    def partition_count(self) -> int:
+        """What the topic has, or would be created with."""
+        return self._count()
+
+    def after_commit(self, partition: int, tell: Callable[[KafkaError | None], None]) -> None:
+        """Call `tell` when all that a partition has now is committed, or with why that will not be."""
+        self._replica_manager.after_commit(TopicPartition(self.name, partition), tell)
 
     def ensure(self, now_ms: int) -> None:
         """Create the topic if it does not exist. Raises KafkaError when that fails."""

@@ -46,6 +46,7 @@ class Loader:
         "_storage",
         "_unloads",
         "_warn",
+        "refusal",
         "states",
     )
 
@@ -60,6 +61,8 @@ class Loader:
         self._replay = replay
         self._forget = forget
         self._warn = warn
+        #: While it is set every check raises it.
+        self.refusal: errors.KafkaError | None = None
         #: Elected partition → LOADING, ACTIVE or FAILED.
         self.states: dict[int, str] = {}
         #: Elected partition → leader epoch.
@@ -148,6 +151,8 @@ class Loader:
 
     def check(self, partition: int) -> None:
         """Raise `CoordinatorLoadInProgressError`, or `NotCoordinatorError` for a partition that is not served."""
+        if self.refusal is not None:
+            raise self.refusal
         state = self.states.get(partition)
         if state == ACTIVE:
             return

@@ -66,6 +66,9 @@ class PartitionStorage(Protocol):
     def end_offset(self, partition: int) -> int:
         """Return the offset that the next record gets; 0 without the partition."""
 
+    def after_commit(self, partition: int, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        """Call `tell` when all that a partition has now is committed, or with why that will not be."""
+
 
 class BatchStorage:
     """PartitionStorage on the record batches of an internal topic."""
@@ -89,6 +92,10 @@ class BatchStorage:
     def end_offset(self, partition: int) -> int:
         """Return the offset that the next record gets; 0 without the partition."""
         return self._topic.end_offset(partition)
+
+    def after_commit(self, partition: int, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        """Call `tell` when all that a partition has now is committed, or with why that will not be."""
+        self._topic.after_commit(partition, tell)
 
     def append(
         self, partition: int, records: Sequence[Record], now_ms: int, producer: ProducerIdAndEpoch | None = None

@@ -148,9 +148,13 @@ class GroupCoordinator:
 
     # --- driven by the broker
 
-    def startup(self, at: Instant) -> None:
-        """Serve every partition; until one is loaded, its groups answer COORDINATOR_LOAD_IN_PROGRESS."""
-        self._loader.elect_all(FIRST_EPOCH)
+    def startup(self, at: Instant, *, elected: bool = True) -> None:
+        """Serve every partition, or (not `elected`) none before its election.
+
+        Until one is loaded, its groups answer COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if elected:
+            self._loader.elect_all(FIRST_EPOCH)
         self._expiration.sweep.schedule(at)
 
     def next_deadline(self) -> float:
@@ -177,6 +181,10 @@ class GroupCoordinator:
         """Answer all parked requests with NOT_COORDINATOR; after that no group answers any more."""
         self._closed = True
         self._loader.resign_all()
+
+    def refuse(self, error: errors.KafkaError | None) -> None:
+        """Answer every request with an error, until this is called with None."""
+        self._loader.refusal = error
 
     # --- elections
 

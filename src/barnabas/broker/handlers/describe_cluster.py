@@ -24,7 +24,7 @@ RESOURCE = ResourceType.CLUSTER
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """One broker, which is its own controller."""
+    """All brokers that are alive, with the fenced ones if they are asked for."""
     if request.endpoint_type != EndpointType.BROKER:
         wrong = errors.MismatchedEndpointTypeError if request.endpoint_type == EndpointType.CONTROLLER else None
         return DescribeClusterResponse(
@@ -32,11 +32,16 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeCluste
             error_message="This listener describes brokers only.",
             endpoint_type=request.endpoint_type,
         )
-    host, port = broker.endpoint(context.connection.listener)
+    nodes = broker.view.brokers(context.connection.listener, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        controller_id=broker.view.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.id, host=node.host, port=node.port, rack=node.rack, is_fenced=node.is_fenced
+            )
+            for node in nodes
+        ],
         cluster_authorized_operations=(
             AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
             if request.include_cluster_authorized_operations

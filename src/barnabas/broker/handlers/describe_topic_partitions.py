@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
-from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.describe_topic_partitions_response import (
@@ -49,7 +48,7 @@ def handle(
     response = DescribeTopicPartitionsResponse()
     for name in names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        topic, total = _describe(broker, name, first, left)
+        topic, total = _describe(broker, name, context.connection.listener, first, left)
         if total > first and left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
@@ -62,7 +61,7 @@ def handle(
 
 
 def _describe(
-    broker: BrokerState, name: str, first: int, limit: int
+    broker: BrokerState, name: str, listener: str, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
     """Return the topic with up to `limit` partitions from `first` on, and how many it has in all."""
     result = DescribeTopicPartitionsResponseTopic(
@@ -78,21 +77,19 @@ def _describe(
         result.error_code = errors.UnknownTopicOrPartitionError.code
         return result, 0
     result.topic_id, result.is_internal = topic.id, topic.internal
-    me = broker.node_id
-    offline = broker.replica_manager.offline_partitions(name)
     result.partitions = [
         DescribeTopicPartitionsResponsePartition(
-            error_code=errors.LeaderNotAvailableError.code if index in offline else errors.NONE,
-            partition_index=index,
-            leader_id=NO_LEADER if index in offline else me,
-            leader_epoch=INITIAL_LEADER_EPOCH,
-            replica_nodes=[me],
-            isr_nodes=[me],
-            offline_replicas=[me] if index in offline else [],
-            eligible_leader_replicas=[],
-            last_known_elr=[],
+            error_code=errors.LeaderNotAvailableError.code if found.leader < 0 else errors.NONE,
+            partition_index=found.number,
+            leader_id=found.leader,
+            leader_epoch=found.leader_epoch,
+            replica_nodes=list(found.replicas),
+            isr_nodes=list(found.isr),
+            offline_replicas=list(found.offline),
+            eligible_leader_replicas=list(found.elr),
+            last_known_elr=list(found.last_known_elr),
         )
-        for index in range(first, min(first + limit, topic.partitions))
+        for found in broker.view.partitions(name, listener, first, limit)
     ]
     return result, topic.partitions
 

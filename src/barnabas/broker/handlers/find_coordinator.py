@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.coordinator.partitioner import partition_for
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.broker.piecewise import Pieces, PiecewiseResponse
 from barnabas.protocol.kinds import AclOperation, CoordinatorType, ResourceType
@@ -72,6 +73,8 @@ def _coordinator(
     try:
         if problem is not None:
             raise problem
+        if broker.member is not None and key_type in _TOPICS:
+            return _elected(broker, context, _TOPICS[key_type], key)
         if key_type == CoordinatorType.GROUP:
             broker.group_coordinator.ensure_topic(context.now_ms)
         elif key_type == CoordinatorType.TRANSACTION:
@@ -84,6 +87,17 @@ def _coordinator(
         return _nobody(key, errors.CoordinatorNotAvailableError.code, str(error))
     host, port = broker.endpoint(context.connection.listener)
     return Coordinator(key=key, node_id=broker.node_id, host=host, port=port)
+
+
+def _elected(broker: BrokerState, context: RequestContext, topic: str, key: str) -> Coordinator:
+    """Return the leader of the partition that holds a key. Raises `CoordinatorNotAvailableError`."""
+    known, listener = broker.metadata.topic(topic), context.connection.listener
+    index = 0 if known is None else partition_for(key, known.partitions)
+    for found in broker.view.partitions(topic, listener, index, 1):
+        node = broker.view.broker(found.leader, listener)
+        if node is not None:
+            return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port)
+    raise errors.CoordinatorNotAvailableError(f"The partition of {topic} that holds {key!r} has no leader.")
 
 
 def _nobody(key: str, error_code: int, message: str) -> Coordinator:

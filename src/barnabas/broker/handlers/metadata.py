@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 from barnabas import errors
 from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
-from barnabas.broker.partition import INITIAL_LEADER_EPOCH, NO_LEADER
 from barnabas.broker.piecewise import ArrayField, LazyList, Pieces, PiecewiseResponse, Steps, pieces_of
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
@@ -52,7 +51,7 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
     def make(topic: TopicMetadata | MetadataResponseTopic) -> tuple[MetadataResponseTopic, int]:
         if isinstance(topic, MetadataResponseTopic):
             return topic, 1
-        return describe_topic(broker, topic, operations), 1 + topic.partitions
+        return describe_topic(broker, topic, operations, context.connection.listener), 1 + topic.partitions
 
     def pieces() -> Pieces:
         found: Iterable[TopicMetadata | MetadataResponseTopic]
@@ -67,11 +66,13 @@ def handle(broker: BrokerState, context: RequestContext, request: MetadataReques
 
 
 def _response(broker: BrokerState, context: RequestContext, request: MetadataRequest, topics: Any) -> MetadataResponse:
-    host, port = broker.endpoint(context.connection.listener)
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.view.brokers(context.connection.listener)
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.view.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
@@ -81,40 +82,29 @@ def _response(broker: BrokerState, context: RequestContext, request: MetadataReq
     )
 
 
-def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int) -> MetadataResponseTopic:
+def describe_topic(broker: BrokerState, topic: TopicMetadata, operations: int, listener: str) -> MetadataResponseTopic:
     """Return a topic as Metadata responses show it; its partitions are made as they are encoded."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=cast(
-            "list[MetadataResponsePartition]", LazyList(topic.partitions, lambda: _partitions(broker, topic))
+            "list[MetadataResponsePartition]", LazyList(topic.partitions, lambda: _partitions(broker, topic, listener))
         ),
         topic_authorized_operations=operations,
     )
 
 
-def _partitions(broker: BrokerState, topic: TopicMetadata) -> Iterator[MetadataResponsePartition]:
-    me = broker.node_id
-    offline = broker.replica_manager.offline_partitions(topic.name)
-    # One for all that are served: it is encoded before the next is asked for.
-    served = MetadataResponsePartition(
-        leader_id=me, leader_epoch=INITIAL_LEADER_EPOCH, replica_nodes=[me], isr_nodes=[me]
-    )
-    for index in range(topic.partitions):
-        if index in offline:
-            yield MetadataResponsePartition(
-                error_code=errors.LeaderNotAvailableError.code,
-                partition_index=index,
-                leader_id=NO_LEADER,
-                leader_epoch=INITIAL_LEADER_EPOCH,
-                replica_nodes=[me],
-                isr_nodes=[me],
-                offline_replicas=[me],
-            )
-        else:
-            served.partition_index = index
-            yield served
+def _partitions(broker: BrokerState, topic: TopicMetadata, listener: str) -> Iterator[MetadataResponsePartition]:
+    # One for all: it is encoded before the next is asked for.
+    shown = MetadataResponsePartition()
+    for found in broker.view.partitions(topic.name, listener):
+        shown.error_code = errors.LeaderNotAvailableError.code if found.leader < 0 else errors.NONE
+        shown.partition_index = found.number
+        shown.leader_id, shown.leader_epoch = found.leader, found.leader_epoch
+        shown.replica_nodes, shown.isr_nodes = found.replicas, found.isr  # type: ignore[assignment]  # any sequence
+        shown.offline_replicas = found.offline  # type: ignore[assignment]
+        yield shown
 
 
 def _asked_for(

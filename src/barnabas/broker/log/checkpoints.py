@@ -9,6 +9,7 @@ when the last broker closed all its logs. All are replaced as a whole, so a cras
 from __future__ import annotations
 
 import base64
+import json
 import posixpath
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -205,8 +206,10 @@ def claim_directory(
     path: str,
     identify: Callable[[str | None], tuple[str, int]],
     random_bytes: Callable[[int], bytes],
-) -> None:
-    """Write whose data it is into `meta.properties`; `identify` as for `LogManager.start`.
+) -> bytes:
+    """Write whose data it is into `meta.properties`; returns the directory's id.
+
+    `identify` is as for `LogManager.start`.
 
     Raises `KafkaStorageError` where it is another's, and `OSError`.
     """
@@ -219,12 +222,11 @@ def claim_directory(
         found.check_owner(path, cluster_id, node_id)
     else:
         _sync_parent(filesystem, posixpath.dirname(path))
-    directory_id = found.directory_id if found is not None else None
-    wanted = MetaProperties(
-        cluster_id, node_id, directory_id or random_bytes(16), META_PROPERTIES_VERSION, DATA_FORMAT
-    ).encode()
+    directory_id = (found.directory_id if found is not None else None) or random_bytes(16)
+    wanted = MetaProperties(cluster_id, node_id, directory_id, META_PROPERTIES_VERSION, DATA_FORMAT).encode()
     if found is None or found.encode() != wanted:
         filesystem.replace(path, wanted, sync=True)
+    return directory_id
 
 
 def _sync_parent(filesystem: FileSystem, directory: str) -> None:
@@ -233,6 +235,15 @@ def _sync_parent(filesystem: FileSystem, directory: str) -> None:
     # Who may make a directory there may not always read it.
     with suppress(PermissionError):
         filesystem.sync_directory(parent)
+
+
+def read_clean_shutdown_file(filesystem: FileSystem, path: str) -> int:
+    """Return the broker epoch in which the directory was closed (KIP-966); -1 where that is not known."""
+    try:
+        found = json.loads(filesystem.read(path))
+        return int(found["brokerEpoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1
 
 
 def write_clean_shutdown_file(filesystem: FileSystem, path: str, broker_epoch: int = -1) -> None:

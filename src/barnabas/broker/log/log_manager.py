@@ -14,6 +14,7 @@ from barnabas.broker.log.checkpoints import (
     META_PROPERTIES,
     PARTITION_METADATA,
     claim_directory,
+    read_clean_shutdown_file,
     write_clean_shutdown_file,
     write_partition_metadata,
 )
@@ -85,6 +86,12 @@ class LogManager:
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
         self.config = dict(config or {})
         self.had_clean_shutdown = False
+        self.directory_id = b""
+        """The id of the directory, once it is taken (KIP-858)."""
+        self.previous_broker_epoch = -1
+        """The broker epoch in which the directory was closed; -1 after a crash, and outside of a cluster."""
+        self.broker_epoch: Callable[[], int] = lambda: -1
+        """Gives the present broker epoch, which is noted when the directory is closed."""
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         """The logs that are open."""
         self.offline: dict[str, set[int]] = {}
@@ -161,7 +168,9 @@ class LogManager:
             raise KafkaStorageError(f"the data directory {self.directory} cannot be used: {error}") from error
         try:
             if identify is not None:
-                claim_directory(self.filesystem, self._path(META_PROPERTIES), identify, self._random_bytes)
+                self.directory_id = claim_directory(
+                    self.filesystem, self._path(META_PROPERTIES), identify, self._random_bytes
+                )
             self._find_logs()
             while open_logs and self.unopened:
                 self._advance(self.unopened.first, OPEN_BYTES)
@@ -175,6 +184,7 @@ class LogManager:
     def _find_logs(self) -> None:
         marker = self._path(CLEAN_SHUTDOWN_FILE)
         self.had_clean_shutdown = self.filesystem.exists(marker)
+        self.previous_broker_epoch = read_clean_shutdown_file(self.filesystem, marker)
         # From here on a crash counts as one, even if nothing was written yet.
         self.filesystem.remove(marker)
         if self.had_clean_shutdown:
@@ -567,7 +577,7 @@ class LogManager:
         try:
             self._write_checkpoints(sync=True)
             if not failed:
-                write_clean_shutdown_file(self.filesystem, self._path(CLEAN_SHUTDOWN_FILE))
+                write_clean_shutdown_file(self.filesystem, self._path(CLEAN_SHUTDOWN_FILE), self.broker_epoch())
         except OSError as error:
             _logger().error("the checkpoints of %s were not written: %s", self.directory, error)
         finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_store import Changes, MetadataStore, Operation, Value
 from barnabas.broker.storage_threads import InlineStorage, Storage
-from barnabas.errors import KafkaStorageError
+from barnabas.errors import KafkaError, KafkaStorageError
 from barnabas.protocol.kafka_uuid import random_uuid, to_text
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _FEATURES = "features"
 #: Kinds of resources whose settings are stored here; those of topics stand in the topics' own records.
 BROKERS, GROUPS, CLIENT_METRICS = "brokers", "groups", "client-metrics"
 
-#: Called with the outcome of a change: None, or why the store could not write it.
-Done = Callable[[KafkaStorageError | None], None]
+#: Called with the outcome of a change: None, or why it was not made.
+Done = Callable[[KafkaError | None], None]
 
 #: Entity type → name, None for the default of that type: `{"user": "alice", "client-id": None}`.
 QuotaEntity = frozenset[tuple[str, str | None]]
@@ -237,7 +237,7 @@ class ClusterMetadata:
         if keys:
             self._commit([Operation(key, None) for key in keys], done=lambda problem: None)
 
-    def allocate_producer_ids(self, done: Callable[[range, KafkaStorageError | None], None]) -> None:
+    def allocate_producer_ids(self, done: Callable[[range, KafkaError | None], None]) -> None:
         """Reserve the next block of producer ids, which is never given again; only while no commit is in flight."""
         start = self._values.get(_PRODUCER_IDS, {}).get("next", 0)
         block = range(start, start + PRODUCER_ID_BLOCK_SIZE)

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 class ReplicaFetchers:
     """Fetchers by leader and number (`num.replica.fetchers`); `make(leader)` gives one, with its way to the leader."""
 
-    __slots__ = ("_make", "_per_leader", "by_leader")
+    __slots__ = ("_make", "_per_leader", "by_leader", "on_added")
 
     def __init__(self, make: Callable[[int], ReplicaFetcher], per_leader: int = 1) -> None:
         self._make = make
         self._per_leader = per_leader
         self.by_leader: dict[tuple[int, int], ReplicaFetcher] = {}
+        #: Called with a fetcher that has another partition to ask for.
+        self.on_added: Callable[[ReplicaFetcher], None] = lambda fetcher: None
 
     def add(self, name: TopicPartition, topic_id: bytes, leader: int, leader_epoch: int, now_ms: int) -> None:
         """Copy a partition from this leader, and from no other any more."""
@@ -32,6 +34,7 @@ class ReplicaFetchers:
         if found is None:
             found = self.by_leader[key] = self._make(leader)
         found.add_partition(name, topic_id, leader_epoch, now_ms)
+        self.on_added(found)
 
     def remove(self, name: TopicPartition) -> None:
         """Copy a partition no more."""

@@ -6,7 +6,7 @@ What the coordinator does not know it would never end: the partition's last stab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas import errors
 from barnabas.broker.transactions.transaction_metadata import TV_2
@@ -14,7 +14,7 @@ from barnabas.broker.transactions.transaction_metadata import TV_2
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.partition import Partition
-    from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
+    from barnabas.broker.transactions.transaction_metadata import TopicIndex
     from barnabas.config.config import Config
 
 #: What a version of Produce or TxnOffsetCommit means for partitions that are not in the transaction yet: the client
@@ -42,6 +42,27 @@ class TransactionalBatch(NamedTuple):
     base_sequence: int
 
 
+class TransactionPartitions(Protocol):
+    """Who knows which partitions are in which transaction: the coordinator, or who asks it."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: frozenset[TopicIndex],
+        at: Instant,
+        *,
+        version: int,
+    ) -> None:
+        """Take partitions into the transaction. Raises `KafkaError`."""
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicIndex]
+    ) -> frozenset[TopicIndex]:
+        """Return those of the partitions that are not in the open transaction. Raises `KafkaError`."""
+
+
 class AddPartitionsToTxnManager:
     """Asks the coordinator before the first records of a transaction reach a partition.
 
@@ -50,7 +71,7 @@ class AddPartitionsToTxnManager:
 
     __slots__ = ("_config", "_coordinator", "_turned_away")
 
-    def __init__(self, coordinator: TransactionCoordinator, config: Config):
+    def __init__(self, coordinator: TransactionPartitions, config: Config):
         self._coordinator = coordinator
         self._config = config
         #: (partition, producer id, epoch) → the lowest sequence number that was turned away. What follows it must not

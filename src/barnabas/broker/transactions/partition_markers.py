@@ -11,6 +11,7 @@ from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC
 from barnabas.broker.transactions.transaction_metadata import TopicIndex
 from barnabas.protocol.kinds import ControlRecordType
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.control_record import EndTxnMarker, build_end_txn_marker
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PartitionMarkers:
-    """MarkerWriter on the broker's partitions, which answers at once; also what WriteTxnMarkers goes through."""
+    """MarkerWriter on the partitions that this broker leads; also what WriteTxnMarkers goes through."""
 
     __slots__ = ("_group_coordinator", "_replica_manager")
 
@@ -29,9 +30,10 @@ class PartitionMarkers:
         self._group_coordinator = group_coordinator
 
     def write(self, marker: Marker, at: Instant, answer: MarkerAnswer) -> None:
-        """Write the marker; answers None, or the error of `append`."""
+        """Write the marker; answers None when it is committed, or the error of `append`."""
+        name = TopicPartition(*marker.partition)
         try:
-            log = self._replica_manager.partition(*marker.partition).log
+            log = self._replica_manager.partition(*name).log
             entry = log.producer_state.producers.get(marker.producer_id)
             # An administrator may have ended a hanging transaction there in the name of a later coordinator.
             if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
@@ -40,7 +42,8 @@ class PartitionMarkers:
         except errors.KafkaError as error:
             answer(error)
         else:
-            answer(None)
+            # One that is lost with this leader has to be written by the next.
+            self._replica_manager.after_commit(name, answer)
 
     def append(self, marker: Marker, now_ms: int) -> None:
         """Append the marker to its partition's log.
@@ -60,7 +63,9 @@ class PartitionMarkers:
             producer_epoch=marker.producer_epoch,
             timestamp_ms=now_ms,
         )
-        self._replica_manager.append(self._replica_manager.partition(topic, index), control_record, now_ms, COORDINATOR)
+        partition = self._replica_manager.partition(topic, index)
+        partition.check_leader()
+        self._replica_manager.append(partition, control_record, now_ms, COORDINATOR)
         if topic == GROUP_METADATA_TOPIC:
             self._group_coordinator().complete_transaction(index, marker.producer_id, marker.commit)
 

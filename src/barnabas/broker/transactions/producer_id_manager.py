@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas import errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
-
 #: The next block is asked for when so few ids are left (Kafka: a tenth of a block).
 _PREFETCH_AT = 100
+
+
+class ProducerIdBlocks(Protocol):
+    """Who reserves blocks of producer ids: the metadata of a broker that is alone, or the controller."""
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether a change is in flight that a reservation has to wait for."""
+
+    def when_committed(self, work: Callable[[], None]) -> None:
+        """Call `work` when that change is over."""
+
+    def allocate_producer_ids(self, done: Callable[[range, errors.KafkaError | None], None]) -> None:
+        """Reserve a block; `done` gets it, or why there is none."""
 
 
 class ProducerIdManager:
     """The blocks of producer ids that this broker gives out; the next one is reserved beside the loop."""
 
-    __slots__ = ("_block", "_is_asking", "_metadata", "_next_block", "_waiting")
+    __slots__ = ("_block", "_blocks", "_is_asking", "_next_block", "_waiting")
 
-    def __init__(self, metadata: ClusterMetadata):
-        self._metadata = metadata
+    def __init__(self, blocks: ProducerIdBlocks):
+        self._blocks = blocks
         self._block = range(0)
         self._next_block = range(0)
         self._is_asking = False
@@ -60,13 +72,13 @@ class ProducerIdManager:
         if self._is_asking:
             return
         self._is_asking = True
-        if self._metadata.is_committing:
-            self._metadata.when_committed(self._allocate)
+        if self._blocks.is_committing:
+            self._blocks.when_committed(self._allocate)
         else:
             self._allocate()
 
     def _allocate(self) -> None:
-        self._metadata.allocate_producer_ids(self._allocated)
+        self._blocks.allocate_producer_ids(self._allocated)
 
     def _allocated(self, block: range, problem: errors.KafkaError | None) -> None:
         self._is_asking = False

@@ -90,9 +90,13 @@ class TransactionCoordinator:
 
     # --- driven by the broker
 
-    def startup(self, at: Instant) -> None:
-        """Serve every partition; until one is loaded, its ids answer COORDINATOR_LOAD_IN_PROGRESS."""
-        self._loader.elect_all(FIRST_EPOCH)
+    def startup(self, at: Instant, *, elected: bool = True) -> None:
+        """Serve every partition, or (not `elected`) none before its election.
+
+        Until one is loaded, its ids answer COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if elected:
+            self._loader.elect_all(FIRST_EPOCH)
         self._expiration.sweep.schedule(at)
 
     def next_deadline(self) -> float:
@@ -120,6 +124,10 @@ class TransactionCoordinator:
         """After this every request is answered with NOT_COORDINATOR."""
         self._closed = True
         self._loader.resign_all()
+
+    def refuse(self, error: errors.KafkaError | None) -> None:
+        """Answer every request with an error, until this is called with None."""
+        self._loader.refusal = error
 
     # --- elections
 
@@ -149,7 +157,18 @@ class TransactionCoordinator:
     def _send_markers_of(self, partition: int) -> None:
         for transactional_id in self._store.ids_in(partition):
             if self._store.by_id[transactional_id].state in PREPARED:
-                self._marker_sender.add(transactional_id, self._loader.epoch(partition))
+                self._send_markers(transactional_id)
+
+    def _send_markers(self, transactional_id: str) -> None:
+        """Send the markers of a decided transaction as soon as the decision is committed: it may be lost before."""
+        decided = self._store.by_id[transactional_id]
+
+        def committed(problem: errors.KafkaError | None) -> None:
+            if problem is None and self._store.by_id.get(transactional_id) is decided:
+                epoch = self._loader.epoch(self._store.partition_of(transactional_id))
+                self._marker_sender.add(transactional_id, epoch)
+
+        self._store.after_commit(transactional_id, committed)
 
     @property
     def loading(self) -> bool:
@@ -321,8 +340,7 @@ class TransactionCoordinator:
 
     def _decide(self, prepared: TransactionMetadata, at: Instant) -> None:
         self._store.write(prepared, at)
-        transactional_id = prepared.transactional_id
-        self._marker_sender.add(transactional_id, self._loader.epoch(self._store.partition_of(transactional_id)))
+        self._send_markers(prepared.transactional_id)
         # Most transactions are small: then the next one need not wait for a turn of the loop.
         self._marker_sender.step(_MARKERS_PER_TICK, at)
 

@@ -49,6 +49,10 @@ class TransactionStateManager:
         """Create `__transaction_state` if it does not exist. Raises `KafkaError`."""
         self._log.ensure_topic(now_ms)
 
+    def after_commit(self, transactional_id: str, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        """Call `tell` when all that was written of an id is committed, or with why that will not be."""
+        self._log.storage.after_commit(self.partition_of(transactional_id), tell)
+
     def check_room(self) -> None:
         """Raise `PolicyViolationError` when there are `MAX_IDS` already."""
         if len(self.by_id) < MAX_IDS:

@@ -64,6 +64,9 @@ class MemoryStorage:
     def bring_in(self, partition: int, offset: int, done: Callable[[], None]) -> bool:
         return False
 
+    def after_commit(self, partition: int, tell: Callable[[errors.KafkaError | None], None]) -> None:
+        tell(None)
+
     def end_offset(self, partition: int) -> int:
         return len(self.logs.get(partition, []))
 

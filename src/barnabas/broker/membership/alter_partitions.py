@@ -1,0 +1,104 @@
+"""Proposals of ISRs to the controller, those of many partitions in one request (AlterPartitionManager, KIP-497)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.metadata.partition_registration import PartitionRegistration
+from barnabas.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.replication.partition_state import LeaderAndIsr
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.topic_partition import TopicPartition
+
+
+class _Proposal(NamedTuple):
+    proposed: LeaderAndIsr
+    done: Callable[[PartitionRegistration | int, int], None]
+
+
+class AlterPartitions:
+    """Implements `AlterPartitionManager` over the queue of requests to the controller.
+
+    One request is in flight. What is proposed meanwhile goes with the next. A controller's error for the whole request
+    says nothing of the partitions: they are proposed again.
+    """
+
+    def __init__(self, me: int, broker_epoch: Callable[[], int], requests: ControllerRequests) -> None:
+        self._me = me
+        self._broker_epoch = broker_epoch
+        self._requests = requests
+        self._unsent: dict[tuple[bytes, int], _Proposal] = {}
+        self._sent: dict[tuple[bytes, int], _Proposal] = {}
+        self._is_queued = False
+
+    def submit(
+        self,
+        name: TopicPartition,
+        topic_id: bytes,
+        proposed: LeaderAndIsr,
+        done: Callable[[PartitionRegistration | int, int], None],
+    ) -> None:
+        """See `AlterPartitionManager`."""
+        self._unsent[topic_id, name.partition] = _Proposal(proposed, done)
+        self._queue()
+
+    def _queue(self) -> None:
+        if not self._is_queued and (self._unsent or self._sent):
+            self._is_queued = True
+            self._requests.submit(ControllerRequest(self._make, self._answered))
+
+    def _make(self) -> AlterPartitionRequest:
+        self._sent.update(self._unsent)
+        self._unsent = {}
+        topics: dict[bytes, TopicData] = {}
+        for (topic_id, index), (proposed, _) in self._sent.items():
+            topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id))
+            members = [BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in proposed.isr]
+            topic.partitions.append(
+                PartitionData(
+                    partition_index=index,
+                    leader_epoch=proposed.leader_epoch,
+                    new_isr_with_epochs=members,
+                    partition_epoch=proposed.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._me, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _answered(self, response: Message, now: Instant) -> None:
+        self._is_queued = False
+        if not isinstance(response, AlterPartitionResponse) or response.error_code:
+            # A stale broker epoch, or a controller that is not ready: the registration goes on beside this.
+            self._queue()
+            return
+        sent, self._sent = self._sent, {}
+        for topic in response.topics:
+            for found in topic.partitions:
+                proposal = sent.pop((topic.topic_id, found.partition_index), None)
+                if proposal is None:
+                    continue
+                if found.error_code:
+                    proposal.done(found.error_code, now.now_ms)
+                else:
+                    accepted = PartitionRegistration(
+                        (), tuple(found.isr), found.leader_id, found.leader_epoch, found.partition_epoch
+                    )
+                    proposal.done(accepted, now.now_ms)
+        for proposal in sent.values():
+            proposal.done(errors.UnknownServerError.code, now.now_ms)
+        self._queue()

@@ -1,0 +1,128 @@
+"""Transaction markers for partitions that other brokers lead (TransactionMarkerChannelManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from barnabas.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.broker.transactions.marker import Marker, MarkerAnswer, MarkerWriter
+    from barnabas.network.node import Node
+    from barnabas.protocol.message import Message
+
+
+class BrokerMarkers:
+    """The markers for one broker: a `Requester`. All that are there go with the next request.
+
+    A marker that was not answered fails, and its transaction tries again, wherever its partition is led then.
+    """
+
+    def __init__(self, node: Callable[[], Node | None]) -> None:
+        self._node = node
+        self._unsent: list[tuple[Marker, MarkerAnswer]] = []
+        self._in_flight: list[tuple[Marker, MarkerAnswer]] = []
+        self.wake: Callable[[], None] = lambda: None
+
+    def add(self, marker: Marker, answer: MarkerAnswer) -> None:
+        """Line a marker up."""
+        self._unsent.append((marker, answer))
+        self.wake()
+
+    def next_deadline(self) -> float:
+        """See `Requester`."""
+        return -inf if self._unsent and self._node() is not None else inf
+
+    def next_request(self, now: float) -> tuple[Node, Message] | None:
+        """See `Requester`."""
+        node = self._node()
+        if node is None or not self._unsent:
+            return None
+        self._in_flight, self._unsent = self._unsent, []
+        return node, WriteTxnMarkersRequest(markers=_grouped([marker for marker, _ in self._in_flight]))
+
+    def disconnected(self, now: float) -> None:
+        """See `Requester`."""
+        self._answer({})
+
+    def receive(self, response: Message, now: Instant) -> None:
+        """See `Requester`."""
+        assert isinstance(response, WriteTxnMarkersResponse)
+        self._answer(
+            {
+                (result.producer_id, topic.name, partition.partition_index): partition.error_code
+                for result in response.markers
+                for topic in result.topics
+                for partition in topic.partitions
+            }
+        )
+
+    def _answer(self, codes: dict[tuple[int, str, int], int]) -> None:
+        answered, self._in_flight = self._in_flight, []
+        for marker, answer in answered:
+            code = codes.get((marker.producer_id, *marker.partition))
+            if code is None:
+                answer(errors.DisconnectError("the broker that leads the partition did not answer"))
+            else:
+                answer(errors.for_code(code) if code else None)
+
+
+def _grouped(markers: list[Marker]) -> list[WritableTxnMarker]:
+    """Return the markers as a request has them: those that end the same transaction together."""
+    found: dict[tuple[object, ...], WritableTxnMarker] = {}
+    for marker in markers:
+        topic, index = marker.partition
+        key = marker[1:]
+        entry = found.get(key)
+        if entry is None:
+            entry = found[key] = WritableTxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=marker.commit,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+            )
+        topics = {known.name: known for known in entry.topics}
+        if topic not in topics:
+            topics[topic] = WritableTxnMarkerTopic(name=topic)
+            entry.topics.append(topics[topic])
+        topics[topic].partition_indexes.append(index)
+    return list(found.values())
+
+
+class ClusterMarkers:
+    """MarkerWriter of a cluster: to this broker's own partitions at once, to others by their leaders."""
+
+    def __init__(
+        self,
+        me: int,
+        local: MarkerWriter,
+        image: Callable[[], MetadataImage],
+        of_broker: Callable[[int], BrokerMarkers],
+    ) -> None:
+        self._me = me
+        self._local = local
+        self._image = image
+        self._of_broker = of_broker
+
+    def write(self, marker: Marker, at: Instant, answer: MarkerAnswer) -> None:
+        """See `MarkerWriter`."""
+        registration = self._image().partition(*marker.partition)
+        if registration is None:
+            answer(errors.UnknownTopicOrPartitionError("The partition is deleted."))
+        elif registration.leader == self._me:
+            self._local.write(marker, at, answer)
+        elif registration.leader < 0:
+            answer(errors.LeaderNotAvailableError("The partition has no leader at the moment."))
+        else:
+            self._of_broker(registration.leader).add(marker, answer)

@@ -1,0 +1,338 @@
+"""A broker as member of a cluster of other brokers and controllers: all parts of it, without sockets (BrokerServer)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.broker.membership.alter_partitions import AlterPartitions
+from barnabas.broker.membership.broker_lifecycle import BrokerLifecycle, Identity, LifecycleState
+from barnabas.broker.membership.cluster_markers import BrokerMarkers, ClusterMarkers
+from barnabas.broker.membership.committed_answers import with_commits
+from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
+from barnabas.broker.membership.controller_requests import ControllerRequests
+from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
+from barnabas.broker.membership.forwarding import Forwarding
+from barnabas.broker.membership.image_publisher import ImagePublisher
+from barnabas.broker.membership.leader_requests import LeaderRequests
+from barnabas.broker.membership.topic_creation import TopicCreation
+from barnabas.broker.membership.transaction_verification import (
+    BrokerVerifications,
+    TransactionVerification,
+    with_verification,
+)
+from barnabas.broker.metadata.image_store import ImageStore
+from barnabas.broker.raft.metadata_loader import MetadataLoader
+from barnabas.broker.raft.metadata_log_observer import MetadataLogObserver
+from barnabas.broker.replica_manager import Cluster
+from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
+from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+from barnabas.broker.replication.replica_logs import ReplicaLogs
+from barnabas.network.node import Node
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.metadata.metadata_image import BrokerRegistration, Endpoint, MetadataImage
+    from barnabas.broker.node import BrokerNode
+    from barnabas.broker.partition import Partition
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.transactions.marker import MarkerWriter
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.topic_partition import TopicPartition
+
+#: Levels of features that a member of a cluster can go by. What has a level here and no API (share groups, streams
+#: groups) is left to the other brokers: a cluster at that level is joined all the same.
+FEATURES: dict[str, tuple[int, int]] = {
+    "metadata.version": (7, 30),
+    "kraft.version": (0, 1),
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
+}
+
+
+class Requester(Protocol):
+    """What a channel carries (see `barnabas.broker.network.node_channel`)."""
+
+    def next_request(self, now: float) -> tuple[Node, Message] | None:
+        """Return the next request and where it goes."""
+
+    def receive(self, response: Message, now: Instant) -> None:
+        """Take in the response."""
+
+    def disconnected(self, now: float) -> None:
+        """Take note that no response will come."""
+
+    def next_deadline(self) -> float:
+        """When `next_request` may give something that it does not give now."""
+
+
+class Channel(Protocol):
+    """The way of one requester to other nodes."""
+
+    def wake(self) -> None:
+        """Ask the requester soon."""
+
+
+#: Opens a channel for a requester, under the name of a client, for requests that may take so many seconds.
+OpenChannel = Callable[[Requester, str, float], Channel]
+
+
+class ClusterMember:
+    """One broker's membership. `read_clocks` tells the time where an answer has brought new metadata.
+
+    The order of its life: `observe`, until `is_caught_up`; `join` with a node whose store is `store`; `register`;
+    `leave`, until `is_out`.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        controllers: list[Node],
+        open_channel: OpenChannel,
+        random: random.Random,
+        report: Callable[[str], None],
+        cluster_id: str | None = None,
+    ) -> None:
+        self._config = config
+        self._me = config.node_id
+        self._timeout = config.get_int("replica.socket.timeout.ms") / 1000
+        self._open_channel = open_channel
+        self._random = random
+        self._report = report
+        self._channels: dict[object, Channel] = {}
+        self._loader = MetadataLoader(self._loaded)
+        self.observer = MetadataLogObserver(
+            config.node_id, controllers, self._loader, cluster_id=cluster_id, report=report
+        )
+        self.observer.on_leader_changed = self._wake_all
+        self._publisher: ImagePublisher | None = None
+        self._lifecycle: BrokerLifecycle | None = None
+        self._instant: Callable[[], Instant] | None = None
+        self.on_changed: Callable[[], None] = lambda: None
+        self._requests = ControllerRequests(lambda: self.observer.leader)
+        self._forwarded = ControllerRequests(lambda: self.observer.leader)
+        self.alter_partitions = AlterPartitions(self._me, lambda: self.local_broker_epoch, self._requests)
+        self.producer_ids = ControllerProducerIds(self._me, lambda: self.local_broker_epoch, self._requests)
+        self.topic_creation = TopicCreation(config, self._forwarded, lambda: self.image)
+        self.verification = TransactionVerification(self._me, lambda: self.image, self._verifications_of)
+        self._forwarding = Forwarding(self._forwarded)
+        self._markers: dict[int, BrokerMarkers] = {}
+        self._verifications: dict[int, BrokerVerifications] = {}
+
+    # -- the metadata log --------------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are known."""
+        return self._loader.image
+
+    def observe(self) -> None:
+        """Begin to read the metadata log."""
+        self._open("raft", self.observer)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the metadata log has been read to where the controllers were."""
+        return self.observer.is_caught_up
+
+    def make_store(self) -> ImageStore:
+        """Return a home for the metadata of the node that is to join."""
+        assert self.observer.cluster_id is not None, "the metadata were read"
+        return ImageStore(self.observer.cluster_id, self.image)
+
+    def _loaded(self, image: MetadataImage) -> None:
+        if self._publisher is not None:
+            assert self._instant is not None
+            self._publisher.publish(image, self._instant())
+            if self._lifecycle is not None:
+                self._lifecycle.hurry()
+        self._wake_all()
+        self.on_changed()
+
+    # -- joining -----------------------------------------------------------------------------------------------------
+
+    def join(self, node: BrokerNode, store: ImageStore, instant: Callable[[], Instant]) -> None:
+        """Give a started node its roles, as far as its logs are there; from now on every change comes to it."""
+        self._instant = instant
+        state = node.state
+        fetchers = self._make_fetchers(node)
+        max_lag_ms = self._config.get_int("replica.lag.time.max.ms")
+        state.replica_manager.join(
+            Cluster(self._me, self, self.alter_partitions, fetchers, max_lag_ms, self.is_assigned)
+        )
+        self._publisher = ImagePublisher(self._me, store, state.replica_manager)
+        coordinators = coordinators_of(lambda: state.group_coordinator, lambda: state.transaction_coordinator)
+        elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
+        self._publisher.on_published += [
+            elections.published,
+            self.topic_creation.published,
+            lambda old, new: self._published(),
+        ]
+        node.core.services.append(self._publisher)
+        node.core.services.append(IsrShrinking(state.replica_manager, max_lag_ms / 2000, instant().now))
+        self._open("alter-partition", self._requests)
+        self._open("forwarding", self._forwarded)
+        self._publisher.publish(self.image, instant())
+
+    def _make_fetchers(self, node: BrokerNode) -> ReplicaFetchers:
+        config, manager = self._config, node.state.replica_manager
+
+        def partition(name: TopicPartition) -> Partition:
+            found = manager.used_partition(*name)
+            assert found is not None, "only partitions that are there are fetched"
+            return found
+
+        logs = ReplicaLogs(node.logs, partition)
+        settings = FetcherSettings(
+            config.get_int("replica.fetch.wait.max.ms") / 1000,
+            config.get_int("replica.fetch.min.bytes"),
+            config.get_int("replica.fetch.max.bytes"),
+            config.get_int("replica.fetch.response.max.bytes"),
+            config.get_int("replica.fetch.backoff.ms") / 1000,
+        )
+
+        def make(leader: int) -> ReplicaFetcher:
+            fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings)
+            self._open(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
+            return fetcher
+
+        fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
+        fetchers.on_added = lambda fetcher: self._channels[fetcher].wake()
+        return fetchers
+
+    # -- what belongs to other brokers -------------------------------------------------------------------------------
+
+    def handler(self, api_key: int, local: Handler) -> Handler:
+        """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
+        handler = with_verification(api_key, with_commits(api_key, local), self.verification)
+        return self._forwarding.handler(api_key, handler)
+
+    def markers(self, local: MarkerWriter) -> MarkerWriter:
+        """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""
+        return ClusterMarkers(self._me, local, lambda: self.image, self._markers_of)
+
+    def _markers_of(self, broker_id: int) -> BrokerMarkers:
+        found = self._markers.get(broker_id)
+        if found is None:
+            found = self._markers[broker_id] = BrokerMarkers(lambda: self.node(broker_id))
+            self._open(found, found, "markers")
+        return found
+
+    def _verifications_of(self, broker_id: int) -> BrokerVerifications:
+        found = self._verifications.get(broker_id)
+        if found is None:
+            found = self._verifications[broker_id] = BrokerVerifications(lambda: self.node(broker_id))
+            self._open(found, found, "verification")
+        return found
+
+    def _open(self, key: object, requester: Requester, name: str | None = None) -> None:
+        channel = self._channels[key] = self._open_channel(requester, f"broker-{self._me}-{name or key}", self._timeout)
+        if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
+            requester.wake = channel.wake
+
+    def _wake_all(self) -> None:
+        for channel in self._channels.values():
+            channel.wake()
+
+    def _published(self) -> None:
+        if self._lifecycle is not None and self._publisher is not None:
+            self._lifecycle.is_ready_to_unfence = not self._publisher.failed
+
+    # -- the broker's life -------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        listeners: Mapping[str, Endpoint],
+        directory_id: bytes,
+        previous_epoch: int,
+        on_state: Callable[[LifecycleState], None],
+    ) -> None:
+        """Tell the controller that the broker is there, and where it is reached."""
+        assert self.observer.cluster_id is not None
+        identity = Identity(
+            self._me,
+            self.observer.cluster_id,
+            self._random.randbytes(16),
+            listeners,
+            FEATURES,
+            self._config["broker.rack"],
+            directory_id,
+            previous_epoch,
+        )
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            identity,
+            lambda: self.observer.leader,
+            lambda: self.image.offset,
+            heartbeat_interval=self._config.get_int("broker.heartbeat.interval.ms") / 1000,
+            report=self._report,
+        )
+        lifecycle.on_changed = lambda: on_state(lifecycle.state)
+        self._published()
+        self._open("heartbeat", lifecycle)
+
+    def leave(self) -> None:
+        """Ask the controller to move this broker's leaderships elsewhere."""
+        if self._lifecycle is not None:
+            self._lifecycle.begin_controlled_shutdown()
+            self._wake_all()
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the controller has let the broker go."""
+        return self._lifecycle is None or self._lifecycle.state is LifecycleState.SHUTTING_DOWN
+
+    # -- what the data plane asks (`Brokers`) ------------------------------------------------------------------------
+
+    @property
+    def local_broker_epoch(self) -> int:
+        """See `Brokers`."""
+        return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
+
+    def alive_broker_epoch(self, broker_id: int) -> int | None:
+        """See `Brokers`."""
+        found = self.image.brokers.get(broker_id)
+        return found.epoch if found is not None and found.is_alive else None
+
+    def is_shutting_down(self, broker_id: int) -> bool:
+        """See `Brokers`."""
+        found = self.image.brokers.get(broker_id)
+        return found is not None and found.in_controlled_shutdown
+
+    def is_assigned(self, name: TopicPartition) -> bool:
+        """Whether this broker has a replica of a partition."""
+        registration = self.image.partition(*name)
+        return registration is not None and self._me in registration.replicas
+
+    def node(self, broker_id: int) -> Node | None:
+        """Return where brokers reach another broker."""
+        found: BrokerRegistration | None = self.image.brokers.get(broker_id)
+        endpoint = None if found is None else found.listeners.get(self._config.inter_broker_listener)
+        return None if endpoint is None else Node(broker_id, endpoint.host, endpoint.port)
+
+
+class IsrShrinking:
+    """Has leaders look for followers that lag, every half `replica.lag.time.max.ms`; a service of the dispatcher."""
+
+    __slots__ = ("_interval", "_manager", "_next")
+
+    def __init__(self, manager: ReplicaManager, interval: float, now: float) -> None:
+        self._manager = manager
+        self._interval = interval
+        self._next = now + interval
+
+    def next_deadline(self) -> float:
+        """When it is due."""
+        return self._next
+
+    def tick(self, instant: Instant) -> None:
+        """Look once."""
+        self._next = instant.now + self._interval
+        self._manager.shrink_isrs(instant.now_ms)

@@ -1,0 +1,181 @@
+"""Answers of coordinators wait until what they rest on is committed (CoordinatorRuntime's deferred events).
+
+A coordinator's memory changes when its record is in the log here, and the record may still be lost with this broker. So
+no response leaves before everything that its partition had when the response was made is committed: that holds for what
+was changed and for what was only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from barnabas import errors
+from barnabas.broker.coordinator.partitioner import partition_for
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.piecewise import PiecewiseResponse
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
+
+#: How long the replicas may take for a transaction's record, in seconds; for a group's: `offsets.commit.timeout.ms`.
+_TRANSACTION_TIMEOUT = 30.0
+Names = Iterable[TopicPartition]
+
+
+class ChainedOperation(DelayedOperation):
+    """A response that has to wait for `inner`, whatever that is at the time."""
+
+    __slots__ = ("_broker", "inner")
+
+    def __init__(self, broker: BrokerState, inner: DelayedOperation):
+        super().__init__()
+        self._broker = broker
+        self.inner = inner
+
+    def on_cancel(self) -> None:
+        """See `DelayedOperation`."""
+        self._broker.purgatory.cancel(self.inner)
+
+
+def with_commits(api_key: int, local: Handler) -> Handler:
+    """Return a handler whose answers wait for the commits of the coordinator's partitions; others are as they were."""
+    names_of = _NAMES.get(api_key)
+    if names_of is None:
+        return local
+    is_transaction = api_key in _TRANSACTIONS
+
+    def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+        names = list(dict.fromkeys(names_of(broker, request)))
+
+        def refused(problem: errors.KafkaError) -> Message:
+            return _refused(broker, lambda: local(broker, context, request), problem)
+
+        def committed(message: Message | None) -> Message | DelayedOperation:
+            assert message is not None, "coordinators answer every request"
+            timeout = _TRANSACTION_TIMEOUT
+            if not is_transaction:
+                timeout = broker.config.get_int("offsets.commit.timeout.ms") / 1000
+            return broker.replica_manager.when_committed(
+                names,
+                lambda problem: message if problem is None else refused(problem),
+                context.now + timeout,
+            )
+
+        result = local(broker, context, request)
+        if not isinstance(result, DelayedOperation):
+            return committed(result)
+        return _chained(broker, result, committed)
+
+    return handle
+
+
+def _chained(
+    broker: BrokerState, first: DelayedOperation, then: Callable[[Message], Message | DelayedOperation]
+) -> ChainedOperation:
+    outer = ChainedOperation(broker, first)
+
+    def go_on(message: Message) -> None:
+        found = then(message)
+        if isinstance(found, DelayedOperation):
+            outer.inner = found
+            broker.purgatory.park(found, outer.complete)
+        else:
+            outer.complete(found)
+
+    broker.purgatory.park(first, go_on)
+    return outer
+
+
+def _refused(broker: BrokerState, again: Callable[[], Any], problem: errors.KafkaError) -> Message:
+    """Return what the handler answers while the coordinators refuse everything, so that nothing is done."""
+    lost = isinstance(problem, errors.NotLeaderOrFollowerError)
+    error = (errors.NotCoordinatorError if lost else errors.CoordinatorNotAvailableError)(str(problem))
+    coordinators = broker.group_coordinator, broker.transaction_coordinator
+    for coordinator in coordinators:
+        coordinator.refuse(error)
+    try:
+        result = again()
+        while isinstance(result, PiecewiseResponse) and result.result is None and result.step():
+            pass
+        message = result.result if isinstance(result, DelayedOperation) else result
+        assert message is not None, "a refusal waits for nothing"
+        return message
+    finally:
+        for coordinator in coordinators:
+            coordinator.refuse(None)
+
+
+# -- which partitions an answer rests on -----------------------------------------------------------------------------
+
+
+def _names(broker: BrokerState, topic: str, ids: Iterable[str | None]) -> Names:
+    known = broker.metadata.topic(topic)
+    if known is not None:
+        for id in ids:
+            if id is not None:
+                yield TopicPartition(topic, partition_for(id, known.partitions))
+
+
+def _of_group(broker: BrokerState, request: Any) -> Names:
+    return _names(broker, GROUP_METADATA_TOPIC, (request.group_id,))
+
+
+def _of_groups(attribute: str) -> Callable[[BrokerState, Any], Names]:
+    return lambda broker, request: _names(broker, GROUP_METADATA_TOPIC, getattr(request, attribute))
+
+
+def _of_fetched_groups(broker: BrokerState, request: Any) -> Names:
+    groups = [request.group_id, *(group.group_id for group in request.groups)]
+    return _names(broker, GROUP_METADATA_TOPIC, groups)
+
+
+def _of_transaction(broker: BrokerState, request: Any) -> Names:
+    return _names(broker, TRANSACTION_STATE_TOPIC, (request.transactional_id,))
+
+
+def _of_added_partitions(broker: BrokerState, request: Any) -> Names:
+    ids = [request.v3_and_below_transactional_id, *(found.transactional_id for found in request.transactions)]
+    return _names(broker, TRANSACTION_STATE_TOPIC, ids)
+
+
+def _of_described_transactions(broker: BrokerState, request: Any) -> Names:
+    return _names(broker, TRANSACTION_STATE_TOPIC, request.transactional_ids)
+
+
+def _of_markers(broker: BrokerState, request: Any) -> Names:
+    for marker in request.markers:
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                yield TopicPartition(topic.name, index)
+
+
+_TRANSACTIONS: dict[int, Callable[[BrokerState, Any], Names]] = {
+    ApiKey.INIT_PRODUCER_ID: _of_transaction,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _of_added_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _of_transaction,
+    ApiKey.END_TXN: _of_transaction,
+    ApiKey.DESCRIBE_TRANSACTIONS: _of_described_transactions,
+    ApiKey.WRITE_TXN_MARKERS: _of_markers,
+}
+_NAMES: dict[int, Callable[[BrokerState, Any], Names]] = {
+    ApiKey.OFFSET_COMMIT: _of_group,
+    ApiKey.OFFSET_FETCH: _of_fetched_groups,
+    ApiKey.JOIN_GROUP: _of_group,
+    ApiKey.SYNC_GROUP: _of_group,
+    ApiKey.HEARTBEAT: _of_group,
+    ApiKey.LEAVE_GROUP: _of_group,
+    ApiKey.OFFSET_DELETE: _of_group,
+    ApiKey.TXN_OFFSET_COMMIT: _of_group,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _of_group,
+    ApiKey.DESCRIBE_GROUPS: _of_groups("groups"),
+    ApiKey.DELETE_GROUPS: _of_groups("groups_names"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _of_groups("group_ids"),
+    **_TRANSACTIONS,
+}

@@ -1,0 +1,112 @@
+"""Requests of clients that only the controller can carry out, in an Envelope (ForwardingManager, KIP-590)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from barnabas import errors
+from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.refusals import refused
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.framing import decode_response, encode_request
+from barnabas.protocol.kinds import ConfigResourceType
+from barnabas.protocol.messages.default_principal_data import DefaultPrincipalData
+from barnabas.protocol.messages.envelope_request import EnvelopeRequest
+from barnabas.protocol.messages.envelope_response import EnvelopeResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.request_context import Connection, RequestContext
+    from barnabas.protocol.message import Message
+
+_SIZE = 4
+_PRINCIPAL_VERSION = 0
+#: How long a request waits for a controller, in seconds.
+_TIMEOUT = 30.0
+
+#: What goes to the controller as it comes.
+_FORWARDED = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.UPDATE_FEATURES,
+    )
+)
+#: What goes there unless it is for loggers, which each broker has for itself.
+_SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+
+
+class Forwarding:
+    """Sends requests on as they came, and gives the responses back."""
+
+    def __init__(self, requests: ControllerRequests) -> None:
+        self._requests = requests
+
+    def handler(self, api_key: int, local: Handler) -> Handler:
+        """Return what serves an API: the controller where it is for that, else the broker's own handler."""
+        if api_key in _FORWARDED:
+            return self._handle
+        return self._settings_handler(local) if api_key in _SETTINGS else local
+
+    def _settings_handler(self, local: Handler) -> Handler:
+        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+            own = [one.resource_type == ConfigResourceType.BROKER_LOGGER for one in request.resources]
+            if any(own) and not all(own):
+                return refused(request, errors.InvalidRequestError.code)
+            return local(broker, context, request) if any(own) else self._handle(broker, context, request)
+
+        return handle
+
+    def _handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
+        operation = DelayedOperation()
+        self.forward(request, context, operation.complete)
+        return operation
+
+    def forward(self, request: Message, context: RequestContext, answer: Callable[[Message], None]) -> None:
+        """Have the controller carry a request out for a client; `answer` gets its response."""
+        version = context.api_version
+        envelope = EnvelopeRequest(
+            request_data=encode_request(request, version, context.correlation_id, context.client_id)[_SIZE:],
+            request_principal=encode_principal(context.connection.principal),
+            client_host_address=_address(context.connection),
+        )
+
+        def done(response: Message, now: Instant) -> None:
+            answer(_unwrapped(request, version, response))
+
+        def give_up() -> None:
+            answer(refused(request, errors.KafkaTimeoutError.code))
+
+        self._requests.submit(ControllerRequest(lambda: envelope, done, context.now + _TIMEOUT, give_up))
+
+
+def _unwrapped(request: Message, version: int, response: Message) -> Message:
+    if isinstance(response, EnvelopeResponse) and not response.error_code and response.response_data is not None:
+        return decode_response(request.API_KEY, version, response.response_data)[1]
+    return refused(request, errors.UnknownServerError.code)
+
+
+def encode_principal(principal: str) -> bytes:
+    """Return a principal such as `User:alice` as Kafka's default serde writes it: a version, and the message."""
+    kind, _, name = principal.partition(":")
+    message = DefaultPrincipalData(type=kind, name=name)
+    return _PRINCIPAL_VERSION.to_bytes(2, "big") + message.encode(_PRINCIPAL_VERSION)
+
+
+def _address(connection: Connection) -> bytes:
+    try:
+        return ipaddress.ip_address(connection.client_host.partition("%")[0]).packed
+    except ValueError:
+        return bytes(4)

@@ -1,0 +1,97 @@
+"""Carries the changes of the cluster's metadata into the broker (BrokerMetadataPublisher)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from barnabas.broker.metadata.metadata_image import MetadataImage
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.metadata.image_store import ImageStore
+    from barnabas.broker.metadata.partition_registration import PartitionRegistration
+    from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.errors import KafkaError
+
+#: When a role that could not be taken is tried again, in seconds.
+_RETRY_AFTER = 0.1
+
+Assigned = dict[TopicPartition, tuple[bytes, "PartitionRegistration"]]
+
+
+class ImagePublisher:
+    """Publishes one image after the other; a service of the dispatcher, for what has to be tried again.
+
+    `on_published(old, new)` is called when the broker goes by the new image. `failed` are the partitions whose role
+    could not be taken, with the reason.
+    """
+
+    def __init__(self, me: int, store: ImageStore, replica_manager: ReplicaManager) -> None:
+        self._me = me
+        self._store = store
+        self._replicas = replica_manager
+        self._retry_at = inf
+        self.image = MetadataImage()
+        self.failed: dict[TopicPartition, KafkaError] = {}
+        self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
+
+    def publish(self, image: MetadataImage, now: Instant) -> None:
+        """Go by another image from now on."""
+        old, self.image = self.image, image
+        changed, deleted = changed_replicas(old, image, self._me)
+        self._replicas.apply_delta({}, deleted, now.now_ms)
+        self._store.publish_image(image)
+        for name in [*deleted, *changed]:
+            self.failed.pop(name, None)
+        self._take_roles(changed, now)
+        for listener in self.on_published:
+            listener(old, image)
+
+    def _take_roles(self, changed: Assigned, now: Instant) -> None:
+        self.failed.update(self._replicas.apply_delta(changed, (), now.now_ms))
+        self._retry_at = now.now + _RETRY_AFTER if self.failed else inf
+
+    def next_deadline(self) -> float:
+        """When roles that could not be taken are tried again."""
+        return self._retry_at
+
+    def tick(self, instant: Instant) -> None:
+        """Try again what has failed, with what holds now."""
+        names, self.failed = self.failed, {}
+        again: Assigned = {}
+        for name in names:
+            topic = self.image.topic(name.topic)
+            registration = None if topic is None else topic.partitions.get(name.partition)
+            if topic is not None and registration is not None:
+                again[name] = topic.id, registration
+        self._take_roles(again, instant)
+        if not self.failed:
+            for listener in self.on_published:
+                listener(self.image, self.image)
+
+
+def changed_replicas(old: MetadataImage, new: MetadataImage, me: int) -> tuple[Assigned, list[TopicPartition]]:
+    """Return what has changed of the partitions that a broker has or had, and those whose topics are gone."""
+    changed: Assigned = {}
+    deleted: list[TopicPartition] = []
+    if old.topics is new.topics:
+        return changed, deleted
+    for topic_id, topic in old.topics.items():
+        if topic_id not in new.topics:
+            mine = [index for index, registration in topic.partitions.items() if me in registration.replicas]
+            deleted += [TopicPartition(topic.name, index) for index in mine]
+    for topic_id, topic in new.topics.items():
+        before = old.topics.get(topic_id)
+        if before is topic:
+            continue
+        for index, registration in topic.partitions.items():
+            known = None if before is None else before.partitions.get(index)
+            if known is not registration and (
+                me in registration.replicas or (known is not None and me in known.replicas)
+            ):
+                changed[TopicPartition(topic.name, index)] = topic_id, registration
+    return changed, deleted

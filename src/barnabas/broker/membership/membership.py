@@ -1,0 +1,140 @@
+"""A broker's membership on its event loop: channels on sockets, and the waiting at its start and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from barnabas.broker.config import SECURITY_PROTOCOLS
+from barnabas.broker.log.checkpoints import META_PROPERTIES, read_meta_properties
+from barnabas.broker.log.filesystem import OsFileSystem
+from barnabas.broker.membership.broker_lifecycle import LifecycleState
+from barnabas.broker.membership.cluster_member import ClusterMember
+from barnabas.broker.metadata.metadata_image import Endpoint
+from barnabas.broker.network.node_channel import NodeChannel
+from barnabas.broker.network.socket_server import read_clocks
+from barnabas.network.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.membership.cluster_member import Requester
+    from barnabas.broker.metadata.image_store import ImageStore
+    from barnabas.broker.network.socket_server import SocketServer
+    from barnabas.broker.node import BrokerNode
+
+#: How long a controlled shutdown may take before the broker ends without it, in seconds.
+_LEAVING = 60.0
+#: Ids of nodes whose ids are not known yet, as of bootstrap servers.
+_FIRST_UNKNOWN = -2
+
+
+class Membership:
+    """A `ClusterMember` and its channels.
+
+    Its owner calls, in the loop and in this order: `read_metadata`, `join`, `enter`, `leave`, `close`.
+    """
+
+    store: ImageStore
+
+    def __init__(
+        self, config: BrokerConfig, data_directory: str, cluster_id: str | None, report: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._report = report
+        self._random = random.SystemRandom()
+        self._channels: list[NodeChannel] = []
+        self._server: SocketServer | None = None
+        self._node: BrokerNode | None = None
+        self._changed = asyncio.Event()
+        self._state = LifecycleState.STARTING
+        found = read_meta_properties(OsFileSystem(), f"{data_directory}/{META_PROPERTIES}")
+        controllers = [
+            Node(_FIRST_UNKNOWN - index, host, port) for index, (host, port) in enumerate(config.controllers)
+        ]
+        known = found.cluster_id if found is not None else None
+        self.member = ClusterMember(config, controllers, self._open_channel, self._random, report, known or cluster_id)
+        self.member.on_changed = self._changed.set
+
+    def _open_channel(self, requester: Requester, client_id: str, timeout: float) -> NodeChannel:
+        channel = NodeChannel(
+            requester,
+            client_id,
+            random=self._random,
+            request_timeout=timeout,
+            on_answer=self._answered,
+        )
+        self._channels.append(channel)
+        channel.start()
+        return channel
+
+    def _answered(self) -> None:
+        """Let the broker answer what waited for what has come."""
+        if self._server is not None:
+            self._server.core.channel.instant = read_clocks()
+            self._server.after_work()
+
+    # -- the start ---------------------------------------------------------------------------------------------------
+
+    async def read_metadata(self, stopped: asyncio.Event) -> bool:
+        """Read the metadata log to its end; False if `stopped` was set before."""
+        self.member.observe()
+        while not self.member.is_caught_up:
+            if not await self._wait(stopped):
+                return False
+        self.store = self.member.make_store()
+        return True
+
+    def join(self, node: BrokerNode) -> None:
+        """Give a started node its roles."""
+        self._node = node
+        node.logs.broker_epoch = lambda: self.member.local_broker_epoch
+        self.member.join(node, self.store, read_clocks)
+
+    async def enter(
+        self, server: SocketServer, listeners: Mapping[str, tuple[str, int]], stopped: asyncio.Event
+    ) -> None:
+        """Register, and return when clients are sent here, or `stopped` is set."""
+        assert self._node is not None, "a node joins first"
+        self._server = server
+        logs = self._node.logs
+        protocols = {listener.name: SECURITY_PROTOCOLS.index(listener.protocol) for listener in self._config.listeners}
+        endpoints = {name: Endpoint(host, port, protocols[name]) for name, (host, port) in listeners.items()}
+        self.member.register(endpoints, logs.directory_id, logs.previous_broker_epoch, self._take_state)
+        server.keep_time()
+        while self._state is not LifecycleState.RUNNING:
+            if not await self._wait(stopped):
+                return
+
+    def _take_state(self, state: LifecycleState) -> None:
+        self._state = state
+        self._changed.set()
+
+    async def _wait(self, stopped: asyncio.Event) -> bool:
+        """Wait until something changes; False if that is that the broker has to stop."""
+        self._changed.clear()
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._changed, stopped)]
+        _, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        return not stopped.is_set()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def leave(self) -> None:
+        """Hand leaderships over and return when the controller has let the broker go, at the latest after a minute."""
+        self.member.leave()
+        try:
+            async with asyncio.timeout(_LEAVING):
+                while not self.member.is_out:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            self._report("the controller did not let this broker go within a minute; it ends without its consent")
+
+    def close(self) -> None:
+        """End all channels."""
+        for channel in self._channels:
+            channel.close()

@@ -1,0 +1,124 @@
+"""A home of metadata that the controllers keep: what brokers read of an image, as a `MetadataStore`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.features import FEATURES
+from barnabas.broker.metadata.cluster_metadata import BROKERS, CLIENT_METRICS, GROUPS
+from barnabas.broker.metadata.metadata_image import MetadataImage
+from barnabas.broker.metadata.metadata_store import Change, Changes, Listener, MetadataStore, Operation, Subscribers
+from barnabas.errors import IllegalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from barnabas.broker.metadata.metadata_image import Resource, TopicImage
+    from barnabas.broker.metadata.metadata_store import Value
+
+#: Kafka's numbers for kinds of resources (ConfigResource.Type), and where their settings stand in a store.
+TOPIC_RESOURCE = 2
+_KINDS = {4: BROKERS, 16: CLIENT_METRICS, 32: GROUPS}
+
+
+class ImageStore(MetadataStore):
+    """The newest image, read as records of a store; nothing can be written: changes are requests to the controller.
+
+    Two images are compared by identity, so what publishing one costs is a look at each topic and each resource, and
+    the making of what has changed.
+    """
+
+    def __init__(self, cluster_id: str, image: MetadataImage) -> None:
+        self._cluster_id = cluster_id
+        self._image = image
+        self._subscribers = Subscribers()
+
+    @property
+    def image(self) -> MetadataImage:
+        """What was published last."""
+        return self._image
+
+    def publish_image(self, image: MetadataImage) -> None:
+        """Notify the subscribers of all that differs from the image before."""
+        old, self._image = self._image, image
+        self._subscribers.tell(Changes(image.offset, False, list(self._changes(old, image))))
+
+    def read(self, version: int = 0) -> Changes:
+        """See MetadataStore: always everything."""
+        image = self._image
+        found = [Change("cluster", {"id": self._cluster_id}, image.offset)]
+        found += self._changes(MetadataImage(), image)
+        found.append(Change("features", _features(image), image.offset))
+        return Changes(image.offset, True, found)
+
+    def _changes(self, old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
+        version = new.offset
+        if old.features is not new.features:
+            yield Change("features", _features(new), version)
+        if old.topics is not new.topics or old.configs is not new.configs:
+            yield from self._topics(old, new)
+        if old.configs is not new.configs:
+            for resource in {**old.configs, **new.configs}:
+                if resource[0] in _KINDS and old.configs.get(resource) is not new.configs.get(resource):
+                    yield Change(_config_key(resource), _copied(new.configs.get(resource)), version)
+        if old.client_quotas is not new.client_quotas:
+            for entity in {**old.client_quotas, **new.client_quotas}:
+                values = new.client_quotas.get(entity)
+                if old.client_quotas.get(entity) is not values:
+                    named = sorted(entity)
+                    value = {"entity": named, "quotas": dict(values)} if values else None
+                    yield Change("client_quotas/" + json.dumps(named), value, version)
+
+    def _topics(self, old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
+        for name in old.topic_ids:
+            if name not in new.topic_ids:
+                yield Change(f"topics/{name}", None, new.offset)
+        for name, topic_id in new.topic_ids.items():
+            topic, configs = new.topics[topic_id], new.configs.get((TOPIC_RESOURCE, name))
+            before = old.topics.get(topic_id)
+            if (
+                before is None
+                or len(before.partitions) != len(topic.partitions)
+                or old.configs.get((TOPIC_RESOURCE, name)) is not configs
+            ):
+                yield Change(f"topics/{name}", _topic_value(topic, configs), new.offset)
+
+    def write(
+        self,
+        operations: Iterable[Operation],
+        expected_versions: Mapping[str, int] | None = None,
+        *,
+        makes_room: bool = False,
+    ) -> Changes:
+        """See MetadataStore: raises IllegalStateError."""
+        raise IllegalStateError("metadata of a cluster are changed by its controller only; this broker cannot")
+
+    def publish(self, changes: Changes) -> None:
+        """See MetadataStore: `publish_image` does it here."""
+        raise IllegalStateError("metadata of a cluster are published as images")
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """See MetadataStore."""
+        return self._subscribers.add(listener)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _topic_value(topic: TopicImage, configs: Mapping[str, str] | None) -> Value:
+    count = len(topic.partitions)
+    return {"id": topic.id.hex(), "partitions": count, "configs": _copied(configs) or {}, "created_ms": 0}
+
+
+def _copied(configs: Mapping[str, str] | None) -> dict[str, Any] | None:
+    return None if configs is None else dict(configs)
+
+
+def _config_key(resource: Resource) -> str:
+    return f"configs/{_KINDS[resource[0]]}/{resource[1]}"
+
+
+def _features(image: MetadataImage) -> Value:
+    # A level that no record names is 0 in a cluster, not the default of a new one.
+    return {name: image.features.get(name, 0) for name in FEATURES}

@@ -1,0 +1,134 @@
+"""A way from this broker to other nodes, on its event loop: one request in flight (InterBrokerSendThread)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.broker.network.socket_server import read_clocks
+from barnabas.network.bound_loop import BoundLoop
+from barnabas.network.loop_driver import LoopDriver
+from barnabas.network.loop_port import LoopPort
+from barnabas.network.metadata_updater import ManualMetadataUpdater
+from barnabas.network.network_client import NetworkClient
+from barnabas.network.selector import Selector
+
+if TYPE_CHECKING:
+    from barnabas.broker.instant import Instant
+    from barnabas.network.client_request import ClientResponse
+    from barnabas.network.exponential_backoff import RandomSource
+    from barnabas.network.node import Node
+    from barnabas.protocol.message import Message
+
+
+class Requester(Protocol):
+    """A state machine that asks other nodes, one request at a time; it is told what comes of each."""
+
+    def next_request(self, now: float) -> tuple[Node, Message] | None:
+        """Return the next request and where it goes; None while nothing is due. Not asked while one is in flight."""
+
+    def receive(self, response: Message, now: Instant) -> None:
+        """Take in the response."""
+
+    def disconnected(self, now: float) -> None:
+        """Take note that no response will come: the node cannot be reached, is gone, or does not answer in time."""
+
+    def next_deadline(self) -> float:
+        """When `next_request` may give something that it does not give now."""
+
+
+class NodeChannel:
+    """Carries the requests of one `Requester`, on connections of its own.
+
+    `wake` has the requester asked soon. `on_answer` is called on the loop after each turn that brought the requester
+    something: what it changed in the broker may let others be answered.
+    """
+
+    def __init__(
+        self,
+        requester: Requester,
+        client_id: str,
+        *,
+        random: RandomSource,
+        request_timeout: float,
+        on_answer: Callable[[], None],
+    ) -> None:
+        loop = BoundLoop()
+        self._requester = requester
+        self._on_answer = on_answer
+        self._port = LoopPort(loop, Selector())
+        self._client = NetworkClient(
+            self._port,
+            ManualMetadataUpdater(),
+            client_id,
+            random=random,
+            request_timeout=request_timeout,
+            reconnect_backoff=0.02,
+            reconnect_backoff_max=0.5,
+        )
+        self._addresses: dict[int, Node] = {}
+        self._waiting: tuple[Node, Message] | None = None
+        self._is_in_flight = False
+        self._has_news = False
+        self._driver = LoopDriver(loop, self._port, self._turn, client_id)
+
+    def start(self) -> None:
+        """Begin, in the running loop."""
+        self._driver.start()
+
+    def wake(self) -> None:
+        """Ask the requester soon."""
+        if self._driver.is_started:
+            self._driver.wake()
+
+    def close(self) -> None:
+        """End all connections; the requester hears nothing more."""
+        self._driver.stop()
+        self._client.close()
+
+    def _turn(self, now: float) -> None:
+        self._has_news = False
+        self._send_next(now)
+        deadline = inf if self._is_in_flight else self._requester.next_deadline()
+        if self._waiting is not None:
+            deadline = now + self._client.poll_delay(self._waiting[0], now)
+        self._client.poll(max(0.0, deadline - now), now)
+        if self._has_news:
+            # What comes next need not wait for another turn of the loop.
+            self._send_next(now)
+            self._driver.wake()
+            self._on_answer()
+
+    def _send_next(self, now: float) -> None:
+        if self._waiting is None and not self._is_in_flight:
+            self._waiting = self._requester.next_request(now)
+        if self._waiting is None:
+            return
+        node, message = self._waiting
+        self._go_to(node, now)
+        if self._client.ready(node, now):
+            self._waiting, self._is_in_flight = None, True
+            self._client.send(self._client.new_client_request(node.id, message, now, callback=self._answered), now)
+        elif self._client.connection_failed(node):
+            self._waiting = None
+            self._lost(now)
+
+    def _go_to(self, node: Node, now: float) -> None:
+        """Drop the connection to a node that has another address now."""
+        known = self._addresses.get(node.id)
+        if known is not None and known != node:
+            self._client.disconnect(node.id, now)
+        self._addresses[node.id] = node
+
+    def _answered(self, response: ClientResponse) -> None:
+        self._is_in_flight = False
+        if response.message is None:
+            self._lost(response.received_at)
+            return
+        self._has_news = True
+        self._requester.receive(response.message, read_clocks())
+
+    def _lost(self, now: float) -> None:
+        self._has_news = True
+        self._requester.disconnected(now)

@@ -1,0 +1,145 @@
+"""A cluster of Apache Kafka's brokers and ours under Apache Kafka's controllers (KRaft)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.peers.apache_kafka import ApacheKafka, free_port
+
+#: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 9.
+_SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "2",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+}
+FIRST_CONTROLLER = 100
+
+
+class BarnabasBroker:
+    """One of our brokers, as a process, with the methods of `ApacheKafka`."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="barnabas-member-"))
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.settings: dict[str, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._process is not None
+
+    @property
+    def log(self) -> str:
+        """What it wrote, on both of its streams, in all of its lives."""
+        return (self.folder / "barnabas.log").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def data(self) -> Path:
+        """The directory with its logs."""
+        return self.folder / "data"
+
+    def start(self) -> Self:
+        """Run, and return when clients are sent there."""
+        properties = self.folder / "server.properties"
+        own = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": str(self.data)}
+        lines = [f"{name}={value}\n" for name, value in {**own, **self.settings}.items()]
+        properties.write_text("".join(lines), encoding="utf-8")
+        command = [sys.executable, "-m", "barnabas.cli.main", "up", "--config", str(properties)]
+        with (self.folder / "barnabas.log").open("ab") as log:
+            began = log.tell()
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while b"listening on" not in (self.folder / "barnabas.log").read_bytes()[began:]:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"barnabas did not start: {self.log[-3000:]}")
+            time.sleep(0.02)
+        return self
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End the process, by SIGKILL when asked, and keep the data."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.kill() if kill else self._process.terminate()
+            self._process.wait(120)
+            self._process = None
+
+    def pause(self) -> None:
+        """Stop the process in the middle of what it does."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a paused process go on."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+class MixedCluster:
+    """Brokers 1, 2, ... of Apache Kafka, then ours, in racks rack-1, rack-2, ...; a context manager."""
+
+    def __init__(
+        self, theirs: int = 2, ours: int = 1, controllers: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.controllers = {FIRST_CONTROLLER + n: ApacheKafka(heap="192m") for n in range(controllers)}
+        self.theirs = {number: ApacheKafka(heap="256m") for number in range(1, theirs + 1)}
+        self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
+        self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
+        voters = ",".join(f"{number}@127.0.0.1:{node.controller_port}" for number, node in self.controllers.items())
+        common = {**_SETTINGS, **(settings or {}), "controller.quorum.voters": voters}
+        for number, node in self.controllers.items():
+            node.port = node.controller_port
+            listener = f"CONTROLLER://127.0.0.1:{node.controller_port}"
+            own = {"process.roles": "controller", "node.id": str(number), "listeners": listener}
+            node.settings.update({**common, **own})
+        for number, broker in self.brokers.items():
+            own = {"process.roles": "broker", "node.id": str(number), "broker.rack": f"rack-{number}"}
+            broker.settings.update({**common, **own, "listeners": f"PLAINTEXT://127.0.0.1:{broker.port}"})
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers' addresses, whether they run or not."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def __enter__(self) -> Self:
+        java = [*self.controllers.values(), *self.theirs.values()]
+        with ThreadPoolExecutor(len(java)) as threads:
+            list(threads.map(ApacheKafka.start, java))
+        for broker in self.ours.values():
+            broker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in [*self.brokers.values(), *self.controllers.values()]:
+            node.stop(kill=True)
+            shutil.rmtree(node.folder, ignore_errors=True)
+
+    def data_of(self, number: int) -> Path:
+        """The directory with a broker's logs."""
+        return self.brokers[number].folder / "data"

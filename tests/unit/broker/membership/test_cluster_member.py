@@ -1,0 +1,329 @@
+"""A broker in a cluster: what the metadata log makes of it, and what it asks of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas import errors
+from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.protocol.message import Message
+from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
+from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
+from barnabas.protocol.messages.alter_partition_response import TopicData as AlteredTopic
+from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
+from barnabas.protocol.messages.config_record import ConfigRecord
+from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.protocol.messages.fetch_request import FetchRequest
+from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from barnabas.protocol.topic_partition import TopicPartition
+from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
+from tests.support.core_broker import batch, create, produce
+
+FLIGHTS, OFFSETS, STATES = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
+OTHERS = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
+
+
+def member(*records: Message, **settings: Any) -> MemberBroker:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return MemberBroker(given, *OTHERS, *records)
+
+
+def partition(found: MemberBroker, index: int = 0, name: str = "flights") -> Any:
+    return found.state.replica_manager.used_partition(name, index)
+
+
+def metadata(found: MemberBroker, *names: str) -> Any:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return found.connect().request(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+
+
+# -- what the metadata log says --------------------------------------------------------------------------------------
+
+
+def test_roles_are_taken_from_the_metadata() -> None:
+    found = member(*topic("flights", FLIGHTS, [3, 1], [1, 3], [1, 2]))
+    assert (partition(found, 0).is_leader, partition(found, 1).is_leader) == (True, False)
+    assert partition(found, 2) is None
+    found.tell(change(FLIGHTS, 0, leader=1), change(FLIGHTS, 1, leader=3))
+    assert (partition(found, 0).is_leader, partition(found, 1).is_leader) == (False, True)
+    assert (partition(found, 0).leader_epoch, partition(found, 1).leader_epoch) == (1, 1)
+
+
+def test_a_replica_that_was_moved_away_and_a_topic_that_was_deleted_leave_no_log() -> None:
+    found = member(*topic("flights", FLIGHTS, [3, 1], [1, 3]))
+    found.tell(change(FLIGHTS, 0, replicas=[1, 2], isr=[1, 2], leader=1))
+    assert partition(found, 0) is None
+    assert found.node.logs.get_log(TopicPartition("flights", 0)) is None
+    found.tell(RemoveTopicRecord(topic_id=FLIGHTS))
+    assert partition(found, 1) is None
+    assert metadata(found, "flights").topics[0].error_code == errors.UnknownTopicOrPartitionError.code
+
+
+def test_a_topic_that_is_made_again_under_its_name_is_another_one() -> None:
+    found = member(*topic("flights", FLIGHTS, [3]))
+    client = found.connect()
+    assert client.request(produce("flights", batch(b"old")), 11).responses[0].partition_responses[0].error_code == 0
+    found.tell(RemoveTopicRecord(topic_id=FLIGHTS), *topic("flights", OFFSETS, [3]))
+    assert partition(found).topic_id == OFFSETS
+    assert partition(found).log.log_end_offset == 0
+
+
+def test_settings_of_topics_and_brokers_come_with_the_metadata() -> None:
+    found = member(*topic("flights", FLIGHTS, [3]))
+    found.tell(ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value="77"))
+    assert partition(found).log.config.retention_ms == 77
+    found.tell(ConfigRecord(resource_type=4, resource_name="3", name="log.retention.ms", value="88"))
+    assert found.node.config["log.retention.ms"] == 88
+    found.tell(ConfigRecord(resource_type=4, resource_name="3", name="log.retention.ms", value=None))
+    assert found.node.config["log.retention.ms"] != 88
+
+
+def test_what_clients_are_told_of_brokers_and_partitions_is_what_the_image_has() -> None:
+    found = member(*topic("flights", FLIGHTS, [3, 1], [1, 2]))
+    found.tell(change(FLIGHTS, 1, leader=2, isr=[2]))
+    told = metadata(found, "flights")
+    assert {node.node_id: node.host for node in told.brokers} == {1: "one", 2: "two", 3: "three"}
+    parts = {part.partition_index: part for part in told.topics[0].partitions}
+    assert (parts[0].leader_id, parts[0].replica_nodes, parts[0].isr_nodes) == (3, [3, 1], [3, 1])
+    assert (parts[1].leader_id, parts[1].leader_epoch, parts[1].isr_nodes) == (2, 1, [2])
+    nodes = found.connect().request(DescribeClusterRequest(), 2).brokers
+    assert [node.broker_id for node in nodes] == [1, 2, 3]
+    levels = found.connect().request(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+    assert {level.name: level.max_version_level for level in levels.finalized_features} == {"metadata.version": 30}
+
+
+def test_a_partition_that_another_leads_is_refused_here() -> None:
+    found = member(*topic("flights", FLIGHTS, [1, 3]))
+    answer = found.connect().request(produce("flights", batch(b"x")), 11)
+    assert answer.responses[0].partition_responses[0].error_code == errors.NotLeaderOrFollowerError.code
+
+
+# -- following and leading -------------------------------------------------------------------------------------------
+
+
+def test_a_follower_asks_its_leader_where_the_metadata_say_that_is() -> None:
+    found = member(*topic("flights", FLIGHTS, [1, 3]))
+    asked = found.channel("fetcher").requester.next_request(found.now)
+    assert asked is not None
+    node, request = asked
+    assert (node.id, node.host) == (1, "one")
+    assert isinstance(request, FetchRequest)
+    assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (ME, 30)
+
+
+def test_brokers_reach_each_other_on_the_listener_that_is_for_that() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:1,INNER://127.0.0.1:2",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
+        "inter.broker.listener.name": "INNER",
+    }
+    inner = broker(1, host="inside", listener="INNER")
+    found = MemberBroker(settings, *OTHERS, *inner, *topic("flights", FLIGHTS, [1, 3]))
+    asked = found.channel("fetcher").requester.next_request(found.now)
+    assert asked is not None
+    assert asked[0].host == "inside"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "field", "wanted"),
+    [
+        ("replica.fetch.wait.max.ms", 123, "max_wait_ms", 123),
+        ("replica.fetch.min.bytes", 7, "min_bytes", 7),
+        ("replica.fetch.response.max.bytes", 4567, "max_bytes", 4567),
+    ],
+)
+def test_settings_of_fetchers_stand_in_their_requests(setting: str, value: int, field: str, wanted: int) -> None:
+    found = MemberBroker({setting: value}, *OTHERS, *topic("flights", FLIGHTS, [1, 3]))
+    assert getattr(found.asked("fetcher"), field) == wanted
+
+
+def test_the_size_of_a_partition_s_part_is_a_setting() -> None:
+    found = member(*topic("flights", FLIGHTS, [1, 3]), replica_fetch_max_bytes=4096)
+    assert found.asked("fetcher").topics[0].partitions[0].partition_max_bytes == 4096
+
+
+def test_a_fetch_that_failed_waits_for_the_backoff_that_is_set() -> None:
+    found = member(*topic("flights", FLIGHTS, [1, 3]), replica_fetch_backoff_ms=5000)
+    assert found.asked("fetcher") is not None
+    found.channel("fetcher").requester.disconnected(found.now)
+    assert found.channel("fetcher").requester.next_deadline() == found.now + 5.0
+
+
+def test_more_fetchers_share_the_partitions_of_a_leader() -> None:
+    many = [[1, 3] for _ in range(8)]
+    assert len([c for c in member(*topic("flights", FLIGHTS, *many)).channels if c.name == "fetcher"]) == 1
+    found = member(*topic("flights", FLIGHTS, *many), num_replica_fetchers=3)
+    assert len([channel for channel in found.channels if channel.name == "fetcher"]) == 3
+
+
+def test_a_follower_that_lags_too_long_is_proposed_to_leave_and_one_that_caught_up_to_join() -> None:
+    found = member(*topic("flights", FLIGHTS, [3, 1]), replica_lag_time_max_ms=4000)
+    found.connect().request(produce("flights", batch(b"x"), acks=1), 11)
+    assert found.asked("alter-partition") is None
+    found.advance(7.0)
+    proposed = found.asked("alter-partition").topics[0].partitions[0]
+    assert [one.broker_id for one in proposed.new_isr_with_epochs] == [3]
+    shrunk = AlteredPartition(partition_index=0, leader_id=3, leader_epoch=0, isr=[3], partition_epoch=1)
+    found.answer("alter-partition", AlterPartitionResponse(topics=[AlteredTopic(FLIGHTS, [shrunk])]))
+    found.tell(change(FLIGHTS, 0, isr=[3]))
+    found.follower_fetches(FLIGHTS, 1)
+    proposed = found.asked("alter-partition").topics[0].partitions[0]
+    assert [(one.broker_id, one.broker_epoch) for one in proposed.new_isr_with_epochs] == [(1, 10), (3, 30)]
+
+
+def test_requests_to_other_nodes_may_take_as_long_as_is_set() -> None:
+    found = member(*topic("flights", FLIGHTS, [1, 3]), replica_socket_timeout_ms=4321)
+    assert {channel.timeout for channel in found.channels} == {4.321}
+
+
+# -- the broker's life -----------------------------------------------------------------------------------------------
+
+
+def test_heartbeats_come_at_the_interval_that_is_set() -> None:
+    found = MemberBroker({"broker.heartbeat.interval.ms": 700}, *OTHERS)
+    found.unfence()
+    assert found.channel("heartbeat").requester.next_deadline() == pytest.approx(found.now + 0.7)
+
+
+def test_the_controllers_are_those_of_the_bootstrap_servers_or_the_voters() -> None:
+    asked = MemberBroker({}, *OTHERS).member.observer._bootstrap
+    assert [(node.host, node.port) for node in asked] == [("controller", 9000)]
+    voters = {"controller.quorum.voters": "7@a:1,8@b:2", "controller.quorum.bootstrap.servers": None}
+    asked = MemberBroker(voters, *OTHERS).member.observer._bootstrap
+    assert [(node.host, node.port) for node in asked] == [("a", 1), ("b", 2)]
+
+
+# -- coordinators ----------------------------------------------------------------------------------------------------
+
+
+def commit(offset: int, group: str = "g") -> OffsetCommitRequest:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequestTopic(name="flights", partitions=[part])]
+    return OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
+
+
+def committed(found: MemberBroker, client: Any = None) -> Any:
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
+    answer = (client or found.connect()).request(OffsetFetchRequest(groups=groups), 8)
+    return None if answer is None else answer.groups[0]
+
+
+def grouped(**settings: Any) -> MemberBroker:
+    return member(*topic("flights", FLIGHTS, [3]), *topic(GROUP_METADATA_TOPIC, OFFSETS, [3, 1]), **settings)
+
+
+def test_a_coordinator_is_found_where_its_partition_is_led() -> None:
+    found = member(*topic(GROUP_METADATA_TOPIC, OFFSETS, [1, 3]), *topic(TRANSACTION_STATE_TOPIC, STATES, [3, 1]))
+    for kind, leader in ((0, (1, "one")), (1, (3, "three"))):
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"])
+        answer = found.connect().request(request, 4).coordinators[0]
+        assert (answer.node_id, answer.host) == leader
+    found.tell(change(OFFSETS, 0, leader=-1))
+    answer = found.connect().request(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0]
+    assert answer.error_code == errors.CoordinatorNotAvailableError.code
+
+
+def test_a_commit_is_answered_when_the_replicas_in_sync_have_it() -> None:
+    found = grouped()
+    client = found.connect()
+    assert client.request(commit(5), 8) is None
+    found.follower_fetches(OFFSETS, 0)
+    assert client.responses == []
+    found.follower_fetches(OFFSETS, 1)
+    assert client.responses[0].topics[0].partitions[0].error_code == 0
+
+
+def test_what_is_not_committed_is_not_told_to_others_either() -> None:
+    found = grouped()
+    assert found.connect().request(commit(5), 8) is None
+    reader = found.connect()
+    assert committed(found, reader) is None
+    found.follower_fetches(OFFSETS, 1)
+    assert reader.responses[0].groups[0].topics[0].partitions[0].committed_offset == 5
+
+
+def test_a_commit_whose_leader_changes_is_refused_and_may_be_lost() -> None:
+    found = grouped()
+    client = found.connect()
+    assert client.request(commit(5), 8) is None
+    found.tell(change(OFFSETS, 0, leader=1))
+    found.node.core.settle(found.instant)
+    assert client.responses[0].topics[0].partitions[0].error_code == errors.NotCoordinatorError.code
+    assert committed(found).error_code == errors.NotCoordinatorError.code
+
+
+def test_replicas_that_do_not_answer_in_time_are_an_error_and_the_commit_stays_open() -> None:
+    found = grouped(offsets_commit_timeout_ms=3000)
+    client = found.connect()
+    assert client.request(commit(5), 8) is None
+    found.advance(3.1)
+    assert client.responses[0].topics[0].partitions[0].error_code == errors.CoordinatorNotAvailableError.code
+
+
+def test_too_few_replicas_in_sync_take_no_commit() -> None:
+    found = grouped(min_insync_replicas=2)
+    found.tell(change(OFFSETS, 0, isr=[3]))
+    answer = found.connect().request(commit(5), 8)
+    assert answer.topics[0].partitions[0].error_code == errors.CoordinatorNotAvailableError.code
+
+
+def test_groups_are_loaded_with_the_election_and_forgotten_with_the_next() -> None:
+    found = grouped()
+    client = found.connect()
+    client.request(commit(5), 8)
+    found.follower_fetches(OFFSETS, 1)
+    found.tell(change(OFFSETS, 0, leader=1))
+    assert committed(found).error_code == errors.NotCoordinatorError.code
+    found.tell(change(OFFSETS, 0, leader=3))
+    found.advance(0.1)
+    reader = found.connect()
+    if committed(found, reader) is None:
+        found.follower_fetches(OFFSETS, 1)
+    groups = reader.responses[0].groups if reader.responses else committed(found).topics and [committed(found)]
+    assert groups[0].topics[0].partitions[0].committed_offset == 5
+
+
+# -- what only the controller can do ---------------------------------------------------------------------------------
+
+
+def test_topics_of_clients_are_made_by_the_controller() -> None:
+    found = member()
+    assert found.connect().request(create("new"), 7) is None
+    assert found.asked("forwarding") is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "settings", "factor", "min_isr"),
+    [
+        (0, GROUP_METADATA_TOPIC, {}, 3, None),
+        (0, GROUP_METADATA_TOPIC, {"offsets.topic.replication.factor": 2}, 2, None),
+        (1, TRANSACTION_STATE_TOPIC, {}, 3, "2"),
+        (1, TRANSACTION_STATE_TOPIC, {"transaction.state.log.replication.factor": 2}, 2, "2"),
+        (1, TRANSACTION_STATE_TOPIC, {"transaction.state.log.min.isr": 1}, 3, "1"),
+    ],
+)
+def test_internal_topics_have_the_factor_that_is_set_and_three_without(
+    kind: int, name: str, settings: dict[str, Any], factor: int, min_isr: str | None
+) -> None:
+    found = MemberBroker(settings, *OTHERS)
+    client = found.connect()
+    assert client.request(FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"]), 4) is None
+    created = CreateTopicsResponse(topics=[CreatableTopicResult(name=name)])
+    asked = found.answer("forwarding", created).topics[0]
+    assert (asked.name, asked.replication_factor) == (name, factor)
+    assert {config.name: config.value for config in asked.configs}.get("min.insync.replicas") == min_isr
+    assert client.responses == []
+    found.tell(*topic(name, OFFSETS, [1, 3]))
+    found.advance(0)
+    assert client.responses[0].coordinators[0].node_id == 1
