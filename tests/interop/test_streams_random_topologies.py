@@ -9,13 +9,14 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.peers import foreign_programs
 from tools.streams_vectors.__main__ import difference_of
-from tools.streams_vectors.random_cases import draw
+from tools.streams_vectors.random_cases import draw, draw_cached
 from tools.streams_vectors.running import run
 
 
@@ -32,9 +33,9 @@ def kafkas_answers(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def differences(seeds: range) -> tuple[dict[str, str], int]:
+def differences(seeds: range, drawn: Callable[[int], dict[str, Any]] = draw) -> tuple[dict[str, str], int]:
     """What differs by case, and how many topologies Kafka built."""
-    cases = [draw(seed) for seed in seeds]
+    cases = [drawn(seed) for seed in seeds]
     found, built = {}, 0
     for case, answer in zip(cases, kafkas_answers(cases), strict=True):
         if "refused" in answer:  # some topologies cannot be; the vectors hold with which errors
@@ -48,11 +49,37 @@ def differences(seeds: range) -> tuple[dict[str, str], int]:
     return found, built
 
 
+def cached(seed: int, max_bytes: int) -> dict[str, Any]:
+    """A case with a cache of a given size."""
+    case = draw_cached(seed)
+    case["config"]["statestore.cache.max.bytes"] = max_bytes
+    return case
+
+
 def test_random_topologies_give_what_kafka_gives() -> None:
     found, built = differences(range(20))
 
     assert found == {}
     assert built >= 15
+
+
+def test_caches_hold_back_and_evict_as_kafkas_do() -> None:
+    found, built = differences(range(30), draw_cached)
+
+    assert found == {}
+    assert built >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_caches_hold_back_and_evict_as_kafkas_do() -> None:
+    first, last = os.environ.get("STREAMS_SEEDS", "1000:3000").split(":")
+    large, built = differences(range(int(first), int(last)), lambda seed: cached(seed, 10_000_000))
+    small, _ = differences(range(int(first), int(last)), draw_cached)
+
+    assert large == {}
+    assert built > (int(last) - int(first)) * 0.7
+    assert len(small) < built * 0.02  # small caches evict another entry first now and then (open-work.md)
 
 
 @pytest.mark.slow

@@ -234,6 +234,18 @@ class _Drawing:
         return records
 
 
+def draw_cached(seed: int) -> dict[str, Any]:
+    """Return a case with a cache of few or many bytes, whose inputs are committed now and then, and at the end."""
+    case = draw(seed)
+    chance = random.Random(-1 - seed)
+    case["name"] = f"cached-{seed}"
+    case["config"]["statestore.cache.max.bytes"] = chance.choice([100, 300, 1_000, 10_000_000])
+    for given in case["inputs"][:-1]:
+        if chance.random() < 0.6:
+            given["uncommitted"] = True
+    return case
+
+
 def draw(seed: int) -> dict[str, Any]:
     """Return a case of a seed, without `expected`."""
     drawing = _Drawing(seed)

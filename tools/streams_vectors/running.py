@@ -131,7 +131,17 @@ class _Run:
             value = None if given["value"] is None else bytes.fromhex(given["value"])
         else:
             value = value_serde.serialize(topic, given["value"], headers)
-        self._driver.pipe_raw(topic, key, value, given["timestamp"], headers)
+        if "uncommitted" in given:
+            self._pipe_uncommitted(topic, key, value, given["timestamp"], headers)
+        else:
+            self._driver.pipe_raw(topic, key, value, given["timestamp"], headers)
+
+    def _pipe_uncommitted(self, topic: str, key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        """Do what the driver does with a record, but for the commit: what it sends is captured with a later input."""
+        driver = self._driver
+        driver._enqueue(topic, key, value, timestamp, headers)
+        while driver._task.process_next(driver._now_ms):  # type: ignore[union-attr]  # read topics have a task
+            driver._task.punctuate_stream_time()  # type: ignore[union-attr]  # as above
 
     def _output(self) -> dict[str, Any]:
         records: list[dict[str, Any]] = []

@@ -228,7 +228,7 @@ class TaskContext:
     def set_flush_listener(self, store: Any, send_old_values: bool) -> bool:
         """Let a store's cache forward its changes from the current node; False when it has no cache."""
         listen = getattr(store, "set_flush_listener", None)
-        if listen is None:
+        if listen is None:  # a store of the user's own kind
             return False
         node = self.current_node
 
@@ -239,8 +239,7 @@ class TaskContext:
             finally:
                 self.current_node = previous
 
-        listen(forward, send_old_values)
-        return True
+        return bool(listen(forward, send_old_values))
 
     def keep(self, processor: Any) -> None:
         """Keep `processor.state()` with the task's state, under its node's name."""

@@ -24,8 +24,9 @@ from barnabas.streams.engine.record_collector import FailedProcessingError, erro
 from barnabas.streams.engine.timestamp_extractors import FailOnInvalidTimestamp
 from barnabas.streams.errors import StreamsError, TaskCorruptedError, TaskMigratedError, TopologyError
 from barnabas.streams.state.memory import Backend, MemoryBackend
+from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.store import StateStore
-from barnabas.streams.state.store_factory import make_store
+from barnabas.streams.state.store_factory import cache_interval_ms, make_store
 from barnabas.streams.topology.nodes import ProcessorTopology
 from barnabas.streams.topology.origins import note_origin
 from barnabas.streams.topology.processor_api import PunctuationType, Punctuator, TaskId
@@ -89,8 +90,11 @@ class Task:
 
     def _open_stores(self, backend: Backend) -> dict[str, StateStore]:
         stores = {}
+        shared = RecordCache(self._settings.config.cache_max_bytes)
         for name, builder in self._topology.state_stores.items():
             store = make_store(builder, backend)
+            if builder.caching and shared.max_bytes > 0:
+                store.enable_cache(shared, cache_interval_ms(builder))
             store.init(self._context)
             stores[name] = store
         return stores

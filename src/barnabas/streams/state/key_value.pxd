@@ -3,12 +3,17 @@
 from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport TimestampedFormat, ValueFormat, timestamped
+from barnabas.streams.topology.record cimport make_record
 
 
 cdef class KeyValueStore(SerdeStore):
     cdef object _map
     cdef readonly ValueFormat _format
+    cdef readonly object _cache
 
+    cpdef object get_behind(self, object key)
+    cpdef object put_behind(self, object key, object value)
+    cpdef object _stored(self, object key)
     cpdef object _put(self, object key, object value)
 
 
@@ -20,4 +25,6 @@ cdef class LRUStore(KeyValueStore):
     cdef object _max_entries
     cdef dict _used
 
-    cpdef object _put(self, object key, object value)
+    cpdef object get_behind(self, object key)
+    cpdef object put_behind(self, object key, object value)
+    cpdef object _stored(self, object key)

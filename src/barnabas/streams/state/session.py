@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from barnabas.streams.serdes.change import Change
+from barnabas.streams.serdes.record_context import RecordContext
 from barnabas.streams.serdes.window_keys import MAX_LONG, session_key, split_session_key
+from barnabas.streams.state.caching import SessionCache
 from barnabas.streams.state.changelog_record import ChangelogRecord
+from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.session_bytes import Session
 from barnabas.streams.state.store import SerdeStore, StoreIterator
+from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import SessionWindow, Windowed
 
 
@@ -51,6 +56,40 @@ class SessionStore(SerdeStore):
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._sessions = sessions
         self.persistent = persistent
+        self._cache: SessionCache | None = None
+
+    def enable_cache(self, shared: RecordCache, segment_interval_ms: int) -> None:
+        """Hold updates back until a commit, or until the shared cache is full."""
+        self._cache = SessionCache(self, shared, segment_interval_ms)
+
+    def set_flush_listener(self, listener: Callable[[Any], None], send_old_values: bool) -> bool:
+        """Let `listener` take records with a `Change` when the cache lets them go; False when there is no cache."""
+        if self._cache is None:
+            return False
+
+        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+            data, start, end = split_session_key(key[8:])
+            change = Change(self._read_value(new), self._read_value(old))
+            session = Windowed(self._read_key(data), SessionWindow(start, end))
+            listener(Record(session, change, end, context.headers))
+
+        self._cache.set_flush_listener(flushed, send_old_values)
+        return True
+
+    def flush(self) -> None:
+        """Write what the cache holds back."""
+        if self._cache is not None:
+            self._cache.flush()
+
+    def get_behind(self, key: bytes, start: int, end: int) -> bytes | None:
+        """Return what is kept of a session behind the cache."""
+        return self._sessions.get(key, start, end)
+
+    def put_behind(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
+        """Write to the segments and the changelog, past the cache."""
+        if not self._sessions.put(key, start, end, value):
+            self.context.record_dropped()
+        self._log(session_key(key, start, end), value)
 
     def times(self) -> dict[str, int]:
         """Return the greatest end of a session that was put."""
@@ -64,20 +103,26 @@ class SessionStore(SerdeStore):
         """Keep the value of a session; None deletes."""
         window = session.window
         key, data = self._key(session.key), self._value(value)
-        if not self._sessions.put(key, window.start, window.end, data):
-            self.context.record_dropped()
-        self._log(session_key(key, window.start, window.end), data)
+        if self._cache is not None:
+            self._cache.put(key, window.start, window.end, data)
+        else:
+            self.put_behind(key, window.start, window.end, data)
 
     def remove(self, session: Windowed[Any]) -> None:
         """Forget a session."""
         window = session.window
         key = self._key(session.key)
+        if self._cache is not None:
+            self._cache.put(key, window.start, window.end, None)
+            return
         self._sessions.remove(key, window.start, window.end)
         self._log(session_key(key, window.start, window.end), None)
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """Return the value of one session, None for none."""
-        return self._read_value(self._sessions.get(self._key(key), start, end))
+        data = self._key(key)
+        find = self.get_behind if self._cache is None else self._cache.get
+        return self._read_value(find(data, start, end))
 
     def find_sessions(self, *args: Any) -> StoreIterator[Windowed[Any], Any]:
         """Return sessions, by the number of arguments, as Kafka's overloads do.
@@ -87,6 +132,8 @@ class SessionStore(SerdeStore):
         keys that ended in it, and raises NotImplementedError unless the store emits on window close or is in memory.
         """
         if len(args) == 2:
+            if self._cache is not None:
+                raise NotImplementedError("This API is not supported by this implementation of session store.")
             return self._iterate(self._sessions.find_ended(args[0], args[1]))
         return self._find(args, reverse=False)
 
@@ -100,13 +147,13 @@ class SessionStore(SerdeStore):
         last = first if key_to is ... else self._bound(key_to)
         if key_to is ... and first is None:
             raise TypeError("key cannot be null")
-        return self._iterate(self._sessions.find(first, last, 0, MAX_LONG, False))
+        return self._found(first, last, 0, MAX_LONG, False)
 
     def backward_fetch(self, key: Any, key_to: Any = ...) -> StoreIterator[Windowed[Any], Any]:
         """Return the sessions of `fetch` in the opposite order."""
         first = self._bound(key)
         last = first if key_to is ... else self._bound(key_to)
-        return self._iterate(self._sessions.find(first, last, 0, MAX_LONG, True))
+        return self._found(first, last, 0, MAX_LONG, True)
 
     def restore(self, records: Iterable[ChangelogRecord]) -> None:
         """Take records of the changelog."""
@@ -121,7 +168,20 @@ class SessionStore(SerdeStore):
         else:
             first_key, last_key, earliest_end, latest_start = args
             first, last = self._bound(first_key), self._bound(last_key)  # type: ignore[assignment]
-        return self._iterate(self._sessions.find(first, last, earliest_end, latest_start, reverse))
+        return self._found(first, last, earliest_end, latest_start, reverse)
+
+    def _found(
+        self, first: bytes | None, last: bytes | None, earliest_end: int, latest_start: int, reverse: bool
+    ) -> StoreIterator[Windowed[Any], Any]:
+        sessions = self._sessions.find(first, last, earliest_end, latest_start, reverse)
+        if self._cache is None or (first is not None and last is not None and first > last):
+            return self._iterate(sessions)
+
+        def accept(key: bytes, start: int, end: int) -> bool:
+            within = (first is None or key >= first) and (last is None or key <= last)
+            return within and end >= earliest_end and start <= latest_start
+
+        return self._iterate(self._cache.sessions(sessions, accept, reverse))
 
     def _iterate(self, sessions: Iterator[Session]) -> StoreIterator[Windowed[Any], Any]:
         return StoreIterator(

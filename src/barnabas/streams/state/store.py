@@ -104,6 +104,13 @@ class StateStore:
     def restore_times(self, times: dict[str, int]) -> None:
         """Take what `times` returned, after the entries were restored."""
 
+    def enable_cache(self, shared: Any, segment_interval_ms: int) -> None:
+        """Hold updates back until a commit; a store of a kind that has no cache does not."""
+
+    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
+        """Let `listener` take the records of changes when a cache lets them go; False when there is no cache."""
+        return False
+
     def flush(self) -> None:
         """Send on what a cache holds back, and log what is logged late. Called at each commit."""
 

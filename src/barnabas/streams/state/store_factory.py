@@ -27,6 +27,13 @@ def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
     return _MAKERS[builder.kind](builder, backend)
 
 
+def cache_interval_ms(builder: StoreBuilder) -> int:
+    """Return the interval by which a store's cache sorts its keys: that of its segments, 1 ms for one in memory."""
+    if builder.persistent is False:
+        return 1
+    return builder.segment_interval_ms or segment_interval_ms(builder.retention_ms or 0)
+
+
 def _key_value(builder: StoreBuilder, backend: Backend) -> StateStore:
     serdes = builder.key_serde, builder.value_serde
     if builder.max_entries is not None:

@@ -10,6 +10,8 @@ cdef class ValueFormat:
     cpdef object write(self, SerdeStore store, object value)
     cpdef object read(self, SerdeStore store, object data)
     cpdef ChangelogRecord logged(self, SerdeStore store, object key, object data)
+    cpdef object plain(self, object value)
+    cpdef object time(self, object value, object default)
     cpdef object restored(self, object record)
 
 

@@ -45,6 +45,14 @@ class ValueFormat:
         """Return the record of the changelog for what is kept."""
         return changelog_record(key, data, store._timestamp(), store._headers() if self.logs_headers else [])
 
+    def plain(self, value: Any) -> Any:
+        """Return the value alone, without its timestamp, of what `read` returned."""
+        return value
+
+    def time(self, value: Any, default: int) -> int:
+        """Return the timestamp of what `read` returned; `default` where there is none."""
+        return default
+
     def restored(self, record: ChangelogRecord) -> bytes | None:
         """Return what is kept of a record of the changelog, or of a consumer's record with the same fields."""
         return record.value
@@ -70,6 +78,14 @@ class TimestampedFormat(ValueFormat):
         if data is None:
             return changelog_record(key, None, store._timestamp(), headers)
         return changelog_record(key, data[8:], _unpack_long(data)[0], headers)
+
+    def plain(self, value: Any) -> Any:
+        """Return the value alone."""
+        return None if value is None else value.value
+
+    def time(self, value: Any, default: int) -> int:
+        """Return the timestamp of a value, `default` for None."""
+        return default if value is None else value.timestamp
 
     def restored(self, record: ChangelogRecord) -> bytes | None:
         """Return timestamp and value of a record of the changelog."""

@@ -3,6 +3,7 @@
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.store cimport SerdeStore
 from barnabas.streams.state.value_format cimport TimestampedFormat, ValueFormat, timestamped
+from barnabas.streams.topology.record cimport make_record
 
 
 cdef class WindowStore(SerdeStore):
@@ -11,7 +12,10 @@ cdef class WindowStore(SerdeStore):
     cdef bint _retain_duplicates
     cdef object _sequence
     cdef readonly ValueFormat _format
+    cdef readonly object _cache
 
+    cpdef object get_behind(self, object key, object start)
+    cpdef object put_behind(self, object key, object value, object start)
     cpdef object _put(self, object key, object value, object start)
 
 

@@ -11,22 +11,27 @@ try:
 except ImportError:
     from barnabas import _cython as cython  # type: ignore[no-redef]  # its stand-in
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from barnabas.streams.serdes.change import Change
 from barnabas.streams.serdes.window_keys import split_window_key
 from barnabas.streams.serdes.windowed import time_window
+from barnabas.streams.state.caching import WindowCache
 from barnabas.streams.state.store import StoreIterator
-from barnabas.streams.state.window_bytes import Entry
+from barnabas.streams.state.window_bytes import Entry, TimeOrderedWindowSegments
 from barnabas.streams.windowed import Windowed
 
 if not cython.compiled:
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.store import SerdeStore
     from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat, timestamped
+    from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
+    from barnabas.streams.serdes.record_context import RecordContext
     from barnabas.streams.state.changelog_record import ChangelogRecord
+    from barnabas.streams.state.record_cache import RecordCache
 
 
 class WindowBytes(Protocol):
@@ -81,6 +86,38 @@ class WindowStore(SerdeStore):
         self.persistent = persistent
         self._sequence = 0
         self._format = ValueFormat()
+        self._cache: WindowCache | None = None
+
+    def enable_cache(self, shared: RecordCache, segment_interval_ms: int) -> None:
+        """Hold updates back until a commit, or until the shared cache is full."""
+        if not self._retain_duplicates:
+            time_ordered = isinstance(self._windows, TimeOrderedWindowSegments)
+            self._cache = WindowCache(self, shared, segment_interval_ms, time_ordered)
+
+    def set_flush_listener(self, listener: Callable[[Any], None], send_old_values: bool) -> bool:
+        """Let `listener` take records with a `Change` when the cache lets them go; False when there is no cache."""
+        if self._cache is None:
+            return False
+        split = self._cache.split
+
+        def flushed(key: bytes, new: bytes | None, old: bytes | None, context: RecordContext) -> None:
+            data, start = split(key)
+            windowed = Windowed(self._read_key(data), time_window(start, self.window_size_ms))
+            now, before = self._format.read(self, new), self._format.read(self, old)
+            change = Change(self._format.plain(now), self._format.plain(before))
+            listener(make_record(windowed, change, self._format.time(now, context.timestamp), context.headers))
+
+        self._cache.set_flush_listener(flushed, send_old_values)
+        return True
+
+    def flush(self) -> None:
+        """Write what the cache holds back."""
+        if self._cache is not None:
+            self._cache.flush()
+
+    def get_behind(self, key: bytes, start: int) -> bytes | None:
+        """Return what is kept of a window behind the cache."""
+        return self._windows.get(key, start, self._sequence)
 
     def times(self) -> dict[str, int]:
         """Return the greatest start of a window that was put, and the last sequence number."""
@@ -102,7 +139,9 @@ class WindowStore(SerdeStore):
         (start, value), `fetch(key_from, key_to, time_from, time_to)` one of (windowed key, value), None for no bound.
         """
         if len(args) == 2:
-            return self._format.read(self, self._windows.get(self._key(args[0]), args[1], self._sequence))
+            key, start = self._key(args[0]), args[1]
+            data = self.get_behind(key, start) if self._cache is None else self._cache.get(key, start)
+            return self._format.read(self, data)
         return self._fetch(args, reverse=False)
 
     def backward_fetch(self, *args: Any) -> StoreIterator[Any, Any]:
@@ -111,19 +150,19 @@ class WindowStore(SerdeStore):
 
     def fetch_all(self, time_from: int, time_to: int) -> StoreIterator[Windowed[Any], Any]:
         """Return the windows of all keys that start between two times, both included."""
-        return self._keyed(self._windows.fetch_all(time_from, time_to, False))
+        return self._fetch_all(time_from, time_to, False)
 
     def backward_fetch_all(self, time_from: int, time_to: int) -> StoreIterator[Windowed[Any], Any]:
         """Return the windows of `fetch_all` in the opposite order."""
-        return self._keyed(self._windows.fetch_all(time_from, time_to, True))
+        return self._fetch_all(time_from, time_to, True)
 
     def all(self) -> StoreIterator[Windowed[Any], Any]:
         """Return all windows that are kept."""
-        return self._keyed(self._windows.all(False))
+        return self._all(False)
 
     def backward_all(self) -> StoreIterator[Windowed[Any], Any]:
         """Return all windows in the opposite order."""
-        return self._keyed(self._windows.all(True))
+        return self._all(True)
 
     def approximate_num_entries(self) -> int:
         """Return how many windows there are."""
@@ -140,12 +179,29 @@ class WindowStore(SerdeStore):
     def _fetch(self, args: tuple[Any, ...], reverse: bool) -> StoreIterator[Any, Any]:
         if len(args) == 3:
             key, first, last = args
-            entries = self._windows.fetch(self._key(key), first, last, reverse)
+            data = self._key(key)
+            entries = self._windows.fetch(data, first, last, reverse)
+            if self._cache is not None:
+                entries = self._cache.windows(entries, _asked(data, data, first, last), reverse)
             return StoreIterator((start, self._format.read(self, value)) for _, start, value in entries)
         first_key, last_key, first, last = args
-        return self._keyed(
-            self._windows.fetch_keys(self._bound(first_key), self._bound(last_key), first, last, reverse)
-        )
+        begin, end = self._bound(first_key), self._bound(last_key)
+        entries = self._windows.fetch_keys(begin, end, first, last, reverse)
+        if self._cache is not None and not (begin is not None and end is not None and begin > end):
+            entries = self._cache.windows(entries, _asked(begin, end, first, last), reverse)
+        return self._keyed(entries)
+
+    def _fetch_all(self, first: int, last: int, reverse: bool) -> StoreIterator[Windowed[Any], Any]:
+        entries = self._windows.fetch_all(first, last, reverse)
+        if self._cache is not None:
+            entries = self._cache.windows(entries, _asked(None, None, first, last), reverse)
+        return self._keyed(entries)
+
+    def _all(self, reverse: bool) -> StoreIterator[Windowed[Any], Any]:
+        entries = self._windows.all(reverse)
+        if self._cache is not None:
+            entries = self._cache.windows(entries, lambda key, start: True, reverse)
+        return self._keyed(entries)
 
     def _keyed(self, entries: Iterator[Entry]) -> StoreIterator[Windowed[Any], Any]:
         size = self.window_size_ms
@@ -155,6 +211,13 @@ class WindowStore(SerdeStore):
         )
 
     def _put(self, key: bytes, value: bytes | None, start: int) -> None:
+        if self._cache is not None:
+            self._cache.put(key, start, value)
+        else:
+            self.put_behind(key, value, start)
+
+    def put_behind(self, key: bytes, value: bytes | None, start: int) -> None:
+        """Write to the segments and the changelog, past the cache."""
         if self._retain_duplicates:
             if value is None:
                 self._log_duplicate(key, start)
@@ -169,6 +232,16 @@ class WindowStore(SerdeStore):
         if self.logged:
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
             self._changes.append(self._format.logged(self, window_key(key, start, self._sequence), None))
+
+
+def _asked(first_key: bytes | None, last_key: bytes | None, first: int, last: int) -> Callable[[bytes, int], bool]:
+    """Return what tells whether a window is of these keys and starts in this time."""
+
+    def accept(key: bytes, start: int) -> bool:
+        within = (first_key is None or key >= first_key) and (last_key is None or key <= last_key)
+        return within and first <= start <= last
+
+    return accept
 
 
 @cython.cclass
