@@ -8,15 +8,17 @@ machine lacks (Java, Go) makes tests skip; they are counted and left out.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
@@ -27,7 +29,9 @@ from tools.checklist.marks import ROOT, Show, ShowsCollector, quiet
 from tools.checklist.results import Results
 from tools.outcomes import read_outcomes, write_outcome
 
+#: How long a test may take; where its time with nothing broken is known, so many seconds and times that.
 SECONDS_PER_TEST = 60
+SECONDS_AT_LEAST, TIMES_UNBROKEN = 10, 5
 
 CAUGHT, PASSES, TIMED_OUT, NOT_RUN, NOT_REACHED, UNALTERED = (
     "caught",
@@ -50,10 +54,11 @@ class Verdict(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How one run went: the outcomes by test, and what the planted function noted."""
+    """How one run went: the outcomes by test, what the planted function noted, and how long the tests took."""
 
     outcomes: dict[str, list[str]]
     noted: dict[str, str]
+    seconds: Mapping[str, float] = MappingProxyType({})
 
 
 class Chosen(NamedTuple):
@@ -107,6 +112,7 @@ class Verification:
         self._items: dict[str, pytest.Item] = {}
         self._collector = ShowsCollector()
         self._running: dict[int, tuple[Job, Path, float]] = {}
+        self._limits: dict[str, float] = {}
         self._done = 0
         self._skipped = set(results.skipped)
 
@@ -152,7 +158,8 @@ class Verification:
         sys.stderr.flush()
         pid = os.fork()
         if pid:
-            self._running[pid] = job, place, time.monotonic() + SECONDS_PER_TEST * len(job.tests) + 30
+            seconds = sum(self._limits.get(test, SECONDS_PER_TEST) for test in job.tests) + 30
+            self._running[pid] = job, place, time.monotonic() + seconds
             return
         status = 1
         try:
@@ -168,10 +175,18 @@ class Verification:
         os.dup2(sink, 2)
         if job.how:
             breaking.break_here(job.target, job.how)
+        seconds: dict[str, float] = {}
         for number, test in enumerate(job.tests):
             os.environ["BARNABAS_BREAK_LOG"] = f"{place}.noted{number}"
+            # Around the whole protocol of a test the plugin sets no timer: it is not run by pytest's own loop.
+            limit = pytest.mark.timeout(self._limits.get(test, SECONDS_PER_TEST), func_only=True)
+            self._items[test].add_marker(limit, append=False)
+            began = time.monotonic()
             for report in runtestprotocol(self._items[test], log=False, nextitem=None):
                 write_outcome(report, f"{place}.outcomes")
+            seconds[test] = time.monotonic() - began
+        # With what its fixtures took: each run makes them anew.
+        Path(f"{place}.seconds").write_text(json.dumps(seconds), encoding="utf-8")
 
     def _wait(self) -> None:
         for pid, (job, place, give_up_at) in list(self._running.items()):
@@ -197,7 +212,9 @@ class Verification:
                 outcomes.setdefault(test, ["timed out"])
         files = {test: Path(f"{place}.noted{number}") for number, test in enumerate(job.tests)}
         noted = {test: file.read_text(encoding="utf-8") for test, file in files.items() if file.exists()}
-        return Ended(dict(outcomes), noted)
+        took = Path(f"{place}.seconds")
+        seconds = json.loads(took.read_text(encoding="utf-8")) if took.exists() else {}
+        return Ended(dict(outcomes), noted, seconds)
 
     # --- verdicts
 
@@ -221,6 +238,8 @@ class Verification:
             self._start(Job(job.target, "empty", unseen), directory)
 
     def _take_unbroken(self, job: Job, ended: Ended) -> None:
+        for test, seconds in ended.seconds.items():
+            self._limits[test] = min(SECONDS_PER_TEST, SECONDS_AT_LEAST + TIMES_UNBROKEN * seconds)
         for test, outcomes in ended.outcomes.items():
             if "skipped" in outcomes:
                 self._skipped.add(test)

@@ -231,7 +231,7 @@ def test_a_slow_chain_behind_the_source_does_not_stop_the_thread_before_it_is_a_
     assert offsets_of(loop) == [1, 2]
 
 
-@pytest.mark.shows("S0.41", breaks="barnabas.spark.handover:Handover.poll_next")
+@pytest.mark.shows("S0.41", breaks=DECODED)
 def test_the_thread_produces_the_fetcher_consumes_and_the_handover_stands_between_them() -> None:
     served = [[encoded(first, 1)] for first in range(4)]
     consumer = Consumer(*served)

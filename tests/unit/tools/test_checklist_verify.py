@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,9 @@ def test_a_complaint_names_line_test_function_and_way() -> None:
 PROGRAM = """
 def double(x: int) -> int:
     return 2 * x
+
+def is_over() -> bool:
+    return True
 """
 TESTS = """
 import pytest
@@ -118,6 +122,8 @@ def test_a_suite_is_verified_by_breaking_what_its_marks_name(suite: Path) -> Non
 
 RUNNER = """
 import sys
+import tools.checklist.verify
+tools.checklist.verify.SECONDS_AT_LEAST = 1
 from pathlib import Path
 from tools.checklist import names, verify
 verify.ROOT = Path(sys.argv[1])
@@ -148,3 +154,26 @@ def test_lines_are_chosen_by_name_or_by_section() -> None:
 
     assert [line for line in ("S2.1", "S2.10", "S4.3", "S40.1") if chosen.has_line(line)] == ["S2.1", "S4.3"]
     assert verify.Chosen().has_line("S0.1")
+
+
+HANGING = """
+import pytest
+from program_under_test import is_over
+
+@pytest.mark.shows("S1.5", breaks="program_under_test:is_over")
+def test_that_waits() -> None:
+    while not is_over():
+        pass
+"""
+
+
+def test_a_test_that_hangs_when_broken_is_ended_by_how_long_it_takes_otherwise(
+    suite: Path,
+) -> None:
+    (suite / "tests" / "test_program.py").write_text(HANGING)
+    began = time.monotonic()
+
+    (found,) = verified(suite)
+
+    assert "test_that_waits ends by its time limit only when program_under_test:is_over answers wrongly" in found
+    assert time.monotonic() - began < verify.SECONDS_PER_TEST / 3
