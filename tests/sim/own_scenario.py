@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from barnabas import Producer
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
@@ -15,7 +12,7 @@ class Counter(Actor):
     """Sends the numbers from 1 on, one after the other, each until it is stored."""
 
     def live(self, life: str) -> None:
-        producer: Producer[Any, Any] = Producer(bootstrap_servers=BOOTSTRAP, delivery_timeout_ms=600_000)
+        producer = self.clients.producer(bootstrap_servers=BOOTSTRAP, delivery_timeout_ms=600_000)
         number = 0
         while not self.is_stopping:
             number += 1

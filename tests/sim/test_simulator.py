@@ -41,6 +41,14 @@ def test_the_same_seed_gives_the_same_run_in_another_process(seed: str) -> None:
     assert runs[0].returncode == 0
 
 
+def test_no_randomness_but_the_seeds_is_drawn() -> None:
+    command = [sys.executable, "-m", "tests.sim.nothing_drawn_elsewhere", "5"]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr
+
+
 def test_a_scenario_of_ones_own_is_played_with_the_same_faults() -> None:
     run = simulate("--scenario", "tests.sim.own_scenario:Counting", "--seed", "1", "--seeds", "3", "--verbose")
 

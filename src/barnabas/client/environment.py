@@ -37,6 +37,11 @@ class Environment:
         """Read the wall clock, in epoch milliseconds, as records are stamped with them."""
         return clock.wall_clock_ms()
 
+    @property
+    def has_system_time(self) -> bool:
+        """Whether `wall_clock_ms` is the operating system's, so that compiled code may read it without a call."""
+        return type(self).wall_clock_ms is Environment.wall_clock_ms
+
     def selector(self, config: ClientConfig, client_id: str) -> Selectable:
         """Make the way to the network of one core.
 

@@ -33,8 +33,6 @@ if not cython.compiled:
         return int(time() * 1000)
 
 
-# A simulator puts a clock of its own in the place of `time`.
-SYSTEM_TIME = cython.declare(object, time)
 # Compiled, appending to an open batch runs no Python code, so no other thread can come between: the interpreter's lock
 # is lock enough as long as nobody holds the accumulator's.
 GIL_SUFFICES = cython.declare(cython.bint, cython.compiled and getattr(sys, "_is_gil_enabled", lambda: True)())
@@ -612,6 +610,7 @@ class SendPath:
     _ignore_keys: cython.bint
     _last_milliseconds: cython.longlong
     _last_timestamp: Any
+    _wall_clock_ms: Any
 
     def __init__(
         self,
@@ -623,6 +622,7 @@ class SendPath:
         buffer_memory: int,
         has_custom_partitioner: bool,
         ignore_keys: bool,
+        wall_clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self.accumulator = accumulator
         self.closed_reason = None
@@ -634,6 +634,8 @@ class SendPath:
         self._buffer_memory = buffer_memory
         self._custom = has_custom_partitioner
         self._ignore_keys = ignore_keys
+        # None for the system's, which is read without a call of Python.
+        self._wall_clock_ms = wall_clock_ms
         self._last_milliseconds = -1
         self._last_timestamp = -1
 
@@ -702,7 +704,7 @@ class SendPath:
             raise self._too_large(size + BATCH_OVERHEAD)
         timestamp: Any = timestamp_ms
         if timestamp is None:
-            milliseconds: cython.longlong = wall_clock_ms() if time is SYSTEM_TIME else int(time() * 1000)
+            milliseconds: cython.longlong = wall_clock_ms() if self._wall_clock_ms is None else self._wall_clock_ms()
             if milliseconds != self._last_milliseconds:
                 self._last_milliseconds = milliseconds
                 self._last_timestamp = milliseconds

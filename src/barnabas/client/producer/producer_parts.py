@@ -90,6 +90,7 @@ class ProducerParts:
             config.get_int("buffer.memory"),
             self.partitioner is not None,
             config.get_bool("partitioner.ignore.keys"),
+            None if self.environment.has_system_time else self.environment.wall_clock_ms,
         )
 
     def telemetry_labels(self) -> Mapping[str, str | None]:

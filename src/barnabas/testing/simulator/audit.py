@@ -6,28 +6,30 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.consumer.consumer import Consumer
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP
 from barnabas.testing.simulator.ledger import ABORTED, ACKNOWLEDGED, COMMITTED, Sent
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.broker import SimulatedBroker
+    from barnabas.testing.simulator.clients import Clients
     from barnabas.testing.simulator.ledger import Ledger
     from barnabas.testing.simulator.world import World
 
 Content = dict[TopicPartition, list[tuple[int, bytes]]]
 
 
-def read_all(world: World, partitions: list[TopicPartition], isolation: str, patience: float) -> Content:
+def read_all(
+    world: World, clients: Clients, partitions: list[TopicPartition], isolation: str, patience: float
+) -> Content:
     """Everything that a new consumer can read.
 
     Readers of committed records, too, have to come to where the logs end now: no transaction stays open for ever.
     """
     content: Content = {partition: [] for partition in partitions}
-    with Consumer(bootstrap_servers=BOOTSTRAP, client_id="auditor") as consumer:
+    with clients.consumer(bootstrap_servers=BOOTSTRAP, client_id="auditor") as consumer:
         ends = consumer.end_offsets(partitions, timeout=patience)
-    with Consumer(
+    with clients.consumer(
         bootstrap_servers=BOOTSTRAP,
         client_id=f"auditor-{isolation}",
         isolation_level=isolation,

@@ -1,12 +1,11 @@
-"""Puts a `World` in the place of clocks, threads, randomness and sockets, for all code of this process.
+"""Puts a `World` in the place of threads and their waits, for all code of this process.
 
-Meant for a process that does nothing else (`runner.py` makes one for each seed): nothing is ever put back.
+Clocks, randomness and the network come in through `SimulatedEnvironment` and `SimulatedBroker`. Meant for a process
+that does nothing else (`runner.py` makes one for each seed): nothing is ever put back.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 import time
 from math import inf
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from barnabas.testing.simulator.world import SimulatedThread
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.network import Network
     from barnabas.testing.simulator.world import World
 
 _world: World
@@ -153,15 +151,7 @@ def _monotonic() -> float:
     return _world.now
 
 
-def _time() -> float:
-    return _wall_clock_ms() / 1000
-
-
-def _wall_clock_ms() -> int:
-    return _world.wall_clock_ms()
-
-
-def install(world: World, network: Network) -> None:
+def install(world: World) -> None:
     """Let this process live in the world. Threads that exist already are left alone."""
     global _world
     _world = world
@@ -169,26 +159,7 @@ def install(world: World, network: Network) -> None:
     import gc
 
     gc.disable()
-    _install_time()
     _install_threads()
-    _install_randomness(world)
-    _install_network(network)
-
-
-def _install_time() -> None:
-    from barnabas.client.producer import append
-
-    replaced: dict[str, Any] = {
-        "monotonic": _monotonic,
-        "perf_counter": _monotonic,
-        "time": _time,
-        "time_ns": lambda: _wall_clock_ms() * 1_000_000,
-        "sleep": lambda seconds: _world.sleep(seconds),
-    }
-    for name, value in replaced.items():
-        setattr(time, name, value)
-    # The one that imports the function itself.
-    vars(append)["time"] = _time
 
 
 def _install_threads() -> None:
@@ -202,22 +173,8 @@ def _install_threads() -> None:
     }
     for name, value in replaced.items():
         setattr(threading, name, value)
+    # A wait for the result of `send` counts its seconds by it.
+    setattr(time, "monotonic", _monotonic)  # noqa: B010 - an assignment would be refused by the type checker
     methods: dict[str, Any] = {"start": _start, "join": _join, "is_alive": _is_alive}
     for name, value in methods.items():
         setattr(threading.Thread, name, value)
-
-
-def _install_randomness(world: World) -> None:
-    def initialize(source: random.Random, seed: Any = None) -> None:
-        source.seed(world.next_seed() if seed is None else seed)
-
-    setattr(random.Random, "__init__", initialize)  # noqa: B010 - an assignment would be refused by the type checker
-    random.seed(world.seed)
-    bytes_source = world.stream("urandom")
-    setattr(os, "urandom", bytes_source.randbytes)  # noqa: B010 - likewise
-
-
-def _install_network(network: Network) -> None:
-    from barnabas.client import client_utils
-
-    vars(client_utils)["Selector"] = network.selector

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any, ClassVar
 
-from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.cluster import FeatureUpdate
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.client.consumer.consumer import Consumer
@@ -17,6 +16,7 @@ from barnabas.testing.simulator.actors import BOOTSTRAP, Actor, Application
 from barnabas.testing.simulator.administration import AdminActor
 from barnabas.testing.simulator.audit import Audit, read_all
 from barnabas.testing.simulator.broker import SimulatedBroker
+from barnabas.testing.simulator.clients import ThreadClients
 from barnabas.testing.simulator.faults.client_faults import STAYS
 from barnabas.testing.simulator.faults.plan import Faults
 from barnabas.testing.simulator.ledger import Ledger
@@ -58,6 +58,7 @@ class Scenario:
         self.world = World(seed)
         self.random = self.world.stream("scenario")
         self.network = Network(self.world)
+        self.clients = ThreadClients(self.world, self.network)
         self.ledger = Ledger(self.world)
         #: Whether every record reaches the disk before it is acknowledged; then a loss of power loses nothing.
         self.flushes = self.random.random() < 0.6
@@ -231,7 +232,7 @@ class Scenario:
 
     def run(self) -> World:
         """Play it from beginning to end."""
-        patches.install(self.world, self.network)
+        patches.install(self.world)
         logging.getLogger("barnabas").addHandler(_HistoryHandler(self.world))
         self.broker.start()
         self.world.spawn("controller", Process("controller"), self._control)
@@ -241,7 +242,7 @@ class Scenario:
     def _control(self) -> None:
         world = self.world
         topics = [NewTopic(name, count, 1) for name, count in {**self.topics, **self.output}.items()]
-        with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
+        with self.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             admin.create_topics([*topics, *(topic for workload in self.workloads for topic in workload.topics())])
             if self.transaction_version == 1:
                 admin.update_features({"transaction.version": FeatureUpdate(1, UpgradeType.SAFE_DOWNGRADE)})
@@ -293,8 +294,8 @@ class Scenario:
         audit.check_groups(self.groups, awaited, strict=strict)
 
     def _audit(self, partitions: list[TopicPartition]) -> Audit:
-        everything = read_all(self.world, partitions, "read_uncommitted", PATIENCE)
-        committed = read_all(self.world, partitions, "read_committed", PATIENCE)
+        everything = read_all(self.world, self.clients, partitions, "read_uncommitted", PATIENCE)
+        committed = read_all(self.world, self.clients, partitions, "read_committed", PATIENCE)
         return Audit(self.ledger, self.broker, everything, committed)
 
     def _await_groups(self, audit: Audit) -> bool:
@@ -333,7 +334,7 @@ class Scenario:
             self.world.sleep(0.5)
 
     def _observer(self, group: str) -> Consumer:
-        return Consumer(
+        return self.clients.consumer(
             bootstrap_servers=BOOTSTRAP, client_id=f"observer-{group}", group_id=group, enable_auto_commit=False
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.client_quotas import ClientQuotaEntity
 from barnabas.testing.simulator.actors import BOOTSTRAP
 from barnabas.testing.simulator.workloads.writer import OneTopic
@@ -28,7 +27,7 @@ class MeteredTopic(OneTopic):
 
     def cast(self) -> None:
         """See `Workload`."""
-        with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
+        with self.scenario.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             admin.alter_client_quotas({ClientQuotaEntity.of(client_id=self.TOPIC): {"producer_byte_rate": RATE}})
         self._began = self.world.now
         super().cast()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.client.admin.admin_client import AdminClient
 from barnabas.client.admin.new_topic import NewTopic
 from barnabas.errors import KafkaError
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
@@ -95,7 +94,7 @@ class RecreatedTopic(OneTopic):
         """See `OneTopic`."""
         topics = self._topics
         # Who recreates it may have died for good since it last looked.
-        with AdminClient(bootstrap_servers=BOOTSTRAP) as admin:
+        with self.scenario.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             found = admin.list_topics().get(self.TOPIC)
         if found is None:
             return

@@ -8,7 +8,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.admin.new_topic import NewTopic
-from barnabas.client.consumer.consumer import Consumer
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.actors import BOOTSTRAP, Actor
@@ -16,6 +15,7 @@ from barnabas.testing.simulator.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
+    from barnabas.testing.simulator.clients import Clients
     from barnabas.testing.simulator.scenario import Scenario
     from barnabas.testing.simulator.world import World
 
@@ -47,8 +47,9 @@ class Written:
 class Writings:
     """All that was written to one partition, by number."""
 
-    def __init__(self, world: World, topic: str) -> None:
+    def __init__(self, world: World, clients: Clients, topic: str) -> None:
         self.world = world
+        self._clients = clients
         self.partition = TopicPartition(topic, 0)
         self.by_number: dict[int, Written] = {}
         self._numbers = count(1)
@@ -72,7 +73,7 @@ class Writings:
         """Return what the partition holds, by offset; each is a record that was sent, once, and where it was told."""
         found: dict[int, Written] = {}
         seen: dict[int, int] = {}
-        for record in read_partition(self.world, self.partition):
+        for record in read_partition(self.world, self._clients, self.partition):
             number = int(dict(record.headers).get(_NUMBER, b"0"))
             written = self.by_number.get(number)
             if written is None or (written.key, written.value) != (record.key, record.value):
@@ -96,10 +97,10 @@ class Writings:
                 )
 
 
-def read_partition(world: World, partition: TopicPartition) -> list[Any]:
+def read_partition(world: World, clients: Clients, partition: TopicPartition) -> list[Any]:
     """Return every record that a new consumer can read."""
     found: list[Any] = []
-    with Consumer(
+    with clients.consumer(
         bootstrap_servers=BOOTSTRAP, client_id="auditor", auto_offset_reset="earliest", enable_auto_commit=False
     ) as consumer:
         end = consumer.end_offsets([partition], timeout=_PATIENCE)[partition]
@@ -194,7 +195,7 @@ class OneTopic(Workload):
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario)
-        self.writings = Writings(self.world, self.TOPIC)
+        self.writings = Writings(self.world, self.scenario.clients, self.TOPIC)
 
     def configs(self) -> dict[str, str]:
         """Return the topic's settings."""
