@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.arguments import add_command, add_connection, not_negative, unescaped
 from barnabas.cli.lines import Lines
 from barnabas.cli.output import note
-from barnabas.cli.positions import parse_time
 from barnabas.cli.signals import StopSignals
+from barnabas.client.positions import parse_time
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import (
     IllegalArgumentError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.cli.arguments import add_command, add_connection, partition_numbers
 from barnabas.cli.connection import admin_client
 from barnabas.cli.output import print_rows, report_failures, time_text
-from barnabas.cli.positions import TIME, Position, Range, parse_position, resolve
+from barnabas.client.positions import TIME, Position, Range, parse_position, resolve
 from barnabas.clock import wall_clock_ms
 from barnabas.errors import KafkaError
 
