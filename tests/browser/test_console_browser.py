@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 pytest.importorskip("starlette")
 
 TOPICS = 2000
+#: What must stay text, in keys, values and headers.
+ATTACKS = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "<svg/onload=alert(1)>",
+    '"><iframe srcdoc="<script>alert(1)</script>">',
+    "javascript:alert(1)",
+    "<a href='javascript:alert(1)'>click</a>",
+    "<style>*{display:none}</style>",
+    "<link rel=stylesheet href=http://evil.example/x.css>",
+    "<meta http-equiv=refresh content='0;url=http://evil.example'>",
+    "<base href=http://evil.example/>",
+    "{{constructor.constructor('alert(1)')()}}",
+    "${alert(1)}",
+    '{"__proto__": {"html": "<b>x</b>"}, "dangerouslySetInnerHTML": {"__html": "<img src=x onerror=alert(1)>"}}',
+    '{"type": "script", "props": {"children": "alert(1)"}, "constructor": null, "__v": 1}',
+    "\u202egnirts desrever\u202c",
+    "\x1b[31mred\x1b[0m\x07",
+    '=HYPERLINK("http://evil.example")',
+    "[" * 3000,
+    "x" * 100_000,
+]
 #: A page of another origin that tries to show, read, and change the console of the browser's user.
 EVIL = """<iframe src="CONSOLE/"></iframe><script>
 const done = [], no = () => done.push("no");
@@ -36,10 +58,13 @@ def cluster() -> Iterator[str]:
     with Broker() as broker:
         with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(f"topic-{number:04}", 1) for number in range(TOPICS)])
-            admin.create_topics([NewTopic("flights", 6)])
+            admin.create_topics([NewTopic("flights", 6), NewTopic("attacks", 1)])
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(600):
                 producer.send("flights", key=str(number).encode(), value=b'{"n": %d}' % number)
+            for attack in ATTACKS:
+                data = attack.encode()
+                producer.send("attacks", data, data, headers=[(attack[:200], data)])
         yield broker.bootstrap_servers
 
 
@@ -75,7 +100,7 @@ def test_the_link_leads_in_and_its_token_leaves_the_address(page: Page, console:
     page.wait_for_selector("[data-health=good]")
 
     assert page.url == f"{console.url}/#/overview"
-    assert "All 2,006 partitions are in sync, on 1 brokers." in page.inner_text("main")
+    assert "All 2,007 partitions are in sync, on 1 brokers." in page.inner_text("main")
     assert page.evaluate("document.cookie") == ""
 
 
@@ -86,7 +111,7 @@ def test_two_thousand_topics_are_listed_at_once_and_searched(page: Page) -> None
     page.wait_for_selector("[data-row]")
     took = time.monotonic() - began
 
-    assert page.inner_text("[data-count]") == "2,001 of 2,001 topics"
+    assert page.inner_text("[data-count]") == "2,002 of 2,002 topics"
     # Names take one request; a loaded machine gets more than the tenth of a second that this needs.
     assert took < 2
     assert page.locator("[data-row]").count() < 60
@@ -103,7 +128,7 @@ def test_the_list_scrolls_to_its_end_and_sorts_by_size(page: Page) -> None:
     page.locator(".list").evaluate("list => { list.scrollTop = 0; }")
     page.get_by_role("button", name="Size").click()
 
-    page.locator("[data-row]").first.get_by_text("flights").wait_for()
+    page.locator("[data-row]").first.get_by_text("attacks").wait_for()
     assert "KiB" in page.locator(".line:not(.head)").first.inner_text()
 
 
@@ -156,7 +181,7 @@ def test_a_topic_that_is_not_there_is_said(page: Page, watched: Watched) -> None
 def test_korean_and_dark_stay_chosen(page: Page, console: RunningConsole) -> None:
     page.wait_for_selector("[data-health]")
     page.get_by_label("Language").select_option("ko")
-    page.get_by_text("브로커 1대의 파티션 2,006개가 모두 동기화되어 있습니다.").wait_for()
+    page.get_by_text("브로커 1대의 파티션 2,007개가 모두 동기화되어 있습니다.").wait_for()
     page.get_by_label("색상").select_option("dark")
     page.reload()
     page.get_by_role("heading", name="개요").wait_for()
@@ -175,10 +200,17 @@ def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
     page.get_by_role("dialog", name="Keyboard").wait_for()
     page.get_by_role("button", name="Close").click()
 
-    for place in ("overview", "topics", "topic/flights", "topic/flights?tab=settings"):
+    for place in (
+        "overview",
+        "topics",
+        "topic/flights",
+        "topic/flights?tab=settings",
+        "topic/flights?tab=records",
+        "record/flights/0/0",
+    ):
         page.goto(page.url.partition("#")[0] + f"#/{place}")
         page.wait_for_selector("h1")
-        page.wait_for_selector("table, [role=table]")
+        page.wait_for_selector("table, [role=table], pre")
         nameless = page.locator("button, input, select, a").evaluate_all(
             """all => all.filter(one => !(one.innerText || one.ariaLabel || one.labels?.length))
             .map(one => one.outerHTML)"""
@@ -186,12 +218,62 @@ def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
         assert nameless == [], place
 
 
+def test_hostile_records_stay_text(page: Page) -> None:
+    page.goto(page.url.replace("overview", "topic/attacks?tab=records&from=beginning"))
+    page.locator("[data-ended=end]").wait_for()
+    shown = page.inner_text("main")
+
+    for attack in ATTACKS[:12]:
+        assert attack in shown
+    assert "\u202e" not in shown
+    assert "\x1b" not in shown
+    assert page.locator("main img, main iframe, main script, main svg, main style, main meta, main base").count() == 0
+    for offset in range(len(ATTACKS)):
+        page.goto(page.url.partition("#")[0] + f"#/record/attacks/0/{offset}")
+        page.get_by_role("heading", name=f"offset {offset}").wait_for()
+        page.locator("main pre").first.wait_for()
+        assert page.locator("main img, main iframe, main script, main svg, main style").count() == 0
+
+
+def test_records_are_filtered_followed_live_and_made_like_another(page: Page) -> None:
+    page.goto(page.url.replace("overview", "topic/flights?tab=records"))
+    page.locator("[data-ended=end]").wait_for()
+    page.get_by_label("From").fill("beginning")
+    page.get_by_label("Filter").fill("value.n = 77")
+    page.get_by_role("button", name="Read").click()
+    page.get_by_text("1 found").wait_for()
+    page.locator("[data-row]").click()
+    page.get_by_role("heading", name="Record flights-").wait_for()
+    assert '"n": 77' in page.locator("pre").last.inner_text()
+    page.keyboard.press("n")
+    page.get_by_label("Value", exact=True).fill('{"n": 7777}')
+    page.get_by_role("button", name="Send").click()
+    page.get_by_text("Sent: partition").click()
+    page.locator("pre").get_by_text("7777").wait_for()
+
+
+def test_a_wrong_filter_is_explained(page: Page, watched: Watched) -> None:
+    page.goto(page.url.replace("overview", "topic/flights?tab=records&filter=value.n+%3D"))
+
+    page.get_by_role("alert").get_by_text("the filter goes wrong").wait_for()
+    assert watched.wrong
+    assert all("400" in line for line in watched.wrong)
+    watched.wrong.clear()
+
+
 def test_a_phone_shows_every_screen_without_scrolling_sideways(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     try:
-        for place in ("overview", "topics", "topic/flights", "topic/flights?tab=settings"):
+        for place in (
+            "overview",
+            "topics",
+            "topic/flights",
+            "topic/flights?tab=settings",
+            "topic/flights?tab=records",
+            "record/flights/0/0",
+        ):
             page.goto(page.url.partition("#")[0] + f"#/{place}")
-            page.wait_for_selector("table, [role=table]")
+            page.wait_for_selector("table, [role=table], pre")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
     finally:
         page.set_viewport_size({"width": 1200, "height": 800})

@@ -89,6 +89,13 @@ class RunningConsole:
             connection.close()
         raise AssertionError(f"the stream ended without {wanted}")
 
+    def stream(self, path: str) -> list[tuple[str, Any]]:
+        """All events of a stream that ends, in order."""
+        status, _, body = self.ask("GET", path)
+        assert status == 200, body
+        events = [part.split("\n", 1) for part in body.decode().split("\n\n") if part.startswith("event: ")]
+        return [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in events]
+
     def close(self) -> int:
         """End it; its exit code."""
         self.process.terminate()

@@ -45,6 +45,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--tls-certificate", metavar="FILE", help="serve by TLS, which other hosts than 127.0.0.1 need")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key")
+    parser.add_argument("--schema-registry", metavar="URL", help="where the schemas of Avro and JSON values are")
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     add_client_options(parser)
 
@@ -118,7 +119,15 @@ def _settings(args: Namespace) -> ConsoleSettings:
     servers = str(clients["admin"]["bootstrap.servers"])
     connection = ("-b", servers, *(("--config", args.config) if args.config else ()))
     return ConsoleSettings(
-        clients, connection, host, port, args.read_only, tuple(args.allowed_host), args.tls_certificate, args.tls_key
+        clients,
+        connection,
+        host,
+        port,
+        args.read_only,
+        tuple(args.allowed_host),
+        args.tls_certificate,
+        args.tls_key,
+        args.schema_registry,
     )
 
 

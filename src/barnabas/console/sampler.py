@@ -117,6 +117,13 @@ class Sampler:
         names = await admin.list_topics(include_internal=True)
         topics = await admin.describe_topics(names, raise_errors=False) if names else {}
         described = {str(name): topic for name, topic in topics.items()}
+        disks = self.last.disks if self.last is not None else ()
+        if self._taken % DIRECTORIES_EVERY == 0:
+            disks = await log_directories(admin, [node.id for node in cluster.nodes])
+        if self.last is None:
+            # Whether all is well is known before the offsets of many partitions are.
+            took = self._monotonic() - began
+            self._publish(Sample(self._now_ms(), took, cluster, described, {}, {}, {}, disks))
         led = [
             TopicPartition(name, partition.partition)
             for name, topic in described.items()
@@ -125,9 +132,6 @@ class Sampler:
         ]
         ends = await self._ends(led)
         at_ms = self._now_ms()
-        disks = self.last.disks if self.last is not None else ()
-        if self._taken % DIRECTORIES_EVERY == 0:
-            disks = await log_directories(admin, [node.id for node in cluster.nodes])
         self._taken += 1
         groups = await self._groups(ends)
         took = self._monotonic() - began
@@ -148,9 +152,12 @@ class Sampler:
         self.last = sample
         lags = {name: group.lag for name, group in sample.groups.items()}
         self.points.append(Point(sample.at_ms, sum(sample.rates.values()), lags))
+        self._publish(sample)
+        self._hub.publish("trouble", None)
+
+    def _publish(self, sample: Sample) -> None:
         for kind, view in self._views.items():
             self._hub.publish(kind, view(sample, self.points))
-        self._hub.publish("trouble", None)
 
     async def _groups(self, ends: Mapping[TopicPartition, int]) -> dict[str, GroupSample]:
         listings = await self._admin.list_groups(raise_errors=False)

@@ -30,6 +30,7 @@ from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
 from barnabas.console.live import Hub
+from barnabas.console.record_routes import RecordRoutes
 from barnabas.console.sampler import Sampler
 from barnabas.console.sessions import Sessions
 from barnabas.console.settings import ConsoleSettings, check_exposure, host_names
@@ -56,6 +57,7 @@ class Console:
         self.commands = Commands(settings.connection)
         self._server: _Server | None = None
         self._admin: AdminClient | None = None
+        self._records = RecordRoutes(settings, lambda: self.admin, self.commands)
 
     @property
     def url(self) -> str:
@@ -92,7 +94,7 @@ class Console:
             ssl_certfile=self._settings.tls_certificate,
             ssl_keyfile=self._settings.tls_key,
         )
-        self._server = _Server(config, self._hub)
+        self._server = _Server(config, [self._hub.close, self._records.scans.cancel_all])
         self._on_ready = on_ready
         await self._server.serve(sockets=[self._socket])
 
@@ -135,6 +137,7 @@ class Console:
             try:
                 yield
             finally:
+                await self._records.close()
                 sampling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
@@ -146,6 +149,7 @@ class Console:
             Route("/api/session", self._session),
             Route("/api/events", self._events),
             *self._topic_routes(),
+            *self._records.routes(),
             Route("/api/{path:path}", _no_such_path, methods=["GET", "POST"]),
             Mount("/", GZipMiddleware(static, minimum_size=1000)),
         ]
@@ -220,16 +224,17 @@ class Console:
 class _Server(uvicorn.Server):
     """Uvicorn's server, which ends the streams before it waits for connections to end, and leaves signals alone."""
 
-    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+    def __init__(self, config: uvicorn.Config, endings: list[Callable[[], None]]) -> None:
         super().__init__(config)
-        self._hub = hub
+        self._endings = endings
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._hub.close()
+        for end in self._endings:
+            end()
         await super().shutdown(sockets)
 
 

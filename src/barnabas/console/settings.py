@@ -24,6 +24,7 @@ class ConsoleSettings(NamedTuple):
     allowed_hosts: tuple[str, ...] = ()
     tls_certificate: str | None = None
     tls_key: str | None = None
+    schema_registry: str | None = None
 
 
 def check_exposure(settings: ConsoleSettings) -> None:

@@ -4,12 +4,14 @@ import { html, t, get, useState, useEffect, useLanguage, useEvents, currentLangu
 import { Overview } from "./overview.mjs";
 import { Topics } from "./topics.mjs";
 import { Topic } from "./topic.mjs";
+import { RecordPage } from "./records.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
 const SCREENS = {
   overview: { view: Overview, key: "o", menu: true },
   topics: { view: Topics, key: "t", menu: true },
   topic: { view: Topic },
+  record: { view: RecordPage },
 };
 const THEMES = ["auto", "light", "dark"];
 const remembered = (name, otherwise) => { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } };
@@ -84,7 +86,7 @@ function App({ session }) {
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>${t("menu.skip")}</a>
     <header class="top"><span class="name">barnabas</span>
       <nav aria-label=${t("menu.label")}>${Object.entries(SCREENS).filter(([, s]) => s.menu).map(([name]) => html`<a key=${name} href="#/${name}"
-        aria-current=${at.screen === name || (name === "topics" && at.screen === "topic") ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
+        aria-current=${at.screen === name || (name === "topics" && ["topic", "record"].includes(at.screen)) ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
       <span class="right">${session.readOnly && html`<span class="tag">${t("session.readOnly")}</span>`}
         <span class="dim mono">${visible(session.connection.at(-1) ?? "")}</span>
         <select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>

@@ -1,7 +1,8 @@
 // One topic: partitions, settings with where each comes from, and what can be changed.
 import { html, t, useState, useDocument, useEvents, post, enc, count, size, rate, visible, Loading, Problem, Command, ActionDialog } from "./kit.mjs";
+import { Records } from "./records.mjs";
 
-const TABS = ["partitions", "settings"];
+const TABS = { records: "topic.recordsTab", partitions: "topic.partitions", settings: "topic.settings" };
 
 const Partitions = ({ rows }) => html`<div class="wide"><table><caption class="visually-hidden">${t("topic.partitions")}</caption><thead><tr>${["partition", "leader", "replicas", "isr"].map((name) => html`<th scope="col">${t(`topic.${name}`)}</th>`)}
   ${["first", "end", "records", "bytes"].map((name) => html`<th scope="col" class="num">${t(`topic.${name}`)}</th>`)}</tr></thead><tbody>${rows.map((p) => html`<tr key=${p.partition}><td>${p.partition}</td>
@@ -64,15 +65,16 @@ export function Topic({ name, query, session }) {
   const { data, error, reload } = useDocument(`api/topics/${enc(name)}`);
   const { rates } = useEvents("rates");
   const [dialog, setDialog] = useState(null);
-  const tab = TABS.includes(query.get("tab")) ? query.get("tab") : TABS[0];
+  const tab = Object.hasOwn(TABS, query.get("tab")) ? query.get("tab") : "partitions";
   const close = () => setDialog(null);
   const done = () => { close(); reload(); };
   return html`<p><a href="#/topics">${t("menu.topics")}</a> / <b>${visible(name)}</b></p><h1>${visible(name)} ${data?.internal && html`<span class="tag">${t("topic.internal")}</span>`}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
     ${data && html`<div class="tiles"><div class="tile"><b>${count(data.partitions.length)}</b>${t("topic.partitions")}</div><div class="tile"><b>${count(data.records)}</b>${t("topic.records")}</div>
       <div class="tile"><b>${size(data.bytes)}</b>${t("topic.bytes")}</div><div class="tile"><b>${rate(rates?.[name])}</b>${t("topics.rate")}</div></div>
-      <div class="row"><nav aria-label=${t("topic.tabs")} class="row">${TABS.map((one) => html`<a key=${one} class="tag" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${tab === one ? html`<b>${t(`topic.${one}`)}</b>` : t(`topic.${one}`)}</a>`)}</nav>
+      <div class="row"><nav aria-label=${t("topic.tabs")} class="row">${Object.entries(TABS).map(([one, text]) => html`<a key=${one} class="tab" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${t(text)}</a>`)}</nav>
         <button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("more")}>${t("topic.more")}</button><button class="danger" onClick=${() => setDialog("empty")}>${t("topic.empty")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("topic.delete")}</button>`}</div>
-      ${tab === "partitions" ? html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />` : html`<${Settings} topic=${name} readOnly=${session.readOnly} />`}
+      ${tab === "records" && html`<${Records} topic=${name} query=${query} session=${session} command=${data.commands.consume} />`}
+      ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} topic=${name} readOnly=${session.readOnly} />`}
       ${dialog === "more" && html`<${More} data=${data} onClose=${close} onDone=${done} />`}${dialog === "empty" && html`<${Lose} kind="empty" data=${data} onClose=${close} onDone=${done} />`}
       ${dialog === "delete" && html`<${Lose} kind="delete" data=${data} onClose=${close} onDone=${() => { location.hash = "#/topics"; }} />`}`}`;
 }

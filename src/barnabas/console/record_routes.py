@@ -1,0 +1,133 @@
+"""The routes of records: streams of a scan, one record, files, and producing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from barnabas.aio import Producer
+from barnabas.clock import wall_clock_ms
+from barnabas.console import export, records
+from barnabas.console.answers import Body, number_parameter, parameter
+from barnabas.console.decoders import Decoders, registry_schemas
+from barnabas.errors import ConfigError, IllegalArgumentError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from barnabas.aio import AdminClient
+    from barnabas.console.commands import Commands
+    from barnabas.console.settings import ConsoleSettings
+
+_LONGEST_SCAN = 600
+
+
+class RecordRoutes:
+    """Reading and producing, for one cluster; `close` ends what runs."""
+
+    def __init__(self, settings: ConsoleSettings, admin: Callable[[], AdminClient], commands: Commands) -> None:
+        registry = settings.schema_registry
+        self._decoders = Decoders(None if registry is None else registry_schemas(registry))
+        self._settings = settings
+        self._admin = admin
+        self._commands = commands
+        self.scans = records.Scans(settings.clients["consumer"], self._decoders)
+        self._producer: Producer[bytes, bytes] | None = None
+
+    async def close(self) -> None:
+        """End scans, and the producer if there is one."""
+        self.scans.cancel_all()
+        if self._producer is not None:
+            await self._producer.close()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        topic = "/api/topics/{topic}"
+        return [
+            Route(f"{topic}/scan", self._scan, methods=["GET"]),
+            Route(f"{topic}/export", self._export, methods=["GET"]),
+            Route(f"{topic}/records/{{partition:int}}/{{offset:int}}", self._one, methods=["GET"]),
+            Route(f"{topic}/records", self._produce, methods=["POST"]),
+        ]
+
+    def _reading(self, request: Request, most: int) -> records.Reading:
+        _check_arrow()
+        limit = number_parameter(request, "limit", 100)
+        if not 1 <= limit <= most:
+            raise IllegalArgumentError(f"limit must be 1 to {most}, not {limit}")
+        forms = [parameter(request, name, "auto") for name in ("keyForm", "valueForm")]
+        for form in forms:
+            self._decoders.decode(None, form)
+        return records.Reading(
+            request.path_params["topic"],
+            parameter(request, "from", "-100"),
+            _numbers(parameter(request, "partitions")),
+            parameter(request, "filter"),
+            limit,
+            parameter(request, "live") == "true",
+            forms[0],
+            forms[1],
+            min(number_parameter(request, "seconds", 60), _LONGEST_SCAN),
+            parameter(request, "committed") == "true",
+        )
+
+    async def _scan(self, request: Request) -> Response:
+        reading = self._reading(request, records.MOST_SHOWN)
+        self.scans.check()
+        if reading.is_live:
+            # A tail goes on until its reader leaves.
+            reading = reading._replace(seconds=24 * 3600.0)
+        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+        return StreamingResponse(self.scans.events(scan), media_type="text/event-stream")
+
+    async def _export(self, request: Request) -> Response:
+        form = export.FORMS.get(parameter(request, "form", "ndjson"))
+        if form is None:
+            raise IllegalArgumentError(f"form must be one of {', '.join(export.FORMS)}")
+        reading = self._reading(request, export.MOST_EXPORTED)._replace(is_live=False)
+        self.scans.check()
+        scan = await records.scan_request(self._admin(), reading, wall_clock_ms())
+        name = re.sub(r"[^\w.-]", "_", reading.topic)
+        extension = parameter(request, "form", "ndjson")
+        disposition = {"Content-Disposition": f'attachment; filename="{name}.{extension}"'}
+        return StreamingResponse(form.write(self.scans, scan, self._decoders), 200, disposition, form.media_type)
+
+    async def _one(self, request: Request) -> Response:
+        _check_arrow()
+        self.scans.check()
+        place = (request.path_params["topic"], request.path_params["partition"], request.path_params["offset"])
+        forms = (parameter(request, "keyForm", "auto"), parameter(request, "valueForm", "auto"))
+        scan = await records.one_record_request(self._admin(), place, forms)
+        row = await self.scans.one(scan)
+        topic, partition, offset = place
+        command = self._commands.line("consume", topic, "-p", str(partition), "--from", str(offset), "-n", "1")
+        return JSONResponse({**row, "topic": topic, "command": command})
+
+    async def _produce(self, request: Request) -> Response:
+        body = await Body.of(request)
+        if self._producer is None:
+            self._producer = Producer(self._settings.clients["producer"])
+        topic = request.path_params["topic"]
+        # A producer would have a topic made that is not there, where brokers do that.
+        await self._admin().describe_topics([topic])
+        done = await records.produce(self._producer, topic, body, self._commands)
+        return JSONResponse(done)
+
+
+def _check_arrow() -> None:
+    try:
+        import pyarrow  # noqa: F401 - only to see whether it is there
+    except ImportError:
+        raise ConfigError("records are read as Arrow tables: pip install 'barnabas[arrow]'") from None
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return sorted({int(part) for part in text.split(",") if part})
+    except ValueError:
+        raise IllegalArgumentError(f"partitions must be numbers with commas, not {text!r}") from None

@@ -1,0 +1,230 @@
+"""Records: where a reading begins and ends, records as documents, one record by its link, and producing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from barnabas.client.positions import TIME, Range, parse_position, resolve
+from barnabas.console.decoders import Shown
+from barnabas.console.filters import parse_filter
+from barnabas.console.live import encoded
+from barnabas.console.scan import Progress, Scan, ScannedRow, ScanRequest
+from barnabas.console.topics import offset_bounds
+from barnabas.errors import IllegalArgumentError, KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from barnabas.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.aio import AdminClient, Producer
+    from barnabas.console.answers import Body
+    from barnabas.console.commands import Commands
+    from barnabas.console.decoders import Decoders
+
+MOST_SHOWN = 1000
+SHORT, LONG = 2000, 4 * 1024 * 1024
+MOST_SCANS = 4
+#: Parts that wait for a slow reader; then the scan waits, too.
+MOST_WAITING = 16
+_ENCODERS: Mapping[str, Callable[[str], bytes]] = {"text": str.encode, "hex": bytes.fromhex}
+
+
+class RecordRow(TypedDict):
+    """A record; times in epoch milliseconds, -1 for none. `link` is its place in the console."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    timestampType: int
+    key: Shown
+    value: Shown
+    headers: list[tuple[str, Shown]]
+    link: str
+
+
+class Produced(TypedDict):
+    """Where a record went."""
+
+    partition: int
+    offset: int
+    link: str
+    command: str
+
+
+class Reading(NamedTuple):
+    """What somebody wants to read: the words of the query."""
+
+    topic: str
+    start: str
+    partitions: list[int]
+    filter: str
+    limit: int
+    is_live: bool
+    key_form: str
+    value_form: str
+    seconds: float = 60.0
+    read_committed: bool = False
+
+
+async def scan_request(admin: AdminClient, reading: Reading, now_ms: int) -> ScanRequest:
+    """Look up where a reading begins and ends. Raises `IllegalArgumentError`, `UnknownTopicOrPartitionError`."""
+    condition = parse_filter(reading.filter, now_ms) if reading.filter.strip() else None
+    position = parse_position(reading.start, now_ms)
+    description = (await admin.describe_topics([reading.topic]))[reading.topic]
+    first, end = await offset_bounds(admin, description)
+    unknown = sorted(set(reading.partitions) - end.keys())
+    if unknown:
+        raise UnknownTopicOrPartitionError(
+            f"{reading.topic} has no partition {', '.join(map(str, unknown))} with a leader"
+        )
+    chosen = reading.partitions or sorted(end)
+    at_time: dict[int, int] = {}
+    if position.kind == TIME:
+        listed = await admin.list_offsets({TopicPartition(reading.topic, number): position.value for number in chosen})
+        at_time = {partition.partition: found.offset for partition, found in listed.items() if found.offset >= 0}
+    starts = {n: resolve(position, Range(first[n], end[n]), at_time.get(n)) for n in chosen}
+    return ScanRequest(
+        reading.topic,
+        starts,
+        None if reading.is_live else {number: end[number] for number in chosen},
+        condition,
+        reading.key_form,
+        reading.value_form,
+        reading.limit,
+        reading.seconds,
+        reading.read_committed,
+    )
+
+
+def record_row(row: ScannedRow, request: ScanRequest, decoders: Decoders, longest: int) -> RecordRow:
+    """Return a record as a document."""
+    partition, offset = row.column("partition"), row.column("offset")
+    return {
+        "partition": partition,
+        "offset": offset,
+        "timestamp": row.timestamp,
+        "timestampType": row.timestamp_type,
+        "key": decoders.shown(row.key, request.key_form, longest),
+        "value": decoders.shown(row.value, request.value_form, longest),
+        "headers": [(name, decoders.shown(value, "auto", longest)) for name, value in row.headers],
+        "link": link_of(request.topic, partition, offset),
+    }
+
+
+def link_of(topic: str, partition: int, offset: int) -> str:
+    """Return a record's place in the console."""
+    return f"#/record/{topic}/{partition}/{offset}"
+
+
+class Scans:
+    """The scans that run now: bounded in number, each in a thread, cancelled with its reader."""
+
+    def __init__(self, client: Mapping[str, Any], decoders: Decoders) -> None:
+        self._client = client
+        self._decoders = decoders
+        self._running: set[Scan] = set()
+
+    def cancel_all(self) -> None:
+        """End all scans soon."""
+        for scan in self._running:
+            scan.cancel()
+
+    def check(self) -> None:
+        """Raise `IllegalArgumentError` when no further scan may begin."""
+        if len(self._running) >= MOST_SCANS:
+            raise IllegalArgumentError(f"{MOST_SCANS} scans are running; cancel one, or wait")
+
+    async def parts(self, request: ScanRequest) -> AsyncIterator[list[ScannedRow] | Progress | str]:
+        """Run a scan; yield its matches, its progress, and at last why it ended. Raises `KafkaError`, `ImportError`."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[list[ScannedRow] | Progress | None] = asyncio.Queue()
+        scan = Scan(self._client, request, self._decoders)
+
+        def put(part: list[ScannedRow] | Progress | None) -> None:
+            while queue.qsize() > MOST_WAITING and not scan.is_cancelled:
+                time.sleep(0.01)
+            loop.call_soon_threadsafe(queue.put_nowait, part)
+
+        def run() -> str:
+            try:
+                return scan.run(put, put)
+            finally:
+                put(None)
+
+        self._running.add(scan)
+        running = asyncio.ensure_future(asyncio.to_thread(run))
+        try:
+            while (part := await queue.get()) is not None:
+                yield part
+            yield await running
+        finally:
+            scan.cancel()
+            self._running.discard(scan)
+            # Its thread ends within a poll; an error that nobody waits for any more is no news.
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def events(self, request: ScanRequest) -> AsyncIterator[bytes]:
+        """Yield a scan as server-sent events: records, progress, done or failed."""
+        try:
+            async for part in self.parts(request):
+                if isinstance(part, str):
+                    yield encoded("done", part)
+                elif isinstance(part, Progress):
+                    yield encoded("progress", part._asdict())
+                else:
+                    yield encoded("records", [record_row(row, request, self._decoders, SHORT) for row in part])
+        except (KafkaError, ImportError) as problem:
+            yield encoded("failed", {"error": type(problem).__name__, "message": str(problem)})
+
+    async def one(self, request: ScanRequest) -> RecordRow:
+        """Return the first record of a scan, whole. Raises `OffsetOutOfRangeError` where there is none."""
+        async for part in self.parts(request):
+            if isinstance(part, list):
+                return record_row(part[0], request, self._decoders, LONG)
+        raise OffsetOutOfRangeError(
+            f"{request.topic} has no record there: deleted, compacted, or a transaction's marker"
+        )
+
+
+async def one_record_request(admin: AdminClient, place: tuple[str, int, int], forms: tuple[str, str]) -> ScanRequest:
+    """Return the scan that finds one record. Raises `OffsetOutOfRangeError`, `UnknownTopicOrPartitionError`."""
+    topic, partition, offset = place
+    description = (await admin.describe_topics([topic]))[topic]
+    first, end = await offset_bounds(admin, description)
+    if partition not in end:
+        raise UnknownTopicOrPartitionError(f"{topic} has no partition {partition} with a leader")
+    if not first[partition] <= offset < end[partition]:
+        text = f"{topic}-{partition} has offsets {first[partition]} to {end[partition] - 1}, not {offset}"
+        raise OffsetOutOfRangeError(text)
+    return ScanRequest(topic, {partition: offset}, {partition: offset + 1}, None, *forms, 1, 15.0)
+
+
+async def produce(producer: Producer[bytes, bytes], topic: str, body: Body, commands: Commands) -> Produced:
+    """Send one record and wait for it; the topic must be there. Raises `IllegalArgumentError`, `KafkaError`."""
+    key, value = _side(body, "key"), _side(body, "value")
+    headers = [(name, value.encode()) for name, value in body.settings("headers").items()]
+    partition = body.integer("partition", -1)
+    sent = await producer.send(topic, value, key, None if partition < 0 else partition, headers=headers)
+    done = await sent
+    words = ["produce", topic, *(["-p", str(partition)] if partition >= 0 else [])]
+    return {
+        "partition": done.partition,
+        "offset": done.offset,
+        "link": link_of(topic, done.partition, done.offset),
+        "command": commands.line(*words),
+    }
+
+
+def _side(body: Body, name: str) -> bytes | None:
+    """Return key or value from `name` and `nameForm` (text, hex, null)."""
+    form = body.text(f"{name}Form")
+    if form == "null":
+        return None
+    encode = _ENCODERS.get(form)
+    if encode is None:
+        raise IllegalArgumentError(f"{name}Form must be text, hex or null, not {form!r}")
+    try:
+        return encode(body.text(name))
+    except ValueError:
+        raise IllegalArgumentError(f"{name} cannot be written as {form}") from None

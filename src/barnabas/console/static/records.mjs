@@ -1,0 +1,123 @@
+// Records of a topic: read from a place, filtered on the server, live; produced, exported, each with a link.
+import { html, t, useState, useEffect, useRef, useDocument, post, enc, count, size, time, visible, Loading, Empty, Problem, Command, Copy, ActionDialog } from "./kit.mjs";
+
+const FORMS = ["auto", "text", "json", "avro", "protobuf", "msgpack", "hex"];
+const EXPORTS = ["ndjson", "csv", "parquet"];
+const KEPT = 1000;
+
+export function Side({ side }) {
+  if (side.form === "null") return html`<i class="dim">null</i>`;
+  return html`<span class="mono" data-form=${side.form}>${visible(side.text)}${side.isCut ? "…" : ""}</span>${side.problem && html`<div class="warn">${visible(side.problem)}</div>`}`;
+}
+
+function pretty(side) {
+  if (side.text === null || side.isCut || !["json", "avro", "msgpack", "protobuf"].includes(side.form)) return side.text ?? "";
+  try { return JSON.stringify(JSON.parse(side.text), null, 2); } catch { return side.text; }
+}
+
+// A scan as the server streams it; `start` begins another one, `stop` ends it.
+function useScan() {
+  const [state, setState] = useState({ rows: [], progress: null, ended: null, error: null, isRunning: false });
+  const source = useRef(null);
+  const stop = () => { if (source.current) { source.current.close(); source.current = null; setState((old) => ({ ...old, isRunning: false, ended: old.ended ?? "cancelled" })); } };
+  useEffect(() => () => { source.current?.close(); source.current = null; }, []);
+  const start = (path, isLive) => {
+    source.current?.close();
+    setState({ rows: [], progress: null, ended: null, error: null, isRunning: true });
+    const events = new EventSource(path);
+    source.current = events;
+    const on = (kind, change) => events.addEventListener(kind, (event) => { const data = JSON.parse(event.data); setState((old) => ({ ...old, ...change(data, old) })); });
+    const end = () => { events.close(); if (source.current === events) source.current = null; };
+    on("records", (rows, old) => ({ rows: isLive ? [...rows.reverse(), ...old.rows].slice(0, KEPT) : [...old.rows, ...rows].slice(0, KEPT) }));
+    on("progress", (progress) => ({ progress }));
+    on("done", (ended) => { end(); return { ended, isRunning: false }; });
+    on("failed", (error) => { end(); return { error, isRunning: false }; });
+    // A refusal is no stream: its text has to be asked for once more.
+    events.onerror = () => {
+      end();
+      fetch(path).then((answer) => answer.ok ? null : answer.json()).catch(() => ({ error: "ConsoleGone", message: t("error.consoleGone") }))
+        .then((error) => setState((old) => ({ ...old, error: error ?? { error: "StreamEnded", message: t("records.streamEnded") }, isRunning: false })));
+    };
+  };
+  return { ...state, start, stop };
+}
+
+function Produce({ topic, like, onClose }) {
+  const [key, setKey] = useState(like?.key.text ?? "");
+  const [keyForm, setKeyForm] = useState(like && like.key.form === "null" ? "null" : like?.key.form === "hex" ? "hex" : "text");
+  const [value, setValue] = useState(like?.value.text ?? "");
+  const [valueForm, setValueForm] = useState(like && like.value.form === "null" ? "null" : like?.value.form === "hex" ? "hex" : "text");
+  const [headers, setHeaders] = useState((like?.headers ?? []).map(([name, side]) => `${name}=${side.text ?? ""}`).join("\n"));
+  const [partition, setPartition] = useState("");
+  const [done, setDone] = useState(null);
+  const body = () => ({ key, keyForm, value, valueForm, partition: partition === "" ? null : Number(partition),
+    headers: Object.fromEntries(headers.split("\n").filter(Boolean).map((line) => { const at = line.indexOf("="); return at < 0 ? [line, ""] : [line.slice(0, at), line.slice(at + 1)]; })) });
+  const form = (label, chosen, set) => html`<select aria-label=${label} value=${chosen} onChange=${(e) => set(e.target.value)}>${["text", "hex", "null"].map((one) => html`<option value=${one}>${one}</option>`)}</select>`;
+  return html`<${ActionDialog} key=${done?.link} title=${t("records.produce")} label=${t("records.send")} action=${() => post(`api/topics/${enc(topic)}/records`, body())} onClose=${onClose} onDone=${setDone}>
+    <label class="field">${t("records.key")}<input class="mono" disabled=${keyForm === "null"} value=${key} onInput=${(e) => setKey(e.target.value)} /></label>${form(t("records.keyForm"), keyForm, setKeyForm)}
+    <label class="field">${t("records.value")}<textarea class="mono" rows="6" disabled=${valueForm === "null"} value=${value} onInput=${(e) => setValue(e.target.value)}></textarea></label>${form(t("records.valueForm"), valueForm, setValueForm)}
+    <label class="field">${t("records.headerLines")}<textarea class="mono" rows="2" value=${headers} onInput=${(e) => setHeaders(e.target.value)}></textarea></label>
+    <label class="field">${t("records.partitionOrAny")}<input type="number" min="0" value=${partition} onInput=${(e) => setPartition(e.target.value)} /></label>
+    ${done && html`<p class="good" role="status"><a href=${done.link}>${t("records.sent", { partition: done.partition, offset: count(done.offset) })}</a></p><code>${visible(done.command)}</code>`}<//>`;
+}
+
+const Strip = ({ scan }) => scan.progress && html`<p role="status" class="dim" data-ended=${scan.ended ?? ""}>${t("records.progress", { scanned: count(scan.progress.scanned), bytes: size(scan.progress.bytes), matched: count(scan.progress.matched), seconds: scan.progress.seconds.toFixed(1) })}
+  ${scan.progress.left ? ` ${t("records.left", { n: count(scan.progress.left) })}` : ""} ${scan.ended ? html`<b>${t(`records.ended.${scan.ended}`)}</b>` : ""}</p>`;
+
+const Rows = ({ rows }) => html`<div class="wide"><table><caption class="visually-hidden">${t("topic.recordsTab")}</caption><thead><tr><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("records.offset")}</th><th scope="col">${t("records.time")}</th><th scope="col">${t("records.key")}</th><th scope="col">${t("records.value")}</th><th scope="col">${t("records.headers")}</th></tr></thead>
+  <tbody>${rows.map((row) => html`<tr key=${`${row.partition}-${row.offset}`}><td class="num">${row.partition}</td><td class="num"><a data-row href=${row.link}>${count(row.offset)}</a></td><td>${time(row.timestamp)}</td><td><${Side} side=${row.key} /></td><td><${Side} side=${row.value} /></td>
+    <td>${row.headers.map(([name, side]) => html`<div><b>${visible(name)}</b> <${Side} side=${side} /></div>`)}</td></tr>`)}</tbody></table></div>`;
+
+export function Records({ topic, query, session, command }) {
+  const [start, setStart] = useState(query.get("from") ?? "-50");
+  const [filter, setFilter] = useState(query.get("filter") ?? "");
+  const [partitions, setPartitions] = useState(query.get("partitions") ?? "");
+  const [limit, setLimit] = useState(query.get("limit") ?? "500");
+  const [keyForm, setKeyForm] = useState(query.get("keyForm") ?? "auto");
+  const [valueForm, setValueForm] = useState(query.get("valueForm") ?? "auto");
+  const [isLive, setLive] = useState(false);
+  const [isProducing, setProducing] = useState(false);
+  const scan = useScan();
+  const words = (live) => new URLSearchParams({ from: live ? "end" : start, filter, partitions, limit: live ? KEPT : limit, keyForm, valueForm, live: String(live) });
+  const read = (event) => {
+    event?.preventDefault();
+    // The place in the address, so that the link leads to the same reading.
+    history.replaceState(null, "", `#/topic/${enc(topic)}?${new URLSearchParams({ tab: "records", from: start, filter, partitions, limit, keyForm, valueForm })}`);
+    scan.start(`api/topics/${enc(topic)}/scan?${words(isLive)}`, isLive);
+  };
+  useEffect(() => { read(); }, []);
+  const choose = (label, chosen, set) => html`<label>${label}<select value=${chosen} onChange=${(e) => set(e.target.value)}>${FORMS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  const save = (form) => { location.assign(`api/topics/${enc(topic)}/export?${new URLSearchParams([...words(false), ["form", form], ["limit", "1000000"]].filter(([name], i, all) => all.findLastIndex(([other]) => other === name) === i))}`); };
+  return html`<form class="row" onSubmit=${read}><label>${t("records.from")}<input list="places" size="14" disabled=${isLive} value=${start} onInput=${(e) => setStart(e.target.value)} /></label>
+    <datalist id="places">${["beginning", "-50", "-1000", "end", "-5m", "-1h", "-1d"].map((one) => html`<option value=${one} />`)}</datalist>
+    <label>${t("records.partitions")}<input size="6" placeholder=${t("records.all")} value=${partitions} onInput=${(e) => setPartitions(e.target.value)} /></label>
+    <label>${t("records.limit")}<input type="number" min="1" max="1000" disabled=${isLive} value=${limit} onInput=${(e) => setLimit(e.target.value)} /></label>
+    ${choose(t("records.keyForm"), keyForm, setKeyForm)}${choose(t("records.valueForm"), valueForm, setValueForm)}<label><input type="checkbox" checked=${isLive} onChange=${(e) => setLive(e.target.checked)} />${t("records.live")}</label>
+    <input data-search class="mono" size="50" aria-label=${t("records.filter")} placeholder='value.order.total > 100 and header.source = "web"' value=${filter} onInput=${(e) => setFilter(e.target.value)} />
+    <button type="submit" class="main">${t("records.read")}</button>${scan.isRunning && html`<button type="button" onClick=${scan.stop}>${t("records.stop")}</button>`}
+    <select aria-label=${t("records.export")} value="" onChange=${(e) => { save(e.target.value); e.target.value = ""; }}><option value="">${t("records.export")}</option>${EXPORTS.map((one) => html`<option value=${one}>${one}</option>`)}</select>
+    ${!session.readOnly && html`<button type="button" data-new onClick=${() => setProducing(true)}>${t("records.produce")}</button>`}</form>
+    <${Problem} error=${scan.error} /><${Strip} scan=${scan} />${scan.rows.length > 0 && html`<${Rows} rows=${scan.rows} />`}
+    ${!scan.rows.length && !scan.isRunning && !scan.error && html`<${Empty}>${filter ? t("records.noMatch") : t("records.none")}<//>`}
+    ${isProducing && html`<${Produce} topic=${topic} onClose=${() => setProducing(false)} />`}<${Command} line=${command} />`;
+}
+
+const Whole = ({ name, side }) => html`<h2>${name} <span class="tag">${side.form}</span> <span class="dim">${size(side.bytes)}</span> ${side.text !== null && html`<${Copy} text=${side.text} />`}</h2>
+  ${side.problem && html`<p class="warn">${visible(side.problem)}</p>`}${side.form === "null" ? html`<i class="dim">null</i>` : html`<pre class="box">${visible(pretty(side))}${side.isCut ? "…" : ""}</pre>`}`;
+
+// #/record/TOPIC/PARTITION/OFFSET
+export function RecordPage({ name, session }) {
+  const [topic, partition, offset] = name.split("/");
+  const [keyForm, setKeyForm] = useState("auto");
+  const [valueForm, setValueForm] = useState("auto");
+  const [isProducing, setProducing] = useState(false);
+  const { data, error } = useDocument(`api/topics/${enc(topic)}/records/${enc(partition ?? "")}/${enc(offset ?? "")}?keyForm=${keyForm}&valueForm=${valueForm}`);
+  const choose = (label, chosen, set) => html`<label>${label}<select value=${chosen} onChange=${(e) => set(e.target.value)}>${FORMS.map((one) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  const place = (to) => `#/record/${enc(topic)}/${partition}/${to}`;
+  return html`<p><a href="#/topic/${enc(topic)}?tab=records">${visible(topic)}</a> / ${partition} / <b>${offset}</b></p><h1>${t("records.one", { topic: visible(topic), partition: visible(partition ?? ""), offset: visible(offset ?? "") })}</h1>
+    <div class="row">${Number(offset) > 0 && html`<a href=${place(Number(offset) - 1)}>← ${t("records.before")}</a>`}<a href=${place(Number(offset) + 1)}>${t("records.after")} →</a>${choose(t("records.keyForm"), keyForm, setKeyForm)}${choose(t("records.valueForm"), valueForm, setValueForm)}
+      ${data && !session.readOnly && html`<button data-new onClick=${() => setProducing(true)}>${t("records.produceLike")}</button>`}</div><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
+    ${data && html`<p>${time(data.timestamp)} <span class="dim">${data.timestampType === 1 ? t("records.appendTime") : t("records.createTime")}</span></p><${Whole} name=${t("records.key")} side=${data.key} /><${Whole} name=${t("records.value")} side=${data.value} />
+      <h2>${t("records.headers")}</h2>${data.headers.length ? html`<table><tbody>${data.headers.map(([one, side]) => html`<tr><th scope="row">${visible(one)}</th><td><${Side} side=${side} /></td></tr>`)}</tbody></table>` : html`<p class="dim">–</p>`}<${Command} line=${data.command} />`}
+    ${isProducing && html`<${Produce} topic=${topic} like=${data} onClose=${() => setProducing(false)} />`}`;
+}
