@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.purgatory import DelayedOperation
 
@@ -13,26 +13,45 @@ if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.protocol.messages.fetch_response import FetchResponse
 
+#: How often something is brought in for one read: indexes, then records.
+READS: Final = 2
+
 
 class ColdFetch(DelayedOperation):
     """Waits until the ranges were read once, and answers with `finish(now)`, which reads whatever is there then.
 
-    Nothing of what was read is kept but in the system's cache; should that have lost it again, the loop waits.
+    `look` gives what is missing still: records, where it were their indexes that were read first. Nothing of what was
+    read is kept but in the system's cache; should that have lost it again, the loop waits.
     """
 
-    __slots__ = ("_finish", "_is_read")
+    __slots__ = ("_finish", "_look", "_manager", "_reads_left")
 
-    def __init__(self, manager: ReplicaManager, ranges: Sequence[ColdRange], finish: Callable[[float], FetchResponse]):
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        ranges: Sequence[ColdRange],
+        look: Callable[[], Sequence[ColdRange]],
+        finish: Callable[[float], FetchResponse],
+    ):
         super().__init__(keys=(self,))
+        self._manager = manager
+        self._look = look
         self._finish = finish
-        self._is_read = False
+        self._reads_left = READS
+        self._bring_in(ranges)
 
+    def _bring_in(self, ranges: Sequence[ColdRange]) -> None:
         def note() -> None:
-            self._is_read = True
-            manager.wake(self)
+            self._reads_left -= 1
+            self._manager.wake(self)
 
-        manager.bring_in(ranges, note)
+        self._manager.bring_in(ranges, note)
 
     def try_complete(self, now: float) -> FetchResponse | None:
         """Return the response once all was read."""
-        return self._finish(now) if self._is_read else None
+        if self._reads_left:
+            missing = self._look()
+            if missing:
+                self._bring_in(missing)
+                return None
+        return self._finish(now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
-from barnabas.broker.log.cold_range import ColdRange, cold_range
+from barnabas.broker.log.cold_range import ColdRange, cold_ranges
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.replication.replica import FollowerFetch
@@ -95,10 +95,10 @@ def read_targets(
     for target in targets:
         try:
             if only_cached and left > 0:
-                cold = _cold_range(manager, target, min(left, target.max_bytes))
-                if cold is not None:
-                    fetched.cold.append(cold)
-                    left = max(0, left - cold.size)
+                cold = _cold_ranges(manager, target, min(left, target.max_bytes))
+                if cold:
+                    fetched.cold += cold
+                    left = max(0, left - sum(one.size for one in cold))
                     continue
             read = _read(manager, target, left, limits, min_one_message=fetched.size == 0)
         except errors.KafkaError as problem:
@@ -155,15 +155,15 @@ def _read(
     )
 
 
-def _cold_range(manager: ReplicaManager, target: FetchTarget, limit: int) -> ColdRange | None:
+def _cold_ranges(manager: ReplicaManager, target: FetchTarget, limit: int) -> list[ColdRange]:
     partition = _partition_of(manager, target)
     if target.offset == partition.log.log_end_offset:
-        return None
+        return []
     try:
-        return cold_range(partition.log, target.offset, limit)
+        return cold_ranges(partition.log, target.offset, limit)
     except OSError:
         # The read meets it, too, and says what it was.
-        return None
+        return []
 
 
 def _partition_of(manager: ReplicaManager, target: FetchTarget) -> Partition:

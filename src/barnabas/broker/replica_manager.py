@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas import errors
 from barnabas.broker.commit_wait import CommitWait, Pending
 from barnabas.broker.log.append_origin import CLIENT, COORDINATOR
-from barnabas.broker.log.cold_range import cold_range
+from barnabas.broker.log.cold_range import cold_ranges
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
@@ -301,13 +301,13 @@ class ReplicaManager:
         if log is None or log.is_offline:
             return False
         try:
-            found = cold_range(log, max(offset, log.log_start_offset), max_bytes)
+            found = cold_ranges(log, max(offset, log.log_start_offset), max_bytes)
         except OSError:
             # The read meets it, too, and says what it was.
             return False
-        if found is not None:
-            self.bring_in([found], done)
-        return found is not None
+        if found:
+            self.bring_in(found, done)
+        return bool(found)
 
     def when_committed(
         self,

@@ -248,6 +248,30 @@ class TestColdReads:
         assert behind.request(fetch("fast", offset=19), 12) is not None
         assert broker.filesystem.cold
 
+    def test_indexes_are_read_beside_the_loop_and_then_the_records(
+        self, broker: CoreBroker, storage: SlowStorage, behind: CoreClient
+    ) -> None:
+        disk, log = broker.filesystem, broker.state.replica_manager.partition("fast", 0).log
+        log.roll()
+        old = log.local_log.segments.first
+        for _ in range(3):
+            behind.request(produce("fast", batch(b"new")), 9)
+        old.release()
+        indexes = {name for name in disk._names if name.startswith(f"/data/fast-0/{0:020}") and "index" in name}
+        disk.cold |= indexes
+        reads: list[str] = []
+        disk.fail = lambda operation, path: reads.append(path) if operation == "read" else None
+
+        assert behind.request(fetch("fast", offset=15), 12) is None
+        assert [path for path in reads if path in indexes] == []
+        finish(broker, storage, 1)
+        assert (behind.responses[-1].API_KEY, disk.cold & indexes) == (0, set())
+        finish(broker, storage)
+
+        found = behind.responses[-1].responses[0].partitions[0]
+        assert next(iter(next(iter(read_batches(found.records))))).value[:2] == b"15"
+        assert not disk.cold
+
     def test_an_empty_cache_after_the_read_lets_the_loop_wait_and_not_the_client_for_ever(
         self, broker: CoreBroker, storage: SlowStorage, behind: CoreClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -22,6 +22,8 @@ FAILED = "Failed"
 
 #: The leader epoch of a partition that has had one leader.
 FIRST_EPOCH = 0
+#: How often something is brought in for one read: indexes, then records.
+READS = 2
 #: After which time a partition is read again that the disk has kept from being loaded.
 RETRY_SECONDS = 5.0
 
@@ -72,8 +74,8 @@ class Loader:
         self._next_offset = 0
         #: Whether the disk is being read for the partition at the head of the queue.
         self._is_waiting = False
-        #: The partition and offset from which on it was read last.
-        self._brought_in = (-1, -1)
+        #: The partition and offset from which on something was brought in last, and how often.
+        self._brought_in: dict[tuple[int, int], int] = {}
         #: When the partitions that the disk has kept from being loaded are read again, in monotonic seconds.
         self._retry_at = inf
         #: Partitions whose failure was told already.
@@ -207,11 +209,12 @@ class Loader:
 
     def _waits_for_disk(self, partition: int) -> bool:
         """Begin to read beside the loop what is not in the system's cache; whether that is to be waited for."""
-        position = partition, self._next_offset
-        if position == self._brought_in:
+        times = 1 + self._brought_in.get((partition, self._next_offset), 0)
+        if times > READS:
             # Should the cache have lost it again, the loop waits.
             return False
-        began, self._is_waiting, self._brought_in = False, True, position
+        self._brought_in = {(partition, self._next_offset): times}
+        began, self._is_waiting = False, True
         try:
             began = self._storage.bring_in(partition, self._next_offset, self._go_on)
         finally:

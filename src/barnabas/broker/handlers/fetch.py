@@ -41,6 +41,7 @@ from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.log.cold_range import ColdRange
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.fetch_request import FetchRequest
 
@@ -96,12 +97,15 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
         return read_targets(broker.replica_manager, asked, limits, room, only_cached=only_cached)
 
+    def look() -> list[ColdRange]:
+        return read(only_cached=True).cold
+
     deadline = now + request.max_wait_ms / 1000
 
     def answer() -> FetchResponse | DelayedOperation:
         fetched = read(only_cached=True)
         if fetched.cold:
-            return ColdFetch(broker.replica_manager, fetched.cold, lambda now: finish(read(), now))
+            return ColdFetch(broker.replica_manager, fetched.cold, look, lambda now: finish(read(), now))
         if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not asked:
             return finish(fetched, now)
         return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)

@@ -74,6 +74,13 @@ class AbstractIndex:
         """Return the error for this index."""
         return CorruptIndexError(f"index {self.path} is corrupt: {reason}")
 
+    def cold_size(self) -> int:
+        """Return how many bytes the next use would have to wait for; 0 if none. Raises `OSError`."""
+        if self.loaded or not self._filesystem.exists(self.path):
+            return 0
+        size = self.file.size()
+        return 0 if not size or self.file.is_cached(size, 0) else size
+
     def load(self) -> None:
         """Read the file; `CorruptIndexError` when it cannot be this segment's index, or is not there."""
         if not self._filesystem.exists(self.path):

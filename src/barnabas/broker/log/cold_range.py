@@ -1,4 +1,4 @@
-"""Which part of a log's file a read would have to wait for, because the system's cache lacks it.
+"""Which parts of a log's files a read would have to wait for, because the system's cache lacks them.
 
 Who reads the end of a log never asks: that was written a moment ago. For the rest the file is asked, which costs some
 microseconds for a megabyte.
@@ -27,21 +27,24 @@ class ColdRange(NamedTuple):
     position: int
 
 
-def cold_range(log: UnifiedLog, offset: int, max_bytes: int) -> ColdRange | None:
-    """Return what a read from `offset` on would wait for; None where all is in the cache, or nothing is there.
+def cold_ranges(log: UnifiedLog, offset: int, max_bytes: int) -> list[ColdRange]:
+    """Return what a read from `offset` on would wait for; nothing where all is in the cache, or nothing is there.
 
-    Raises `OSError`.
+    Where the indexes are to be read it is those: only they tell where the records are. Raises `OSError`.
     """
     local = log.local_log
     segment = local.segments.floor(offset)
     if segment is None or not log.log_start_offset <= offset < local.log_end_offset:
-        return None
+        return []
     records = segment.records
     if segment is local.segments.active and records.size <= _TAIL:
-        return None
+        return []
+    indexes = segment.cold_indexes()
+    if indexes:
+        return [ColdRange(path, size, 0) for path, size in indexes]
     position = segment.position_before(offset)
     left = records.size - position
     if left <= 0 or (segment is local.segments.active and left <= _TAIL):
-        return None
+        return []
     size = min(max_bytes + _SLACK, left, _MOST)
-    return None if records.file.is_cached(size, position) else ColdRange(records.path, size, position)
+    return [] if records.file.is_cached(size, position) else [ColdRange(records.path, size, position)]

@@ -302,6 +302,11 @@ class LogSegment:
         self._remember_position(next_offset, end)
         return end - position
 
+    def cold_indexes(self) -> list[tuple[str, int]]:
+        """Return the index files, with their sizes, that a lookup would have to wait for. Raises `OSError`."""
+        found = [(index.path, index.cold_size()) for index in (self._offset_index, self._time_index)]
+        return [(path, size) for path, size in found if size]
+
     def position_before(self, offset: int) -> int:
         """Return where a read from an offset on begins to look, without looking at the records."""
         position = self._positions.get(offset, -1)

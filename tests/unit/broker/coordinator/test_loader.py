@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from barnabas import errors
-from barnabas.broker.coordinator.loader import RETRY_SECONDS, Loader
+from barnabas.broker.coordinator.loader import READS, RETRY_SECONDS, Loader
 from barnabas.broker.coordinator.partition_storage import StoredRecord
 from tests.unit.broker.groups.harness import MemoryStorage
 
@@ -238,7 +238,7 @@ def test_what_the_cache_lacks_is_read_beside_the_loop() -> None:
         state.loader.step(100, NOW)
         rounds += 1
     assert (state.answers(1), state.counts[1]) == ("NONE", 20)
-    assert rounds == 4, "three pieces of seven records, and the end"
+    assert rounds == 4 * READS, "three pieces of seven records, and the end"
 
 
 def test_reading_that_is_done_at_once_needs_no_other_step() -> None:
