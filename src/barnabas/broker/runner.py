@@ -147,7 +147,12 @@ class BrokerRunner:
         from barnabas.broker.membership.membership import Membership
 
         membership = Membership(self._config, self._data_directory, self._cluster_id, warn)
-        if not await membership.read_metadata(self._stopped):
+        try:
+            is_read = await membership.read_metadata(self._stopped)
+        except KafkaError as problem:
+            membership.close()
+            raise BrokerStartError(f"the metadata of the cluster cannot be read: {problem}") from problem
+        if not is_read:
             membership.close()
             raise BrokerStartError("the broker was stopped before it had read the metadata of its cluster")
         return membership

@@ -83,8 +83,8 @@ class BrokerLifecycle:
     # -- what the broker wants ---------------------------------------------------------------------------------------
 
     def hurry(self) -> None:
-        """Say at once what there is to say: the metadata have moved on while this broker waits to be unfenced."""
-        if self.state is not LifecycleState.RUNNING and not self._failures:
+        """Say at once what there is to say: the metadata have moved on while this broker is fenced, or wants to be."""
+        if (self.state is not LifecycleState.RUNNING or not self.is_ready_to_unfence) and not self._failures:
             self._next = -inf
 
     def begin_controlled_shutdown(self) -> None:

@@ -112,7 +112,7 @@ class ClusterMember:
         self.observer = MetadataLogObserver(
             config.node_id, controllers, self._loader, cluster_id=cluster_id, report=report
         )
-        self.observer.on_leader_changed = self._wake_all
+        self.observer.on_leader_changed = self._leader_changed
         self._publisher: ImagePublisher | None = None
         self._lifecycle: BrokerLifecycle | None = None
         self._instant: Callable[[], Instant] | None = None
@@ -238,13 +238,22 @@ class ClusterMember:
         if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
             requester.wake = channel.wake
 
+    def _leader_changed(self) -> None:
+        if self.observer.problem is not None:
+            # The controller fences a broker that asks for it, and has its partitions led elsewhere.
+            self._published()
+            if self._lifecycle is not None:
+                self._lifecycle.hurry()
+            self.on_changed()
+        self._wake_all()
+
     def _wake_all(self) -> None:
         for channel in self._channels.values():
             channel.wake()
 
     def _published(self) -> None:
         if self._lifecycle is not None and self._publisher is not None:
-            self._lifecycle.is_ready_to_unfence = not self._publisher.failed
+            self._lifecycle.is_ready_to_unfence = not self._publisher.is_recovering and self.observer.problem is None
 
     # -- the broker's life -------------------------------------------------------------------------------------------
 

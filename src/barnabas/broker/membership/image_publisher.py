@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metadata.metadata_image import MetadataImage
+from barnabas.errors import NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class ImagePublisher:
         self.image = MetadataImage()
         self.failed: dict[TopicPartition, KafkaError] = {}
         self.on_published: list[Callable[[MetadataImage, MetadataImage], None]] = []
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a role waits for its log, which a crash has left to be read; a broken disk is not waited for."""
+        return any(isinstance(problem, NotLeaderOrFollowerError) for problem in self.failed.values())
 
     def publish(self, image: MetadataImage, now: Instant) -> None:
         """Go by another image from now on."""

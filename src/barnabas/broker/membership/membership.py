@@ -79,9 +79,14 @@ class Membership:
     # -- the start ---------------------------------------------------------------------------------------------------
 
     async def read_metadata(self, stopped: asyncio.Event) -> bool:
-        """Read the metadata log to its end; False if `stopped` was set before."""
+        """Read the metadata log to its end; False if `stopped` was set before.
+
+        Raises what the log cannot be read for, such as a record of a later version.
+        """
         self.member.observe()
         while not self.member.is_caught_up:
+            if self.member.observer.problem is not None:
+                raise self.member.observer.problem
             if not await self._wait(stopped):
                 return False
         self.store = self.member.make_store()

@@ -73,7 +73,8 @@ class MetadataLogObserver:
 
     `bootstrap` are controllers to ask while it is not known who leads; they are asked for the cluster's id first, where
     the data directory does not tell it. `report` gets one line for what an operator should know. `on_leader_changed`
-    is called when another controller leads, or none is known to.
+    is called when another controller leads, or none is known to. What the listener raises ends the following for good
+    (`problem`): to leave records out would make another cluster of it.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class MetadataLogObserver:
         self.epoch = 0
         self.high_watermark = -1
         self.on_leader_changed: Callable[[], None] = lambda: None
+        #: Why the log cannot be followed any more.
+        self.problem: Exception | None = None
 
     @property
     def is_caught_up(self) -> bool:
@@ -112,11 +115,11 @@ class MetadataLogObserver:
 
     def next_deadline(self) -> float:
         """See `Requester`."""
-        return self._delayed_until
+        return inf if self.problem is not None else self._delayed_until
 
     def next_request(self, now: float) -> tuple[Node, Message] | None:
         """See `Requester`."""
-        if now < self._delayed_until:
+        if now < self.next_deadline():
             return None
         self._asked = self.leader or self._any_controller()
         if self.cluster_id is None:
@@ -176,6 +179,17 @@ class MetadataLogObserver:
 
     def receive(self, response: Message, now: Instant) -> None:
         """See `Requester`."""
+        try:
+            self._take(response, now)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, nothing may follow it
+            self.problem = problem
+            self._report(
+                f"the cluster's metadata cannot be followed behind offset {self.log.committed_end}: {problem!r}. This "
+                "broker takes no more part in the cluster; restart it, with another version if it is that"
+            )
+            self.on_leader_changed()
+
+    def _take(self, response: Message, now: Instant) -> None:
         code: int = response.error_code  # type: ignore[attr-defined]  # all three have it
         if code:
             self._refused(code, now.now)

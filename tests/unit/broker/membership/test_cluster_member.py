@@ -204,6 +204,16 @@ def test_the_controllers_are_those_of_the_bootstrap_servers_or_the_voters() -> N
     assert [(node.host, node.port) for node in asked] == [("a", 1), ("b", 2)]
 
 
+def test_a_broker_that_cannot_follow_the_metadata_has_itself_fenced() -> None:
+    found = member(*topic("flights", FLIGHTS, [3]))
+    found.unfence()
+    assert found.asked("heartbeat") is None
+    found.tell(RemoveTopicRecord(topic_id=OFFSETS))
+    assert found.asked("heartbeat").want_fence is True
+    assert "takes no more part in the cluster" in found.warnings[-1]
+    assert found.asked("raft") is None
+
+
 # -- coordinators ----------------------------------------------------------------------------------------------------
 
 

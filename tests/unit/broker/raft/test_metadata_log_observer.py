@@ -272,6 +272,18 @@ def test_controllers_of_another_cluster_are_said_to_be_that(observed: Observed) 
     assert observed.observer.next_request(observed.now) is None
 
 
+def test_records_that_cannot_be_read_end_the_following_and_none_is_left_out(observed: Observed) -> None:
+    builder = RecordBatchBuilder(1 << 20)
+    builder.try_append(0, None, bytes((1, 99, 0)), ())
+    unknown = bytearray(builder.close())
+    observed.answer(fetched(bytes(unknown) + batch(1, 5, ids(2)), high_watermark=2))
+    assert isinstance(observed.observer.problem, errors.UnsupportedVersionError)
+    assert observed.images == []
+    assert observed.observer.next_request(observed.now) is None
+    assert observed.observer.next_deadline() == inf
+    assert "cannot be followed" in observed.said[0]
+
+
 def test_controllers_that_cannot_be_reached_are_named_once() -> None:
     observed = Observed()
     for _ in range(8):
