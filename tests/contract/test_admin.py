@@ -167,7 +167,7 @@ def test_partitions_can_be_added_but_not_taken_away(admin: AdminClient, new_name
 
 @pytest.mark.shows("S3.101", breaks="barnabas.client.admin.cluster:DescribeClusterHandler.handle_response")
 def test_the_cluster_is_described(admin: AdminClient, bootstrap_servers: str) -> None:
-    cluster = admin.describe_cluster()
+    cluster = admin.describe_cluster(timeout=10)
     assert cluster.cluster_id
     assert cluster.controller in cluster.nodes
     (node,) = cluster.nodes

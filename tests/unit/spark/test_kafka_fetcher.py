@@ -265,11 +265,14 @@ class Growing(Consumer):
         super().__init__()
         self.arrived = 0
         self.fetched = 0
+        self.empty_polls = 0
 
     def poll_raw(self, timeout: float) -> Sequence[FetchedData]:
         first, count = self.fetched, self.arrived - self.fetched
         self.fetched += count
         if not count:
+            self.empty_polls += 1
+            assert self.empty_polls < 3000, "the task waits for what was handed to it already"
             threading.Event().wait(0.001)
         return [encoded(first, count)] if count else []
 

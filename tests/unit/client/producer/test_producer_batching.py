@@ -11,7 +11,7 @@ from tests.unit.client.producer.storing_broker import StoringBroker, connect
 RECORDS = 30
 
 
-@pytest.mark.shows("S4.8", breaks="barnabas.client.producer.append:SendPath._do_send")
+@pytest.mark.shows("S4.8", breaks="barnabas.client.producer.producer_core:ProducerCore._partition")
 def test_the_partition_is_chosen_right_after_serializing_from_what_came_out(broker: StoringBroker) -> None:
     steps: list[tuple[str, Any]] = []
 

@@ -204,7 +204,7 @@ def test_batches_of_a_partition_leave_at_the_head_in_the_order_of_sending() -> N
 
 @pytest.mark.shows("S4.37", breaks=f"{ACCUMULATOR}.drain")
 @pytest.mark.shows("S4.38", breaks=f"{ACCUMULATOR}.drain")
-@pytest.mark.shows("S4.39", breaks=f"{ACCUMULATOR}.get_deque")
+@pytest.mark.shows("S4.39", breaks=f"{ACCUMULATOR}.drain")
 def test_drain_gathers_for_each_ready_node_the_partitions_that_it_leads() -> None:
     harness = Harness(partitions=4, nodes=3, leaders=lambda partition: 1 + partition % 2, enable_idempotence=False)
     for partition in range(3):
