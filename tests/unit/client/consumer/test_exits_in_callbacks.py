@@ -73,6 +73,8 @@ def consumer_of(cluster: ScriptedCluster, hooks: Hooks, protocol: str) -> Any:
     consumer = cluster.consumer(
         group_id="g", enable_auto_commit=False, auto_offset_reset="earliest", max_poll_records=5,
         group_protocol=protocol, interceptor_classes=[hooks], value_deserializer=hooks.deserialize_value,
+        max_poll_interval_ms=15_000,
+        **({"session_timeout_ms": 10_000} if protocol == "classic" else {}),
     )  # fmt: skip
     consumer.subscribe(["t"], hooks)
     return consumer
@@ -170,7 +172,7 @@ def test_when_partitions_were_lost_the_member_joins_again(error: type[BaseExcept
     cluster = ScriptedCluster()
     consumer = consumer_of(cluster, Hooks("lost", once := Once(error)), protocol)
     assert read_all(consumer, []) == RECORDS
-    cluster.sleep(400)  # longer than max.poll.interval.ms
+    cluster.sleep(20)  # longer than max.poll.interval.ms
 
     raised: list[BaseException] = []
     found = read_all(consumer, raised)
