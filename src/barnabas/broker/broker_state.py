@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.fetch_session import FetchSessionCache
 from barnabas.broker.piecewise import PiecewiseResponses, ResponseRoom
 from barnabas.broker.purgatory import DelayedOperation, Purgatory
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, Done
     from barnabas.broker.metadata.cluster_view import ClusterView
     from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
     from barnabas.errors import KafkaError
+    from barnabas.protocol.kinds import ResourceType
     from barnabas.protocol.message import Message
 
 
@@ -52,6 +56,7 @@ class BrokerState:
     - `response_room`: how many bytes those may hold;
     - `view`: the brokers of the cluster and who has which partition, as clients are told;
     - `member`: the membership in a cluster with controllers of its own; None for a broker that is alone;
+    - `authorization`: who may do what, where that is asked;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -64,6 +69,7 @@ class BrokerState:
         "_producer_id_manager",
         "_transaction_coordinator",
         "advertised",
+        "authorization",
         "client_metrics",
         "client_quotas",
         "config",
@@ -116,6 +122,7 @@ class BrokerState:
         self.unsent_bytes = 0
         self.client_metrics: ClientMetricsManager | None = None
         self.member: ClusterMember | None = None
+        self.authorization: Authorization | None = None
 
     @property
     def config_admin(self) -> ConfigAdmin:
@@ -200,6 +207,12 @@ class BrokerState:
     def cluster_id(self) -> str:
         """The cluster's id: 22 characters, base64 of a uuid."""
         return self.metadata.cluster_id
+
+    def authorized_operations(self, context: RequestContext, resource_type: ResourceType, name: str) -> int:
+        """Return what who asks may do to a resource (KIP-430): everything, where nobody is authorized."""
+        if self.authorization is None:
+            return AUTHORIZED_OPERATIONS[resource_type]
+        return self.authorization.authorized_operations(context, resource_type, name)
 
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Host and port told to clients that came in through `listener`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from barnabas.broker.dynamic_config import DYNAMIC
 from barnabas.broker.group_configs import GROUP_SETTINGS
 from barnabas.broker.topic_admin import text_of
-from barnabas.config.definitions import ConfigKey, definitions
+from barnabas.config.definitions import OUR_SETTINGS, ConfigKey, definitions
 from barnabas.config.topic_defaults import TOPIC_SYNONYMS
 from barnabas.protocol.kinds import ConfigSource, ConfigType
 
@@ -69,7 +69,8 @@ def topic_entry(config: BrokerConfig, topic: TopicMetadata, name: str) -> Config
 
 def broker_entries(config: BrokerConfig) -> list[ConfigInfo]:
     """All settings of a broker, by name."""
-    return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic})]
+    own = {setting["name"] for setting in OUR_SETTINGS["broker"]}
+    return [_broker_entry(config, name) for name in sorted({*definitions("broker").keys, *config.dynamic} - own)]
 
 
 def broker_default_entries(config: BrokerConfig, stored: Mapping[str, str]) -> list[ConfigInfo]:

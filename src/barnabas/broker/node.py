@@ -18,7 +18,7 @@ from barnabas.broker.metadata.cluster_view import ImageView, SoleBroker
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
-from barnabas.broker.security.listener_security import ListenerSecurities
+from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, ListenerSecurities
 from barnabas.broker.storage_threads import InlineStorage
 from barnabas.broker.topic_admin import TopicAdmin
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.cluster_member import ClusterMember
     from barnabas.broker.metadata.cluster_view import ClusterView
     from barnabas.broker.metadata.metadata_store import MetadataStore
+    from barnabas.broker.security.authorization import Authorization
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -80,6 +81,7 @@ class BrokerNode:
         )
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
+        self._authorization = self._make_authorization()
         self.securities = ListenerSecurities(config, self.metadata, storage or InlineStorage(), warn)
         self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
@@ -99,6 +101,9 @@ class BrokerNode:
         state.metadata = metadata
         state.loggers = Loggers(self._request_level_changed)
         state.client_quotas = ClientQuotas(metadata, config)
+        state.authorization = self._authorization
+        if self._authorization is not None:
+            metadata.on_values_changed = self._authorization.values_changed
         state.make_config_admin = self._make_config_admin
         metadata.on_quotas_changed = state.client_quotas.changed
         metadata.on_configs_changed = self.dynamic_config.configs_changed
@@ -206,6 +211,13 @@ class BrokerNode:
         self.logs.close()
         self.metadata.close()
         self._store.close()
+
+    def _make_authorization(self) -> Authorization | None:
+        if not any(self.config.is_given(name) for name in AUTHORIZER_SETTINGS):
+            return None
+        from barnabas.broker.security.authorization import make_authorization
+
+        return make_authorization(self.config, self.metadata)
 
     def _make_config_admin(self) -> ConfigAdmin:
         from barnabas.broker.config_admin import ConfigAdmin

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from barnabas.broker.instant import Instant
     from barnabas.protocol.messages.request_header import RequestHeader
 
@@ -56,10 +58,12 @@ class RequestContext:
 
     Handlers read no clock but `instant`. `size` is the bytes of the request. A handler that finds a quota exceeded sets
     `throttle`, the seconds that the client has to wait; `queue_seconds` is how long it waited before, `handler_seconds`
-    what handling took, where that is measured.
+    what handling took, where that is measured. `amend` changes the response that
+    comes later, by what its principal may see.
     """
 
     __slots__ = (
+        "amend",
         "api_key",
         "api_version",
         "client_id",
@@ -80,6 +84,7 @@ class RequestContext:
         self.connection = connection
         self.instant = instant
         self.size = size
+        self.amend: Callable[[Any], Any] | None = None
         self.throttle = 0.0
         self.handler_seconds = 0.0
         self.queue_seconds = 0.0

@@ -218,6 +218,8 @@ class RequestDispatcher:
 
     def _respond(self, request: Request, message: Message | None) -> None:
         """Give a response to a connection's socket, and let the client wait if it has used too much."""
+        if request.context.amend is not None and message is not None:
+            message = request.context.amend(message)
         if self.state.client_quotas.enabled:
             self._throttle(request, message)
         if message is not None:
@@ -260,6 +262,10 @@ class RequestDispatcher:
             handle, member = handler_for(api_key), self.state.member
             if member is not None:
                 handle = member.handler(api_key, handle)
+            if self.state.authorization is not None:
+                from barnabas.broker.security.request_rules import guarded
+
+                handle = guarded(api_key, handle)
             api = ServedApi(api_key, version, handle, plan_of(request_class(api_key), version), version)
         elif api_key == _API_VERSIONS:
             # A client that is newer than we gets an answer in version 0, from which it learns what to ask (KIP-511).
@@ -268,7 +274,7 @@ class RequestDispatcher:
             raise InvalidRequestError(f"version {version} of {name} is not served")
         self.apis[api_key, version] = api
         shortcut = shortcut_for(api_key, version)
-        if shortcut is not None:
+        if shortcut is not None and self.state.authorization is None:
             self._shortcuts[api_key.to_bytes(2, "big") + version.to_bytes(2, "big")] = api, shortcut
         return api
 

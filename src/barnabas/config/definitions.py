@@ -53,7 +53,11 @@ OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "consumer": _OUR_CLIENT_SETTINGS,
     "admin": _OUR_CLIENT_SETTINGS,
     "topic": [],
-    "broker": [],
+    # Of Kafka's StandardAuthorizer, which reads them beside the broker's own.
+    "broker": [
+        {"name": "super.users", "type": "string", "default": None},
+        {"name": "allow.everyone.if.no.acl.found", "type": "boolean", "default": "false"},
+    ],
 }
 
 

@@ -86,7 +86,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
     ),
     "broker": _names(
         """
-        advertised.listeners auto.create.topics.enable broker.id broker.rack compression.gzip.level
+        advertised.listeners allow.everyone.if.no.acl.found authorizer.class.name auto.create.topics.enable broker.id
+        broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
         connections.max.idle.ms connections.max.reauth.ms controller.listener.names
         default.replication.factor delete.topic.enable fetch.max.bytes group.consumer.assignment.interval.ms
@@ -119,6 +120,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
         sasl.oauthbearer.sub.claim.name sasl.server.callback.handler.class sasl.server.max.receive.size
         security.inter.broker.protocol
+        super.users
         socket.request.max.bytes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols ssl.key.password
         ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
         ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password

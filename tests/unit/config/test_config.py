@@ -147,7 +147,6 @@ def test_a_name_that_is_no_string_is_an_error() -> None:
         ("consumer", "ssl.engine.factory.class", "x.Y", "ssl.context"),
         ("broker", "sasl.oauthbearer.assertion.file", "/x", "SASL"),
         ("broker", "ssl.engine.factory.class", "x.Y", "Java class"),
-        ("broker", "authorizer.class.name", "x.Y", "authorization"),
         ("topic", "remote.storage.enable", True, "tiered storage"),
         ("broker", "listener.name.internal.ssl.keystore.location", "/x", "TLS"),
         ("broker", "zookeeper.connect", "zk1:2181", "ZooKeeper"),

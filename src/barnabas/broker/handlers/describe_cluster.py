@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
+from barnabas.broker.security.acl_binding import CLUSTER_NAME
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, EndpointType, ResourceType
 from barnabas.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
@@ -43,7 +43,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeCluste
             for node in nodes
         ],
         cluster_authorized_operations=(
-            AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
+            broker.authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)
             if request.include_cluster_authorized_operations
             else AUTHORIZED_OPERATIONS_NOT_REQUESTED
         ),

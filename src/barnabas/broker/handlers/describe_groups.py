@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -36,7 +35,7 @@ def handle(broker: BrokerState, context: RequestContext, request: DescribeGroups
     def make(group_id: str) -> tuple[DescribedGroup, int]:
         group = _described(broker, group_id, context.api_version)
         if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = AUTHORIZED_OPERATIONS[ResourceType.GROUP]
+            group.authorized_operations = broker.authorized_operations(context, ResourceType.GROUP, group_id)
         return group, _GROUP_WEIGHT + _MEMBER_WEIGHT * len(group.members)
 
     return answer_in_pieces(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.describe_topic_partitions_response import (
@@ -48,7 +47,7 @@ def handle(
     response = DescribeTopicPartitionsResponse()
     for name in names:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        topic, total = _describe(broker, name, context.connection.listener, first, left)
+        topic, total = _describe(broker, context, name, first, left)
         if total > first and left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
@@ -61,11 +60,11 @@ def handle(
 
 
 def _describe(
-    broker: BrokerState, name: str, listener: str, first: int, limit: int
+    broker: BrokerState, context: RequestContext, name: str, first: int, limit: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
     """Return the topic with up to `limit` partitions from `first` on, and how many it has in all."""
     result = DescribeTopicPartitionsResponseTopic(
-        name=name, topic_authorized_operations=AUTHORIZED_OPERATIONS[ResourceType.TOPIC]
+        name=name, topic_authorized_operations=broker.authorized_operations(context, ResourceType.TOPIC, name)
     )
     try:
         check_topic_name(name)
@@ -89,7 +88,7 @@ def _describe(
             eligible_leader_replicas=list(found.elr),
             last_known_elr=list(found.last_known_elr),
         )
-        for found in broker.view.partitions(name, listener, first, limit)
+        for found in broker.view.partitions(name, context.connection.listener, first, limit)
     ]
     return result, topic.partitions
 

@@ -75,6 +75,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     def finish(fetched: Fetched, now: float) -> FetchResponse:
         if broker.client_quotas.enabled and _is_throttled(broker, context, fetched, now):
             return FetchResponse(session_id=NO_SESSION if is_full or session is None else session.id)
+        fetched.reads += denied
         for read in fetched.reads:
             if read.target.partition is not None:
                 read.target.partition.bytes_out += len(read.records)
@@ -91,7 +92,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         replica,
         only_leader=context.api_version < _FOLLOWER_FETCH_FROM,
     )
-    asked = list(targets.values())
+    asked, denied = _allowed(broker, context, replica, targets)
 
     def read(*, only_cached: bool = False) -> Fetched:
         room = max(_LEAST_ROOM, _MOST_UNSENT - broker.unsent_bytes)
@@ -106,7 +107,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         fetched = read(only_cached=True)
         if fetched.cold:
             return ColdFetch(broker.replica_manager, fetched.cold, look, lambda now: finish(read(), now))
-        if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not asked:
+        if fetched.available >= limits.min_bytes or fetched.urgent or deadline <= now or not asked or denied:
             return finish(fetched, now)
         return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
 
@@ -123,6 +124,30 @@ def _replica(context: RequestContext, request: FetchRequest) -> FetchingReplica 
     if context.api_version >= _REPLICA_STATE_FROM:
         broker_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     return FetchingReplica(broker_id, broker_epoch, context.now_ms) if broker_id >= 0 else None
+
+
+def _allowed(
+    broker: BrokerState,
+    context: RequestContext,
+    replica: FetchingReplica | None,
+    targets: OrderedDict[FetchKey, FetchTarget],
+) -> tuple[list[FetchTarget], list[PartitionRead]]:
+    """Return what is to be read, and what its principal may not read: a right may be gone since a session began."""
+    everything, authorization = list(targets.values()), broker.authorization
+    if authorization is None or replica is not None:
+        return everything, []
+    allowed, denied = [], []
+    for target in everything:
+        name: str | None = target.topic if isinstance(target.topic, str) else None
+        if isinstance(target.topic, bytes):
+            topic = broker.metadata.topic_by_id(target.topic)
+            name = None if topic is None else topic.name
+        if name is None or authorization.allows(context, AclOperation.READ, ResourceType.TOPIC, name):
+            allowed.append(target)
+        else:
+            code = errors.TopicAuthorizationError.code
+            denied.append(PartitionRead(target, code, -1, -1, -1, b"", 0, None, None))
+    return allowed, denied
 
 
 def _is_throttled(broker: BrokerState, context: RequestContext, fetched: Fetched, now: float) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from barnabas import errors
-from barnabas.broker.acl import AUTHORIZED_OPERATIONS
 from barnabas.broker.metadata.cluster_metadata import TopicMetadata
 from barnabas.broker.piecewise import ArrayField, LazyList, Pieces, PiecewiseResponse, Steps, pieces_of
+from barnabas.broker.security.acl_binding import CLUSTER_NAME
 from barnabas.protocol.kafka_uuid import ZERO_UUID
 from barnabas.protocol.kinds import AUTHORIZED_OPERATIONS_NOT_REQUESTED, AclOperation, ResourceType
 from barnabas.protocol.messages.metadata_response import (
@@ -42,15 +42,13 @@ RESOURCE = ResourceType.TOPIC
 def handle(broker: BrokerState, context: RequestContext, request: MetadataRequest) -> Message | PiecewiseResponse:
     """Describe the topics asked for, each once: all of them for null (in version 0: for an empty list)."""
     version = context.api_version
-    operations = (
-        AUTHORIZED_OPERATIONS[ResourceType.TOPIC]
-        if request.include_topic_authorized_operations
-        else AUTHORIZED_OPERATIONS_NOT_REQUESTED
-    )
 
     def make(topic: TopicMetadata | MetadataResponseTopic) -> tuple[MetadataResponseTopic, int]:
         if isinstance(topic, MetadataResponseTopic):
             return topic, 1
+        operations = AUTHORIZED_OPERATIONS_NOT_REQUESTED
+        if request.include_topic_authorized_operations:
+            operations = broker.authorized_operations(context, ResourceType.TOPIC, topic.name)
         return describe_topic(broker, topic, operations, context.connection.listener), 1 + topic.partitions
 
     def pieces() -> Pieces:
@@ -75,7 +73,7 @@ def _response(broker: BrokerState, context: RequestContext, request: MetadataReq
         controller_id=broker.view.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            AUTHORIZED_OPERATIONS[ResourceType.CLUSTER]
+            broker.authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)
             if request.include_cluster_authorized_operations
             else AUTHORIZED_OPERATIONS_NOT_REQUESTED
         ),

@@ -7,7 +7,6 @@ _CONTROLLER = "spoken among brokers and controllers only; here one process is bo
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
 _SASL = "delegation tokens are not built yet"
-_ACLS = "authorization is not built yet"
 _SHARE = "share groups are not built yet"
 _STREAMS = "streams groups are not built yet"
 
@@ -17,9 +16,6 @@ NOT_SERVED: dict[int, str] = {
     5: _OLD,
     6: _OLD,
     7: _OLD,
-    29: _ACLS,
-    30: _ACLS,
-    31: _ACLS,
     34: "there is one log directory",
     38: _SASL,
     39: _SASL,

@@ -1,4 +1,4 @@
-"""Who may come in through which listener: TLS, SASL and principals.
+"""Who may come in through which listener, and do what: TLS, SASL, principals, ACLs.
 
 Rule 1. **A `ListenerSecurity` says all about a listener**: its `ssl.SSLContext`, and which principal a certificate
 stands for. What is wrong with its settings or files is a `ConfigError` at the start; nothing half-secured is served.
@@ -17,6 +17,14 @@ keys of tokens are fetched in a thread (`jwks`), passwords are hashed by whoever
 
 Rule 5. **A wrong password and an unknown user look alike**, in what is answered and in the time that it takes; secrets
 are compared by `hmac.compare_digest`. No secret is shown or logged.
+
+Rule 6. **Each API has its row in `request_rules.RULES`**, and none is served without it where `authorizer.class.name`
+is set: the dispatcher puts the rule before the handler. A rule answers in the handler's place, leaves out what is not
+allowed, or changes the response; only Fetch asks by itself, for its sessions know more than the request. What the rules
+come to is what an Apache Kafka answered (`tests/vectors/test_authorization_vectors.py`). Short ways are not taken.
+
+Rule 7. **ACLs live in the metadata**, `Authorization` follows it; `StandardAuthorizer` decides in a time that does not
+grow with their number. A denial is a line of the logger `barnabas.authorizer`, of one principal one a second.
 
 To add a mechanism: a class beside `PlainSaslServer` and its row in `sasl_listener`.
 

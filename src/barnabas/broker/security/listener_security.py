@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from barnabas.broker.storage_threads import Storage
 
 ANONYMOUS = "User:ANONYMOUS"
+AUTHORIZER_SETTINGS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 #: How often files are looked at, in seconds.
 _LOOK_INTERVAL = 5.0
 

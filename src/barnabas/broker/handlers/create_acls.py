@@ -1,0 +1,66 @@
+"""CreateAcls: who may do what, from now on (KIP-140).
+
+Versions 1-3. v1 prefixed patterns (KIP-290). v2 flexible. v3 users as resources (KIP-373).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.security.acl_binding import AclBinding
+from barnabas.protocol.kinds import AclOperation, ResourceType
+from barnabas.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.purgatory import DelayedOperation
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.messages.create_acls_request import CreateAclsRequest
+
+API = 30
+VERSIONS = (1, 3)
+OPERATION = AclOperation.ALTER
+RESOURCE = ResourceType.CLUSTER
+
+
+def handle(
+    broker: BrokerState, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse | DelayedOperation:
+    """Each has its own result; one that is there already is created once more without effect."""
+    return broker.in_turn(lambda: _change(broker, request))
+
+
+def _change(broker: BrokerState, request: CreateAclsRequest) -> CreateAclsResponse | DelayedOperation:
+    authorization = broker.authorization
+    if authorization is None:
+        code, text = errors.SecurityDisabledError.code, "No Authorizer is configured on the broker"
+        return CreateAclsResponse(results=[AclCreationResult(code, text) for _ in request.creations])
+    results, planned = [], []
+    for one in request.creations:
+        result = AclCreationResult(error_message=None)
+        acl = AclBinding(
+            one.resource_type,
+            one.resource_name,
+            one.resource_pattern_type,
+            one.principal,
+            one.host,
+            one.operation,
+            one.permission_type,
+        )
+        try:
+            acl.check()
+            planned.append((acl, result))
+        except errors.InvalidRequestError as error:
+            result.error_code, result.error_message = error.code, str(error)
+        results.append(result)
+
+    def answer(problem: errors.KafkaError | None) -> CreateAclsResponse:
+        for _, result in planned:
+            if problem is not None:
+                result.error_code, result.error_message = problem.code, str(problem)
+        return CreateAclsResponse(results=results)
+
+    if not planned:
+        return answer(None)
+    return broker.commit(lambda done: authorization.create([acl for acl, _ in planned], done), answer)

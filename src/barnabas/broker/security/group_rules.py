@@ -1,0 +1,190 @@
+"""The rules of requests about groups and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.security.asked import (
+    CLUSTER_DENIED,
+    GROUP_DENIED,
+    TOPIC_DENIED,
+    TRANSACTION_DENIED,
+    Asked,
+    Verdict,
+)
+from barnabas.protocol.kinds import AclOperation as Op
+from barnabas.protocol.kinds import CoordinatorType, ResourceType
+from barnabas.protocol.thresholds import FIND_COORDINATOR_KEYS_FROM, OFFSET_FETCH_GROUPS_FROM
+
+_GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
+
+
+def one(operation: Op) -> Callable[[Asked], Verdict]:
+    """Return the rule that the group of a request needs an operation."""
+
+    def rule(asked: Asked) -> Verdict:
+        return None if asked.may(operation, _GROUP, asked.request.group_id) else asked.refuse(GROUP_DENIED)
+
+    return rule
+
+
+def each(array: str, answers: str, operation: Op) -> Callable[[Asked], Verdict]:
+    """Return the rule that each group of an array of names needs an operation."""
+
+    def rule(asked: Asked) -> Verdict:
+        return asked.without(array, answers, lambda name: asked.may(operation, _GROUP, name), GROUP_DENIED)
+
+    return rule
+
+
+def offset_commit(asked: Asked) -> Verdict:
+    """Ask for the group first, then for each topic."""
+    if not asked.may(Op.READ, _GROUP, asked.request.group_id):
+        return asked.refuse(GROUP_DENIED)
+    return asked.without("topics", "topics", lambda topic: asked.may_topic(Op.READ, topic), TOPIC_DENIED)
+
+
+def offset_delete(asked: Asked) -> Verdict:
+    """Ask for the group first, then for each topic."""
+    if not asked.may(Op.DELETE, _GROUP, asked.request.group_id):
+        return asked.refuse(GROUP_DENIED)
+    return asked.without("topics", "topics", lambda topic: asked.may_topic(Op.READ, topic), TOPIC_DENIED)
+
+
+def list_groups(asked: Asked) -> Verdict:
+    """Show all to who may describe the cluster, others the groups that they may describe."""
+    if asked.may_cluster(Op.DESCRIBE, tell=False):
+        return None
+
+    def amend(response: Any) -> Any:
+        response.groups = [
+            group for group in response.groups if asked.may(Op.DESCRIBE, _GROUP, group.group_id, tell=False)
+        ]
+        return response
+
+    return amend
+
+
+def offset_fetch(asked: Asked) -> Verdict:
+    """Refuse groups that may not be described; of the others leave out, or refuse, topics that may not."""
+    if asked.context.api_version < OFFSET_FETCH_GROUPS_FROM:
+        return _offset_fetch_of_one(asked)
+    request = asked.request
+    verdict = asked.without(
+        "groups", "groups", lambda group: asked.may(Op.DESCRIBE, _GROUP, group.group_id), GROUP_DENIED
+    )
+    if verdict is not None and not callable(verdict):
+        found: Verdict = _without_topics(verdict)
+        return found
+    refusals: dict[str, list[Any]] = {}
+    for group in request.groups:
+        if group.topics is not None:
+            denied = [topic for topic in group.topics if not asked.may_topic(Op.DESCRIBE, topic)]
+            if denied:
+                refusals[group.group_id] = [_refused_topic(topic) for topic in denied]
+                group.topics = [topic for topic in group.topics if topic not in denied]
+    asks_for_all = {group.group_id for group in request.groups if group.topics is None}
+    if verdict is None and not refusals and not asks_for_all:
+        return None
+
+    def amend(response: Any) -> Any:
+        for group in response.groups:
+            if group.group_id in asks_for_all:
+                group.topics = [topic for topic in group.topics if _is_shown(asked, topic)]
+            if not group.error_code:
+                group.topics = [*group.topics, *refusals.get(group.group_id, ())]
+        return _without_topics(verdict(response) if callable(verdict) else response)
+
+    return amend
+
+
+def _without_topics(response: Any) -> Any:
+    for group in response.groups:
+        if group.error_code == GROUP_DENIED:
+            group.topics = []
+    return response
+
+
+def _is_shown(asked: Asked, topic: Any) -> bool:
+    name = asked.name_of(topic)
+    return name is not None and asked.may(Op.DESCRIBE, _TOPIC, name, tell=False)
+
+
+def _refused_topic(topic: Any) -> Any:
+    from barnabas.protocol.messages.offset_fetch_response import (
+        OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopics,
+    )
+
+    partitions = [
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=TOPIC_DENIED)
+        for index in topic.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _offset_fetch_of_one(asked: Asked) -> Verdict:
+    request = asked.request
+    if not asked.may(Op.DESCRIBE, _GROUP, request.group_id):
+        return asked.refuse(GROUP_DENIED)
+    if request.topics is not None:
+        return asked.without("topics", "topics", lambda topic: asked.may_topic(Op.DESCRIBE, topic), TOPIC_DENIED)
+
+    def amend(response: Any) -> Any:
+        response.topics = [topic for topic in response.topics if _is_shown(asked, topic)]
+        return response
+
+    return amend
+
+
+def find_coordinator(asked: Asked) -> Verdict:
+    """Ask for each key, by the kind of what it names."""
+    request = asked.request
+
+    def allowed(key: str) -> bool:
+        if request.key_type == CoordinatorType.GROUP:
+            return asked.may(Op.DESCRIBE, _GROUP, key)
+        if request.key_type == CoordinatorType.TRANSACTION:
+            return asked.may(Op.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
+        return asked.may_cluster(Op.CLUSTER_ACTION)
+
+    codes = {CoordinatorType.GROUP: GROUP_DENIED, CoordinatorType.TRANSACTION: TRANSACTION_DENIED}
+    code = codes.get(request.key_type, CLUSTER_DENIED)
+    if asked.context.api_version >= FIND_COORDINATOR_KEYS_FROM:
+        return asked.without("coordinator_keys", "coordinators", allowed, code)
+    return None if allowed(request.key) else asked.refuse(code)
+
+
+def consumer_group_heartbeat(asked: Asked) -> Verdict:
+    """Ask for the group, and that all topics of the subscription may be described."""
+    request = asked.request
+    if not asked.may(Op.READ, _GROUP, request.group_id):
+        return asked.refuse(GROUP_DENIED)
+    names = request.subscribed_topic_names or []
+    if not all(asked.may(Op.DESCRIBE, _TOPIC, name) for name in names):
+        return asked.refuse(TOPIC_DENIED)
+    return None
+
+
+def consumer_group_describe(asked: Asked) -> Verdict:
+    """Refuse groups that may not be described, and those whose members read topics that may not."""
+    verdict = asked.without("group_ids", "groups", lambda name: asked.may(Op.DESCRIBE, _GROUP, name), GROUP_DENIED)
+    if verdict is not None and not callable(verdict):
+        return verdict
+
+    def amend(response: Any) -> Any:
+        for group in response.groups:
+            names = {
+                topic.topic_name
+                for member in group.members
+                for assignment in (member.assignment, member.target_assignment)
+                for topic in assignment.topic_partitions
+            } | {name for member in group.members for name in member.subscribed_topic_names}
+            if not all(asked.may(Op.DESCRIBE, _TOPIC, name, tell=False) for name in names):
+                group.error_code = TOPIC_DENIED
+                group.error_message = "The group has described topic(s) that the client is not authorized to describe."
+                group.members = []
+        return verdict(response) if callable(verdict) else response
+
+    return amend

@@ -1,0 +1,131 @@
+"""What each API asks of a principal, and what those are told who may not: one row for each, none can be forgotten.
+
+A row is a rule: it looks at the request before its handler does, answers in its place, leaves out what is not allowed,
+or changes the response. The rows are those of Kafka's KafkaApis and ControllerApis; what they come to is held against
+the answers of an Apache Kafka (`tests/vectors`). Where nobody is authorized, none is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.security import config_rules, group_rules, topic_rules, transaction_rules
+from barnabas.broker.security.asked import CLUSTER_DENIED, Asked, Verdict
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.kinds import AclOperation as Op
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.request_context import RequestContext
+
+Rule: TypeAlias = Callable[[Asked], Verdict]
+
+
+def _nothing(asked: Asked) -> Verdict:
+    return None
+
+
+def _cluster(*operations: Op) -> Rule:
+    """Any of the operations on the cluster."""
+
+    def rule(asked: Asked) -> Verdict:
+        if any(asked.may_cluster(operation, tell=operation == operations[-1]) for operation in operations):
+            return None
+        return asked.refuse(CLUSTER_DENIED)
+
+    return rule
+
+
+def _describe_users(asked: Asked) -> Verdict:
+    """Refuse who may not describe the cluster, as Kafka does: once for all, and for each user without the name."""
+    from barnabas.protocol.messages.describe_user_scram_credentials_response import DescribeUserScramCredentialsResult
+
+    if asked.may_cluster(Op.DESCRIBE):
+        return None
+    refusal = asked.refuse(CLUSTER_DENIED)
+    response: Any = refusal
+    response.results = [
+        DescribeUserScramCredentialsResult(error_code=CLUSTER_DENIED, error_message=None)
+        for _ in asked.request.users or ()
+    ]
+    return refusal
+
+
+RULES: dict[int, Rule] = {
+    ApiKey.PRODUCE: transaction_rules.produce,
+    ApiKey.FETCH: topic_rules.fetch,
+    ApiKey.LIST_OFFSETS: topic_rules.each("topics", "topics", Op.DESCRIBE),
+    ApiKey.METADATA: topic_rules.metadata,
+    ApiKey.OFFSET_COMMIT: group_rules.offset_commit,
+    ApiKey.OFFSET_FETCH: group_rules.offset_fetch,
+    ApiKey.FIND_COORDINATOR: group_rules.find_coordinator,
+    ApiKey.JOIN_GROUP: group_rules.one(Op.READ),
+    ApiKey.HEARTBEAT: group_rules.one(Op.READ),
+    ApiKey.LEAVE_GROUP: group_rules.one(Op.READ),
+    ApiKey.SYNC_GROUP: group_rules.one(Op.READ),
+    ApiKey.DESCRIBE_GROUPS: group_rules.each("groups", "groups", Op.DESCRIBE),
+    ApiKey.LIST_GROUPS: group_rules.list_groups,
+    ApiKey.SASL_HANDSHAKE: _nothing,
+    ApiKey.API_VERSIONS: _nothing,
+    ApiKey.CREATE_TOPICS: topic_rules.create_topics,
+    ApiKey.DELETE_TOPICS: topic_rules.delete_topics,
+    ApiKey.DELETE_RECORDS: topic_rules.each("topics", "topics", Op.DELETE),
+    ApiKey.INIT_PRODUCER_ID: transaction_rules.init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: topic_rules.offset_for_leader_epoch,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transaction_rules.add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transaction_rules.add_offsets_to_txn,
+    ApiKey.END_TXN: transaction_rules.end_txn,
+    ApiKey.WRITE_TXN_MARKERS: _cluster(Op.ALTER, Op.CLUSTER_ACTION),
+    ApiKey.TXN_OFFSET_COMMIT: transaction_rules.txn_offset_commit,
+    ApiKey.DESCRIBE_ACLS: _cluster(Op.DESCRIBE),
+    ApiKey.CREATE_ACLS: _cluster(Op.ALTER),
+    ApiKey.DELETE_ACLS: _cluster(Op.ALTER),
+    ApiKey.DESCRIBE_CONFIGS: config_rules.describe_configs,
+    ApiKey.ALTER_CONFIGS: config_rules.alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: _cluster(Op.DESCRIBE),
+    ApiKey.SASL_AUTHENTICATE: _nothing,
+    ApiKey.CREATE_PARTITIONS: topic_rules.each("topics", "results", Op.ALTER),
+    ApiKey.DELETE_GROUPS: group_rules.each("groups_names", "results", Op.DELETE),
+    ApiKey.ELECT_LEADERS: _cluster(Op.ALTER),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: config_rules.alter_configs,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _cluster(Op.ALTER),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _cluster(Op.DESCRIBE),
+    ApiKey.OFFSET_DELETE: group_rules.offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _cluster(Op.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: _cluster(Op.ALTER_CONFIGS),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_users,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _cluster(Op.ALTER),
+    ApiKey.UPDATE_FEATURES: _cluster(Op.ALTER),
+    ApiKey.DESCRIBE_CLUSTER: topic_rules.describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: topic_rules.each("topics", "topics", Op.READ),
+    ApiKey.DESCRIBE_TRANSACTIONS: transaction_rules.describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transaction_rules.list_transactions,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: group_rules.consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: group_rules.consumer_group_describe,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _nothing,
+    ApiKey.PUSH_TELEMETRY: _nothing,
+    ApiKey.LIST_CONFIG_RESOURCES: _cluster(Op.DESCRIBE_CONFIGS),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_rules.describe_topic_partitions,
+}
+
+
+def guarded(api_key: int, handle: Handler) -> Handler:
+    """Return a handler that is asked only what its principal may ask. Raises KeyError for an API without a rule."""
+    rule = RULES[api_key]
+
+    def handle_allowed(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+        verdict = rule(Asked(broker, context, request))
+        if verdict is None:
+            return handle(broker, context, request)
+        if not callable(verdict):
+            return verdict
+        result = handle(broker, context, request)
+        if isinstance(result, DelayedOperation):
+            context.amend = verdict
+            return result
+        return verdict(result)
+
+    return handle_allowed
