@@ -41,7 +41,7 @@ from barnabas.broker.log.log_segments import LogSegments
 from barnabas.broker.log.producer_recovery import rebuild_producer_state
 from barnabas.broker.log.producer_state_manager import ProducerStateManager
 from barnabas.broker.log.unified_log import UnifiedLog
-from barnabas.errors import CorruptRecordError
+from barnabas.errors import CorruptRecordError, KafkaError
 
 if TYPE_CHECKING:
     import logging
@@ -249,6 +249,7 @@ class LogLoader:
     def _recover(self, now_ms: int) -> Steps[None]:
         """Read the segments that may not have reached the disk, and cut the log where they are damaged."""
         unflushed = self._segments.values(self._recovery_point, 1 << 63)
+        self._complete_segment_before(unflushed[0].base_offset)
         yield from self._restore_producers(self._log_start_offset, unflushed[0].base_offset, now_ms)
         end = unflushed[0].base_offset
         for at, segment in enumerate(unflushed):
@@ -268,6 +269,18 @@ class LogLoader:
             self._bring_to_disk(
                 [segment for segment in unflushed if segment.size and segment.base_offset in self._segments]
             )
+
+    def _complete_segment_before(self, offset: int) -> None:
+        """See to the time index of a segment that was flushed to its end before it was rolled, and not since."""
+        before = self._segments.floor(offset - 1)
+        if before is None:
+            return
+        try:
+            before.restore_largest_timestamp()
+            self._segments.used(before)
+        except (OSError, KafkaError) as error:
+            # Who reads a damaged batch is told; here it only means that a search by time may miss its end.
+            _logger().warning("%s: the time index of %r is not completed: %s", self._directory, before, error)
 
     def _bring_to_disk(self, segments: list[LogSegment]) -> None:
         """Flush what the process before had written, and had acknowledged only once it was flushed.

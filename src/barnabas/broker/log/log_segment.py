@@ -385,6 +385,12 @@ class LogSegment:
             index.write()
             index.close_file()
 
+    def restore_largest_timestamp(self) -> None:
+        """Add the entry made on rolling if a loss of power took it: what has come since the last entry is looked at."""
+        if self.size:
+            self._recount()
+            self.complete_indexes()
+
     def truncate_to(self, offset: int) -> int:
         """Cut the batches that reach to the offset or beyond; the offset at which the segment ends then.
 

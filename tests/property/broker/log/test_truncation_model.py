@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.broker.log.log_manager import LogManager
@@ -219,6 +219,14 @@ def test_a_truncated_log_is_one_that_never_had_what_was_cut(
 
 @settings(max_examples=100, deadline=None)
 @given(plan, detours, st.integers(0, 250), st.integers(0, 2**32), st.booleans())
+@example(
+    # The power takes the time index's entry for the end of a segment, which was flushed before it was rolled.
+    first=[(0, 0, 2, False, 10), (0, 0, 1, False, 24), (0, 0, 3, False, 62)],
+    others=[(1.0, [(0, 0, 1, False, 0)] * 3, "flush")],
+    die_after=37,
+    seed=197,
+    power=True,
+)
 def test_a_follower_that_dies_at_any_operation_comes_to_its_leaders_log(
     first: list[tuple[int, int, int, bool, int]],
     others: list[tuple[float, list[tuple[int, int, int, bool, int]], str]],

@@ -423,3 +423,23 @@ def test_a_wall_clock_that_is_set_back_keeps_no_task_from_its_turn(disk: MemoryF
     run(manager, NOW + 3000)
 
     assert log.log_start_offset == log.log_end_offset
+
+
+def test_damage_in_what_was_flushed_keeps_no_log_from_being_opened(disk: MemoryFileSystem) -> None:
+    """A crash has the end of the segment before the recovery point looked at, for its largest timestamp."""
+    manager = started(disk)
+    log = manager.create_log(NAME)
+    for _ in range(3):
+        append(log, batch(), now_ms=NOW)
+    log.flush()
+    log.roll()
+    manager.checkpoint_soon()
+    manager.step(5, NOW)
+    disk.crash()
+    data = disk.inode(f"/data/t-0/{0:020}.log").data
+    data[8:12] = (1 << 30).to_bytes(4, "big")
+
+    found = started(disk).get_log(NAME)
+
+    assert found is not None
+    assert found.log_end_offset == 3
