@@ -42,6 +42,8 @@ class Driver:
         self._admin = AdminClient(settings_of("admin", self._client))
         self._writer: DecisionWriter | None = None
         self._run = ""
+        #: The batch that it has committed last; None before the first.
+        self.batch: int | None = None
         self._decision: Decision | None = None
         self._mark: threading.Thread | None = None
         self._mark_error: KafkaError | None = None
@@ -116,7 +118,7 @@ _DRIVERS: ClientCache[Driver] = ClientCache(most_idle=4)
 def commit(place: SinkPlace, batch: int, reports: Sequence[protocol.TaskReport]) -> None:
     """Commit a batch: see `commit_batch`."""
     if reports:
-        _perform(place, reports[0].query, protocol.commit_batch(batch, reports))
+        _perform(place, reports[0].query, protocol.commit_batch(batch, reports), batch)
 
 
 def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> None:
@@ -126,9 +128,15 @@ def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> No
         _perform(place, query, protocol.abort_batch(reports))
 
 
-def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps) -> None:
+def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int | None = None) -> None:
     key = place, query
     driver = _DRIVERS.acquire(key, lambda: Driver(place, query))
+    if batch is not None and driver.batch is not None and batch != driver.batch + 1:
+        # Where several queries run Spark asks any of its processes. Another one has committed what lies in between,
+        # and with that has fenced this one and knows of a later decision.
+        with contextlib.suppress(KafkaError):
+            driver.close()
+        driver = Driver(place, query)
     try:
         protocol.take_steps(steps, driver)
     except BaseException:
@@ -136,6 +144,8 @@ def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps) -> None:
         with contextlib.suppress(KafkaError):
             driver.close()
         raise
+    if batch is not None:
+        driver.batch = batch
     _DRIVERS.release(key, driver)
 
 
