@@ -36,7 +36,7 @@ _JAVA_NAMES = {
 }
 
 #: What each case has unless it says otherwise.
-_CONFIG = {
+CONFIG = {
     "application.id": "app",
     "bootstrap.servers": "unused:9092",
     "statestore.cache.max.bytes": 0,
@@ -55,7 +55,7 @@ _WORDS = {
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Return what our driver makes of a case: as far as it goes, and where it stops."""
     given = {key: _WORDS.get((key, value), value) for key, value in (case.get("config") or {}).items()}
-    config = {**_CONFIG, **given}
+    config = {**CONFIG, **given}
     result: dict[str, Any] = {}
     try:
         StreamsConfig(config)
@@ -89,15 +89,48 @@ def _failed(result: dict[str, Any], problem: BaseException, stage: str, index: i
     return result
 
 
+class Case:
+    """Inputs and outputs of a case as bytes, and as they stand in the file."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        self._serdes = {
+            topic: (serde(spec["key"]), serde(spec["value"]), spec["value"]) for topic, spec in case["topics"].items()
+        }
+
+    def raw_input(
+        self, given: dict[str, Any]
+    ) -> tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+        """Return topic, key, value and headers of an input."""
+        topic = given["topic"]
+        key_serde, value_serde, kind = self._serdes[topic]
+        headers = [(name, value.encode()) for name, value in given.get("headers", ())]
+        key = key_serde.serialize(topic, given["key"], headers)
+        if "value_hex" in given:
+            return topic, key, bytes.fromhex(given["value_hex"]), headers
+        if kind == "bytes":
+            return topic, key, None if given["value"] is None else bytes.fromhex(given["value"]), headers
+        return topic, key, value_serde.serialize(topic, given["value"], headers), headers
+
+    def record(self, topic: str, raw: Any) -> dict[str, Any]:
+        """Return a record that was sent in the form of `expected`."""
+        key_serde, value_serde, _ = self._serdes[topic]
+        key = key_serde.deserialize(topic, raw.key, raw.headers)
+        value = value_serde.deserialize(topic, raw.value, raw.headers)
+        record = {"topic": topic, "key": as_json(key), "value": as_json(value), "timestamp": raw.timestamp}
+        if isinstance(key, Windowed):
+            record["key_hex"] = raw.key.hex()
+        if raw.headers:
+            record["headers"] = _headers(raw.headers)
+        return record
+
+
 class _Run:
     def __init__(self, case: dict[str, Any], driver: TopologyTestDriver, topology: CaseTopology) -> None:
         self._case = case
         self._driver = driver
         self._seen = topology.seen
         self._topics = case["topics"]
-        self._serdes = {
-            topic: (serde(spec["key"]), serde(spec["value"]), spec["value"]) for topic, spec in self._topics.items()
-        }
+        self._values = Case(case)
 
     def run(self, result: dict[str, Any]) -> dict[str, Any]:
         """Pipe all inputs, then ask the stores."""
@@ -121,16 +154,7 @@ class _Run:
         if "advance_wall_clock_ms" in given:
             self._driver.advance_wall_clock_time(given["advance_wall_clock_ms"])
             return
-        topic = given["topic"]
-        key_serde, value_serde, kind = self._serdes[topic]
-        headers = [(name, value.encode()) for name, value in given.get("headers", ())]
-        key = key_serde.serialize(topic, given["key"], headers)
-        if "value_hex" in given:
-            value = bytes.fromhex(given["value_hex"])
-        elif kind == "bytes":
-            value = None if given["value"] is None else bytes.fromhex(given["value"])
-        else:
-            value = value_serde.serialize(topic, given["value"], headers)
+        topic, key, value, headers = self._values.raw_input(given)
         if "uncommitted" in given:
             self._pipe_uncommitted(topic, key, value, given["timestamp"], headers)
         else:
@@ -149,7 +173,7 @@ class _Run:
         for topic in sorted(self._driver.produced_topic_names()):
             while (raw := self._driver.read_raw(topic)) is not None:
                 if topic in self._topics:
-                    records.append(self._record(topic, raw))
+                    records.append(self._values.record(topic, raw))
                 else:
                     internal.append(_internal(topic, raw))
         output: dict[str, Any] = {"records": records}
@@ -162,17 +186,6 @@ class _Run:
             ]
             self._seen.clear()
         return output
-
-    def _record(self, topic: str, raw: Any) -> dict[str, Any]:
-        key_serde, value_serde, _ = self._serdes[topic]
-        key = key_serde.deserialize(topic, raw.key, raw.headers)
-        value = value_serde.deserialize(topic, raw.value, raw.headers)
-        record = {"topic": topic, "key": as_json(key), "value": as_json(value), "timestamp": raw.timestamp}
-        if isinstance(key, Windowed):
-            record["key_hex"] = raw.key.hex()
-        if raw.headers:
-            record["headers"] = _headers(raw.headers)
-        return record
 
     # -- stores
 

@@ -15,8 +15,8 @@ Rules of the room
    kept there is decided, and goes on from the changelogs' offsets that are kept with it.
 
 Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
-(how many partitions, and making them), `starting_offsets`, `application`; in a task `task_runner`, `task_server` (a
-process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine), `engine_task`
-(its stores, and how they are restored), `kept_state` (the directory of a task), `rows` (Arrow to records and back);
-`state_protocol`.
+(how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for others),
+`application`; in a task `task_runner`, `task_server` (a process that keeps a task's state from batch to batch),
+`task_home` (takes the steps, runs the engine), `engine_task` (its stores, and how they are restored), `kept_state` (the
+directory of a task), `rows` (Arrow to records and back); `state_protocol`.
 """

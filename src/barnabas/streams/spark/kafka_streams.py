@@ -74,7 +74,8 @@ class KafkaStreams:
     positions are those of one checkpoint, at `checkpoint_location`: on a cluster a folder that all machines reach.
     `state.dir` is where each machine keeps the stores of its tasks, on a disk of its own; without
     `checkpoint_location` the checkpoint lies there, too. Records are processed exactly once whatever
-    `processing.guarantee` says. Raises ConfigError for settings, TopologyError for topologies that do not run on Spark.
+    `processing.guarantee` says. A micro-batch has at most `max_records_per_batch` records, `trigger` says when there is
+    one (Spark's keywords). Raises ConfigError for settings, TopologyError for topologies that do not run on Spark.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class KafkaStreams:
         spark: SparkSession,
         checkpoint_location: str | None = None,
         trigger: Mapping[str, Any] | None = None,
+        max_records_per_batch: int = 1_000_000,
         **settings: Any,
     ) -> None:
         given = {**(config or {}), **{name.replace("_", "."): value for name, value in settings.items()}}
@@ -95,6 +97,7 @@ class KafkaStreams:
         self._spark = spark
         self._plan = plan.planned(topology, self._config)
         self._checkpoint = checkpoint_location or str(application_folder(self._config) / "checkpoint")
+        self._max_records = max_records_per_batch
         self._trigger = dict(trigger or {"processingTime": "0 seconds"})
         self._state = State.CREATED
         self._changed = threading.Condition(threading.RLock())
@@ -242,8 +245,11 @@ class KafkaStreams:
 
     def frame(self) -> DataFrame:
         """Return the rows that the topology makes of its topics, as the sink takes them."""
-        read = self._spark.readStream.format("barnabas").options(**plan.source_options(self._plan)).load()
+        read = self._spark.readStream.format("barnabas").options(**self._source_options()).load()
         return read.mapInArrow(TaskRunner(self._application), rows.OUTPUT_SCHEMA)
+
+    def _source_options(self) -> dict[str, str]:
+        return {**plan.source_options(self._plan), "maxOffsetsPerTrigger": str(self._max_records)}
 
     def _start_query(self) -> None:
         import barnabas.spark

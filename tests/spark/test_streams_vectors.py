@@ -1,0 +1,238 @@
+"""Kafka's cases through `KafkaStreams` on Spark: inputs cut into batches at random, and a restart in the middle.
+
+Outputs must be what Kafka's TopologyTestDriver gives, per topic and key in their order. A batch takes the records of
+several topics by their timestamps, so where that would not be the order of the inputs a batch ends. What one batch
+cannot show is left out: the wall clock, sides that meet behind a repartition topic, errors. The ordinary form runs a
+few cases, the long one all; `STREAMS_CASES=join` chooses by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark import cloudpickle
+
+import tools.streams_vectors.expressions
+import tools.streams_vectors.processors
+import tools.streams_vectors.steps
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
+from barnabas.streams import KafkaStreams
+from barnabas.streams.topology.processor_topology import topics_by_subtopology
+from tools.streams_vectors.__main__ import read
+from tools.streams_vectors.running import CONFIG, Case
+from tools.streams_vectors.steps import CaseTopology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = Path(__file__).parents[1] / "vectors" / "streams" / "topology-vectors.jsonl.gz"
+LONGEST = 240.0
+
+#: What the inputs' timestamps, near 1970, must not be measured by.
+TOPIC = {"retention.ms": "-1", "message.timestamp.type": "CreateTime"}
+
+#: One case of each of these categories, in the ordinary form.
+ORDINARY = ("table_table",)
+AT_ONCE = 6
+
+for module in (tools.streams_vectors.expressions, tools.streams_vectors.processors, tools.streams_vectors.steps):
+    cloudpickle.register_pickle_by_value(module)  # workers do not have `tools`
+
+
+def topology_of(case: dict[str, Any]) -> Any:
+    topology = CaseTopology(case)
+    for step in case["steps"]:
+        topology.run(step)
+    return topology.build(config_of(case))
+
+
+def config_of(case: dict[str, Any]) -> dict[str, Any]:
+    settings = {name for name in CONFIG if name.startswith("__emit")}
+    return {**CONFIG, **(case.get("config") or {}), **dict.fromkeys(settings, 0), "application.id": case["name"]}
+
+
+def can_be_shown(case: dict[str, Any]) -> bool:
+    """Whether a batch of Spark can show it: see the head of this file."""
+    expected, text = case["expected"], str(case["steps"])
+    if "error" in expected or "pattern" in text or "wall_clock" in text or case.get("config"):
+        return False
+    if any({"advance_wall_clock_ms", "value_hex", "uncommitted"} & set(each) for each in case["inputs"]):
+        return False
+    # These stores are not in the changelogs, or a time is the wall clock's.
+    if "'logging': False" in text or "cancel_after" in text or "context" in text or "heartbeat" in text:
+        return False
+    if not any(output["records"] for output in expected["outputs"]):
+        return False
+    infos = topics_by_subtopology(_rewritten(case))
+    return all(len(info.source_topics) == 1 or not info.repartition_source_topics for info in infos.values())
+
+
+def _rewritten(case: dict[str, Any]) -> Any:
+    builder = topology_of(case).builder
+    builder.rewrite_topology({**CONFIG, **(case.get("config") or {})})
+    return builder
+
+
+def cut(inputs: list[dict[str, Any]], choose: random.Random, *, together: bool) -> list[dict[str, Any]]:
+    """Take the next batch from the inputs: at random, of one topic, or `together` while it would keep its order."""
+    found = [inputs.pop(0)]
+    while inputs and choose.random() > 0.15:
+        if not (_keeps_order([*found, inputs[0]]) if together else inputs[0]["topic"] == found[0]["topic"]):
+            break
+        found.append(inputs.pop(0))
+    return found
+
+
+def _keeps_order(inputs: list[dict[str, Any]]) -> bool:
+    """Whether a task would take these as they are: by the greatest time so far in their topic, then by its name."""
+    if len({each["topic"] for each in inputs}) == 1:
+        return True
+    greatest: dict[str, int] = {}
+    places = []
+    for each in inputs:
+        greatest[each["topic"]] = max(each["timestamp"], greatest.get(each["topic"], -1))
+        places.append((greatest[each["topic"]], each["topic"]))
+    return places == sorted(places)
+
+
+class Run:
+    """A case on a cluster of its own."""
+
+    def __init__(self, spark: SparkSession, case: dict[str, Any], folder: Path, stack: contextlib.ExitStack) -> None:
+        self._spark, self._case, self._folder = spark, case, folder
+        self._choose = random.Random(case["name"])
+        self._servers = stack.enter_context(Broker(log_retention_ms=-1)).bootstrap_servers
+        self._values = Case(case)
+        with AdminClient(bootstrap_servers=self._servers) as admin:
+            admin.create_topics([NewTopic(topic, configs=TOPIC) for topic in case["topics"]])
+        settings = {"bootstrap_servers": self._servers, "transactional_id": "inputs"}
+        self._producer = stack.enter_context(Producer(**settings))
+        self._producer.init_transactions()
+        self._pending = list(case["inputs"])
+        self._restart_at = self._choose.randrange(len(self._pending))
+        self._streams: KafkaStreams | None = None
+        stack.callback(self._close)
+
+    def _start(self) -> KafkaStreams:
+        config = {**config_of(self._case), "bootstrap.servers": self._servers, "state.dir": str(self._folder / "state")}
+        place = str(self._folder / "checkpoint")
+        return KafkaStreams(topology_of(self._case), config, spark=self._spark, checkpoint_location=place).start()
+
+    def next(self) -> bool:
+        """Write the next batch; False when there is none."""
+        if not self._pending:
+            return False
+        if len(self._pending) <= self._restart_at:
+            self._close()
+            self._restart_at = -1
+        # What becomes visible in several topics while the query runs need not be one batch.
+        self._write(cut(self._pending, self._choose, together=self._streams is None))
+        if self._streams is None:
+            self._streams = self._start()
+        return True
+
+    def _close(self) -> None:
+        if self._streams is not None:
+            self._streams.close()
+        self._streams = None
+
+    def _write(self, inputs: list[dict[str, Any]]) -> None:
+        with self._producer.transaction():
+            for given in inputs:
+                topic, key, value, headers = self._values.raw_input(given)
+                self._producer.send(
+                    topic, value, key=key, timestamp_ms=given["timestamp"], headers=headers, partition=0
+                )
+
+    def settle(self) -> None:
+        """Wait until all that was written is read, repartition topics too: nothing new for a while, and no lag."""
+        deadline = time.monotonic() + LONGEST
+        assert self._streams is not None
+        quiet, before = 0, None
+        with AdminClient(bootstrap_servers=self._servers) as admin, self._consumer() as consumer:
+            while quiet < 3:
+                assert self._streams.exception is None, self._streams.exception
+                assert time.monotonic() < deadline, "it does not come to its end"
+                committed = {
+                    each: at.offset for each, at in admin.list_consumer_group_offsets(self._case["name"]).items()
+                }
+                ends = consumer.end_offsets(list(committed)) if committed else None
+                quiet = quiet + 1 if ends is not None and ends == committed == before else 0
+                before = committed
+                time.sleep(0.1)
+
+    def _consumer(self) -> Any:
+        settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+        return Consumer(bootstrap_servers=self._servers, **settings)
+
+    def outputs(self) -> dict[Any, list[Any]]:
+        """Return the committed output, by topic and key."""
+        wrote = {record["topic"] for output in self._case["expected"]["outputs"] for record in output["records"]}
+        found = []
+        with self._consumer() as consumer:
+            consumer.assign([(topic, 0) for topic in wrote])
+            ends = consumer.end_offsets([(topic, 0) for topic in wrote])
+            while any(consumer.position(each) < end for each, end in ends.items()):
+                found += [self._values.record(each.topic, each) for each in consumer.poll(timeout=0.2)]
+        return by_key(found)
+
+
+def by_key(records: list[dict[str, Any]]) -> dict[Any, list[Any]]:
+    found = defaultdict(list)
+    for record in records:
+        found[record["topic"], str(record["key"])].append(record)
+    return dict(found)
+
+
+def check(spark: SparkSession, cases: list[dict[str, Any]], folder: Path) -> None:
+    """Run cases at the same time, each an application; all must give what Kafka gives."""
+    different = {}
+    with contextlib.ExitStack() as stack:
+        runs = {case["name"]: Run(spark, case, folder / case["name"], stack) for case in cases}
+        going = dict(runs)
+        while going:
+            going = {name: run for name, run in going.items() if run.next()}
+            for run in going.values():
+                run.settle()
+        for case in cases:
+            wanted = by_key([record for output in case["expected"]["outputs"] for record in output["records"]])
+            found = runs[case["name"]].outputs()
+            if found != wanted:
+                different[case["name"]] = {
+                    key: (found.get(key), wanted.get(key))
+                    for key in {*found, *wanted}
+                    if found.get(key) != wanted.get(key)
+                }
+    assert not different, "\n".join(f"{name}: {found}" for name, found in different.items())
+
+
+CASES = [case for case in read(FILE) if can_be_shown(case) and os.environ.get("STREAMS_CASES", "") in case["name"]]
+
+
+def test_there_are_cases_of_most_kinds() -> None:
+    assert len(CASES) > 300
+    assert len({case["category"] for case in CASES}) == 20
+
+
+def test_some_cases_give_what_kafka_gives(spark: SparkSession, tmp_path: Path) -> None:
+    grouped = {name: list(cases) for name, cases in groupby(CASES, key=lambda case: case["category"])}
+
+    check(spark, [grouped[name][0] for name in ORDINARY], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("number", range(-(-len(CASES) // AT_ONCE)))
+def test_all_cases_give_what_kafka_gives(number: int, spark: SparkSession, tmp_path: Path) -> None:
+    check(spark, CASES[number * AT_ONCE : (number + 1) * AT_ONCE], tmp_path)
