@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
-from barnabas import AdminClient, Broker, NewTopic, Producer
+from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer
 from tests.support.browser import Watched, chromium
 from tests.support.running_console import RunningConsole
 
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
 pytest.importorskip("starlette")
 
 TOPICS = 2000
+GROUP = "readers/<img src=x onerror=alert(1)>&?#"
+#: A place on each screen.
+PLACES = [
+    "overview",
+    "topics",
+    "topic/flights",
+    "topic/flights?tab=settings",
+    "topic/flights?tab=records",
+    "record/flights/0/0",
+    "groups",
+    f"group/{quote(GROUP, safe='')}",
+    "transactions",
+    "brokers",
+    "broker/1",
+]
 #: What must stay text, in keys, values and headers.
 ATTACKS = [
     "<img src=x onerror=alert(1)>",
@@ -55,16 +71,19 @@ setTimeout(() => { document.title = done.join(" "); }, 1000);
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    with Broker() as broker:
+    with Broker(config={"offsets.topic.num.partitions": 1}) as broker:
         with AdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(f"topic-{number:04}", 1) for number in range(TOPICS)])
-            admin.create_topics([NewTopic("flights", 6), NewTopic("attacks", 1)])
+            admin.create_topics([NewTopic("flights", 6), NewTopic("wild", 1)])
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for number in range(600):
                 producer.send("flights", key=str(number).encode(), value=b'{"n": %d}' % number)
             for attack in ATTACKS:
                 data = attack.encode()
-                producer.send("attacks", data, data, headers=[(attack[:200], data)])
+                producer.send("wild", data, data, headers=[(attack[:200], data)])
+        with Consumer(group_id=GROUP, bootstrap_servers=broker.bootstrap_servers) as consumer:
+            consumer.assign([("flights", number) for number in range(6)])
+            consumer.commit(dict.fromkeys(consumer.assignment(), 1))
         yield broker.bootstrap_servers
 
 
@@ -100,7 +119,7 @@ def test_the_link_leads_in_and_its_token_leaves_the_address(page: Page, console:
     page.wait_for_selector("[data-health=good]")
 
     assert page.url == f"{console.url}/#/overview"
-    assert "All 2,007 partitions are in sync, on 1 brokers." in page.inner_text("main")
+    assert "All 2,008 partitions are in sync, on 1 brokers." in page.inner_text("main")
     assert page.evaluate("document.cookie") == ""
 
 
@@ -111,7 +130,7 @@ def test_two_thousand_topics_are_listed_at_once_and_searched(page: Page) -> None
     page.wait_for_selector("[data-row]")
     took = time.monotonic() - began
 
-    assert page.inner_text("[data-count]") == "2,002 of 2,002 topics"
+    assert page.inner_text("[data-count]") == "2,002 of 2,003 topics"
     # Names take one request; a loaded machine gets more than the tenth of a second that this needs.
     assert took < 2
     assert page.locator("[data-row]").count() < 60
@@ -128,7 +147,7 @@ def test_the_list_scrolls_to_its_end_and_sorts_by_size(page: Page) -> None:
     page.locator(".list").evaluate("list => { list.scrollTop = 0; }")
     page.get_by_role("button", name="Size").click()
 
-    page.locator("[data-row]").first.get_by_text("attacks").wait_for()
+    page.locator("[data-row]").first.get_by_text("wild").wait_for()
     assert "KiB" in page.locator(".line:not(.head)").first.inner_text()
 
 
@@ -181,7 +200,7 @@ def test_a_topic_that_is_not_there_is_said(page: Page, watched: Watched) -> None
 def test_korean_and_dark_stay_chosen(page: Page, console: RunningConsole) -> None:
     page.wait_for_selector("[data-health]")
     page.get_by_label("Language").select_option("ko")
-    page.get_by_text("브로커 1대의 파티션 2,007개가 모두 동기화되어 있습니다.").wait_for()
+    page.get_by_text("브로커 1대의 파티션 2,008개가 모두 동기화되어 있습니다.").wait_for()
     page.get_by_label("색상").select_option("dark")
     page.reload()
     page.get_by_role("heading", name="개요").wait_for()
@@ -200,17 +219,10 @@ def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
     page.get_by_role("dialog", name="Keyboard").wait_for()
     page.get_by_role("button", name="Close").click()
 
-    for place in (
-        "overview",
-        "topics",
-        "topic/flights",
-        "topic/flights?tab=settings",
-        "topic/flights?tab=records",
-        "record/flights/0/0",
-    ):
+    for place in PLACES:
         page.goto(page.url.partition("#")[0] + f"#/{place}")
         page.wait_for_selector("h1")
-        page.wait_for_selector("table, [role=table], pre")
+        page.wait_for_selector("main table, main [role=table], main pre, main .box")
         nameless = page.locator("button, input, select, a").evaluate_all(
             """all => all.filter(one => !(one.innerText || one.ariaLabel || one.labels?.length))
             .map(one => one.outerHTML)"""
@@ -219,7 +231,7 @@ def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
 
 
 def test_hostile_records_stay_text(page: Page) -> None:
-    page.goto(page.url.replace("overview", "topic/attacks?tab=records&from=beginning"))
+    page.goto(page.url.replace("overview", "topic/wild?tab=records&from=beginning"))
     page.locator("[data-ended=end]").wait_for()
     shown = page.inner_text("main")
 
@@ -229,7 +241,7 @@ def test_hostile_records_stay_text(page: Page) -> None:
     assert "\x1b" not in shown
     assert page.locator("main img, main iframe, main script, main svg, main style, main meta, main base").count() == 0
     for offset in range(len(ATTACKS)):
-        page.goto(page.url.partition("#")[0] + f"#/record/attacks/0/{offset}")
+        page.goto(page.url.partition("#")[0] + f"#/record/wild/0/{offset}")
         page.get_by_role("heading", name=f"offset {offset}").wait_for()
         page.locator("main pre").first.wait_for()
         assert page.locator("main img, main iframe, main script, main svg, main style").count() == 0
@@ -252,6 +264,23 @@ def test_records_are_filtered_followed_live_and_made_like_another(page: Page) ->
     page.locator("pre").get_by_text("7777").wait_for()
 
 
+def test_a_group_is_found_by_keyboard_and_its_offsets_move_after_a_preview(page: Page) -> None:
+    page.wait_for_selector("[data-health]")
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.get_by_role("link", name=GROUP).click()
+    page.get_by_role("heading", name=GROUP).wait_for()
+    page.get_by_role("button", name="Move offsets").click()
+    page.get_by_label("To: beginning").fill("end")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("What would be changed").wait_for()
+    assert "--to-latest" in page.inner_text("dialog")
+    page.get_by_role("dialog").get_by_role("button", name="Move offsets").click()
+    page.get_by_role("dialog").wait_for(state="detached")
+
+    page.locator(".tile", has_text="Lag").get_by_text("0", exact=True).wait_for()
+
+
 def test_a_wrong_filter_is_explained(page: Page, watched: Watched) -> None:
     page.goto(page.url.replace("overview", "topic/flights?tab=records&filter=value.n+%3D"))
 
@@ -264,16 +293,9 @@ def test_a_wrong_filter_is_explained(page: Page, watched: Watched) -> None:
 def test_a_phone_shows_every_screen_without_scrolling_sideways(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     try:
-        for place in (
-            "overview",
-            "topics",
-            "topic/flights",
-            "topic/flights?tab=settings",
-            "topic/flights?tab=records",
-            "record/flights/0/0",
-        ):
+        for place in PLACES:
             page.goto(page.url.partition("#")[0] + f"#/{place}")
-            page.wait_for_selector("table, [role=table], pre")
+            page.wait_for_selector("main table, main [role=table], main pre, main .box")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
     finally:
         page.set_viewport_size({"width": 1200, "height": 800})

@@ -25,7 +25,7 @@ from barnabas import __version__
 from barnabas.admin import ConfigResource
 from barnabas.aio import AdminClient
 from barnabas.clock import wall_clock_ms
-from barnabas.console import overview, topic_changes, topics
+from barnabas.console import cluster_parts, groups, overview, topic_changes, topics
 from barnabas.console.answers import Body, on_fault, on_kafka_error, parameter
 from barnabas.console.commands import Commands
 from barnabas.console.guard import LOGIN, Guard, Rules
@@ -38,7 +38,7 @@ from barnabas.errors import ConfigError, KafkaError
 
 log = logging.getLogger("barnabas.console")
 
-_KINDS = ("overview", "rates", "trouble")
+_KINDS = ("overview", "rates", "lags", "trouble")
 _SHUTDOWN_SECONDS = 2
 
 
@@ -130,8 +130,9 @@ class Console:
             views = {
                 "overview": lambda sample, points: overview.overview(sample, points, self.commands),
                 "rates": overview.rates,
+                "lags": groups.lags,
             }
-            sampler = Sampler(self._admin, self._hub, (wall_clock_ms, time.monotonic), views)
+            self._sampler = sampler = Sampler(self._admin, self._hub, (wall_clock_ms, time.monotonic), views)
             sampling = asyncio.create_task(sampler.run())
             self._on_ready(self.new_link())
             try:
@@ -150,6 +151,8 @@ class Console:
             Route("/api/events", self._events),
             *self._topic_routes(),
             *self._records.routes(),
+            *self._group_routes(),
+            *self._cluster_routes(),
             Route("/api/{path:path}", _no_such_path, methods=["GET", "POST"]),
             Mount("/", GZipMiddleware(static, minimum_size=1000)),
         ]
@@ -171,6 +174,34 @@ class Console:
                     "empty": topic_changes.empty,
                 }.items()
             ),
+        ]
+
+    def _group_routes(self) -> list[BaseRoute]:
+        def one(request: Request) -> Awaitable[Any]:
+            return groups.group(self.admin, parameter(request, "group"), self._sampler.points, self.commands)
+
+        def move(request: Request, body: Body) -> Awaitable[Any]:
+            return groups.move_offsets(self.admin, body, wall_clock_ms(), self.commands)
+
+        return [
+            self._get("/api/groups", lambda _: groups.all_groups(self.admin, self.commands)),
+            self._get("/api/group", one),
+            self._post("/api/group/offsets", move),
+            self._post("/api/group/delete", lambda _, body: groups.delete(self.admin, body, self.commands)),
+        ]
+
+    def _cluster_routes(self) -> list[BaseRoute]:
+        def of_broker(request: Request) -> Awaitable[Any]:
+            return cluster_parts.broker_settings(self.admin, request.path_params["broker"], self.commands)
+
+        def end(request: Request, body: Body) -> Awaitable[Any]:
+            return cluster_parts.end_transaction(self.admin, body, self.commands)
+
+        return [
+            self._get("/api/transactions", lambda _: cluster_parts.transactions(self.admin, self.commands)),
+            self._post("/api/transactions/end", end),
+            self._get("/api/brokers/{broker:int}/settings", of_broker),
+            self._get("/api/quotas", lambda _: cluster_parts.quotas(self.admin, self.commands)),
         ]
 
     @staticmethod

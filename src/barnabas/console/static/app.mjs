@@ -4,14 +4,21 @@ import { html, t, get, useState, useEffect, useLanguage, useEvents, currentLangu
 import { Overview } from "./overview.mjs";
 import { Topics } from "./topics.mjs";
 import { Topic } from "./topic.mjs";
+import { Groups, Group, Transactions } from "./groups.mjs";
+import { BrokersPage, BrokerPage } from "./brokers.mjs";
 import { RecordPage } from "./records.mjs";
 
 // Name in the address → component, its key after `g`, and whether it stands in the menu.
 const SCREENS = {
   overview: { view: Overview, key: "o", menu: true },
   topics: { view: Topics, key: "t", menu: true },
-  topic: { view: Topic },
-  record: { view: RecordPage },
+  topic: { view: Topic, under: "topics" },
+  record: { view: RecordPage, under: "topics" },
+  groups: { view: Groups, key: "g", menu: true },
+  group: { view: Group, under: "groups" },
+  transactions: { view: Transactions, key: "x", menu: true },
+  brokers: { view: BrokersPage, key: "b", menu: true },
+  broker: { view: BrokerPage, under: "brokers" },
 };
 const THEMES = ["auto", "light", "dark"];
 const remembered = (name, otherwise) => { try { return localStorage.getItem(name) ?? otherwise; } catch { return otherwise; } };
@@ -34,10 +41,11 @@ function applyTheme(theme) {
 function useKeyboard(showHelp) {
   useEffect(() => {
     let previous = "";
+    let pressedAt = 0;
     const onKey = (event) => {
       const inField = event.target.closest?.("input, textarea, select, dialog");
       if (event.ctrlKey || event.metaKey || event.altKey || inField) return;
-      const goal = previous === "g" && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
+      const goal = previous === "g" && performance.now() - pressedAt < 1500 && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
       if (goal) location.hash = `#/${goal[0]}`;
       else if (event.key === "?") showHelp(true);
       else if (event.key === "/" || event.key === "n") {
@@ -50,7 +58,7 @@ function useKeyboard(showHelp) {
         const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
         if (at < 0 || !next) { previous = event.key; return; }
         next.focus();
-      } else { previous = event.key; return; }
+      } else { previous = event.key; pressedAt = performance.now(); return; }
       previous = "";
       event.preventDefault();
     };
@@ -86,7 +94,7 @@ function App({ session }) {
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>${t("menu.skip")}</a>
     <header class="top"><span class="name">barnabas</span>
       <nav aria-label=${t("menu.label")}>${Object.entries(SCREENS).filter(([, s]) => s.menu).map(([name]) => html`<a key=${name} href="#/${name}"
-        aria-current=${at.screen === name || (name === "topics" && ["topic", "record"].includes(at.screen)) ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
+        aria-current=${at.screen === name || SCREENS[at.screen].under === name ? "page" : undefined}>${t(`menu.${name}`)}</a>`)}</nav>
       <span class="right">${session.readOnly && html`<span class="tag">${t("session.readOnly")}</span>`}
         <span class="dim mono">${visible(session.connection.at(-1) ?? "")}</span>
         <select aria-label=${t("menu.language")} value=${currentLanguage()} onChange=${speak}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option value=${code}>${name}</option>`)}</select>

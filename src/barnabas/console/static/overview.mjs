@@ -1,5 +1,5 @@
 // The first page: is all well, and if not, what is wrong and what to do.
-import { html, t, useEvents, count, size, rate, visible, Loading, Empty, Command, Chart, Copy } from "./kit.mjs";
+import { html, t, useEvents, enc, count, size, rate, visible, Loading, Empty, Command, Chart, Copy } from "./kit.mjs";
 
 const Health = ({ state }) => state.problems.length
   ? html`<p class="bad" role="status" data-health="bad"><b>${t("health.bad", { n: state.problems.length })}</b></p>`
@@ -9,13 +9,13 @@ const Wrong = ({ problem }) => html`<div class="box bad"><b>${t(problem.text, pr
   <div class="mono">${problem.subjects.map(visible).join(" ")}${problem.values.n > problem.subjects.length ? " …" : ""}</div>
   <div class="row"><code>${visible(problem.command)}</code><${Copy} text=${problem.command} /></div></div>`;
 
-const Brokers = ({ rows }) => html`<div class="wide"><table><caption>${t("brokers.title")}</caption><thead><tr><th scope="col">${t("brokers.id")}</th><th scope="col">${t("brokers.address")}</th>
+export const Brokers = ({ rows }) => html`<div class="wide"><table><caption>${t("brokers.title")}</caption><thead><tr><th scope="col">${t("brokers.id")}</th><th scope="col">${t("brokers.address")}</th>
   <th scope="col">${t("brokers.rack")}</th><th scope="col" class="num">${t("brokers.leads")}</th><th scope="col" class="num">${t("brokers.replicas")}</th><th scope="col" class="num">${t("brokers.outOfSync")}</th></tr></thead>
   <tbody>${rows.map((b) => html`<tr key=${b.id}><td>${b.id} ${b.isController && html`<span class="tag">${t("brokers.controller")}</span>`} ${b.isFenced && html`<span class="tag">${t("brokers.fenced")}</span>`}</td>
     <td class="mono">${visible(b.host)}:${b.port}</td><td>${b.rack ? visible(b.rack) : "–"}</td><td class="num">${count(b.leads)}</td><td class="num">${count(b.replicas)}</td>
     <td class=${b.outOfSync ? "num bad" : "num"}>${count(b.outOfSync)}</td></tr>`)}</tbody></table></div>`;
 
-const Disks = ({ rows }) => html`<div class="wide"><table><caption>${t("disks.title")}</caption><thead><tr><th scope="col">${t("brokers.broker")}</th><th scope="col">${t("disks.path")}</th><th scope="col" class="num">${t("disks.used")}</th>
+export const Disks = ({ rows }) => html`<div class="wide"><table><caption>${t("disks.title")}</caption><thead><tr><th scope="col">${t("brokers.broker")}</th><th scope="col">${t("disks.path")}</th><th scope="col" class="num">${t("disks.used")}</th>
   <th scope="col" class="num">${t("disks.free")}</th><th scope="col" class="num">${t("disks.total")}</th></tr></thead><tbody>${rows.map((d) => html`<tr key=${d.broker + d.path}><td>${d.broker}</td><td class="mono">${visible(d.path)}
   ${d.error && html`<div class="bad">${visible(d.error)}</div>`}</td><td class="num">${size(d.used)}</td><td class="num">${size(d.usable)}</td><td class="num">${size(d.total)}</td></tr>`)}</tbody></table></div>`;
 
@@ -23,7 +23,7 @@ function Lagging({ rows }) {
   if (!rows.length) return html`<${Empty}>${t("lag.none")}<//>`;
   const trend = (row) => row.before === null || row.before === row.lag ? "→" : row.before < row.lag ? "↗" : "↘";
   return html`<table><caption>${t("lag.title")}</caption><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col" class="num">${t("groups.lag")}</th><th scope="col">${t("groups.trend")}</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.group}><td>${visible(row.group)}</td><td class="num">${count(row.lag)}</td><td>${trend(row)}</td></tr>`)}</tbody></table>`;
+    <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td class="num">${count(row.lag)}</td><td>${trend(row)}</td></tr>`)}</tbody></table>`;
 }
 
 export function Overview() {

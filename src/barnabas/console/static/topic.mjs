@@ -30,8 +30,8 @@ function EditSetting({ topic, row, onClose, onDone }) {
     ${row.documentation && html`<p class="dim"><${Words} text=${row.documentation} /></p>`}<//>`;
 }
 
-function Settings({ topic, readOnly }) {
-  const { data, error, reload } = useDocument(`api/topics/${enc(topic)}/settings`);
+export function Settings({ path, topic, readOnly }) {
+  const { data, error, reload } = useDocument(path);
   const [text, setText] = useState("");
   const [changedOnly, setChangedOnly] = useState(false);
   const [open, setOpen] = useState(null);
@@ -74,7 +74,7 @@ export function Topic({ name, query, session }) {
       <div class="row"><nav aria-label=${t("topic.tabs")} class="row">${Object.entries(TABS).map(([one, text]) => html`<a key=${one} class="tab" aria-current=${tab === one ? "page" : undefined} href="#/topic/${enc(name)}?tab=${one}">${t(text)}</a>`)}</nav>
         <button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("more")}>${t("topic.more")}</button><button class="danger" onClick=${() => setDialog("empty")}>${t("topic.empty")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("topic.delete")}</button>`}</div>
       ${tab === "records" && html`<${Records} topic=${name} query=${query} session=${session} command=${data.commands.consume} />`}
-      ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} topic=${name} readOnly=${session.readOnly} />`}
+      ${tab === "partitions" && html`<${Partitions} rows=${data.partitions} /><p class="dim">${t("topic.id")} <span class="mono">${data.id ?? "–"}</span></p><${Command} line=${data.commands.describe} />`}${tab === "settings" && html`<${Settings} path=${`api/topics/${enc(name)}/settings`} topic=${name} readOnly=${session.readOnly} />`}
       ${dialog === "more" && html`<${More} data=${data} onClose=${close} onDone=${done} />`}${dialog === "empty" && html`<${Lose} kind="empty" data=${data} onClose=${close} onDone=${done} />`}
       ${dialog === "delete" && html`<${Lose} kind="delete" data=${data} onClose=${close} onDone=${() => { location.hash = "#/topics"; }} />`}`}`;
 }

@@ -1,0 +1,74 @@
+// Groups: the list with lag, one group with members, assignment and lag over time, offsets moved with a preview.
+import { html, t, useState, useDocument, useEvents, post, enc, count, time, visible, Loading, Empty, Problem, Command, Chart, ActionDialog } from "./kit.mjs";
+
+export function Groups() {
+  const { data, error } = useDocument("api/groups");
+  const { lags } = useEvents("lags");
+  const [text, setText] = useState("");
+  const rows = (data?.groups ?? []).filter((row) => row.group.toLowerCase().includes(text.toLowerCase())).sort((a, b) => (lags?.[b.group] ?? 0) - (lags?.[a.group] ?? 0));
+  return html`<h1>${t("groups.title")}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
+    ${data && html`<div class="row"><input data-search type="search" aria-label=${t("groups.search")} placeholder=${t("groups.search")} value=${text} onInput=${(e) => setText(e.target.value)} /></div>
+      ${data.missing.length > 0 && html`<p class="warn">${t("groups.missing", { brokers: data.missing.join(", ") })}</p>`}
+      ${rows.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("groups.group")}</th><th scope="col">${t("groups.state")}</th><th scope="col">${t("groups.type")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
+        <tbody>${rows.map((row) => html`<tr key=${row.group}><td><a data-row href="#/group/${enc(row.group)}">${visible(row.group)}</a></td><td>${row.state ?? "–"}</td><td>${row.type ?? "–"} ${visible(row.protocol)}</td><td class="num">${count(lags?.[row.group])}</td></tr>`)}</tbody></table></div>`
+    : html`<${Empty}>${data.groups.length ? t("groups.noMatch") : t("groups.none")}<//>`}<${Command} line=${data.command} />`}`;
+}
+
+function Move({ data, onClose, onDone }) {
+  const [to, setTo] = useState("beginning");
+  const [preview, setPreview] = useState(null);
+  const action = () => post("api/group/offsets", { group: data.group, to, dryRun: preview === null });
+  const done = (answer) => (answer.dryRun ? setPreview(answer) : onDone());
+  return html`<${ActionDialog} key=${preview ? "move" : "preview"} title=${t("groups.move")} label=${preview ? t("groups.move") : t("groups.preview")} danger=${preview !== null} action=${action} onClose=${onClose} onDone=${done}>
+    ${data.members.length > 0 && html`<p class="warn">${t("groups.hasMembers", { n: data.members.length })}</p>`}
+    <label class="field">${t("groups.to")}<input list="targets" value=${to} onInput=${(e) => { setTo(e.target.value); setPreview(null); }} /></label><datalist id="targets">${["beginning", "end", "-1h", "-1d", "2013-06-01T12:00"].map((one) => html`<option value=${one} />`)}</datalist>
+    ${preview && html`<div class="wide"><table><caption>${t("groups.previewTitle")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("groups.new")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
+      <tbody>${preview.moves.map((move) => html`<tr key=${move.topic + move.partition}><td>${visible(move.topic)}</td><td class="num">${move.partition}</td><td class="num">${count(move.committed)}</td><td class="num"><b>${count(move.offset)}</b></td><td class="num">${count(move.lag)}</td></tr>`)}</tbody></table></div><code>${visible(preview.command)} --execute</code>`}<//>`;
+}
+
+function Delete({ data, onClose }) {
+  const [typed, setTyped] = useState("");
+  return html`<${ActionDialog} title=${t("groups.delete")} label=${t("groups.delete")} danger ready=${typed === data.group} action=${() => post("api/group/delete", { group: data.group, confirm: typed })} onClose=${onClose} onDone=${() => { location.hash = "#/groups"; }}>
+    <p>${t("groups.delete.lost", { group: visible(data.group) })}</p><label class="field">${t("topic.confirm", { topic: visible(data.group) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><code>${visible(data.commands.delete)}</code><//>`;
+}
+
+// Members × partitions; only while it fits a page.
+function Matrix({ data }) {
+  const partitions = [...new Set(data.offsets.map((row) => `${row.topic}-${row.partition}`))];
+  if (!data.members.length || partitions.length > 60) return null;
+  return html`<div class="wide"><table><caption>${t("groups.assignment")}</caption><thead><tr><th scope="col">${t("groups.member")}</th>${partitions.map((one) => html`<th scope="col" key=${one}>${visible(one)}</th>`)}</tr></thead>
+    <tbody>${data.members.map((member) => html`<tr key=${member.member}><th scope="row">${visible(member.client)}</th>${partitions.map((one) => html`<td key=${one}>${member.partitions.includes(one) ? html`<span aria-label=${t("groups.assigned")}>●</span>` : ""}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+export function Group({ name, session }) {
+  const { data, error, reload } = useDocument(`api/group?group=${enc(name)}`);
+  const [dialog, setDialog] = useState(null);
+  const close = () => setDialog(null);
+  return html`<p><a href="#/groups">${t("groups.title")}</a> / <b>${visible(name)}</b></p><h1>${visible(name)}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
+    ${data && html`<div class="tiles"><div class="tile"><b>${data.state}</b>${t("groups.state")}</div><div class="tile"><b>${count(data.members.length)}</b>${t("groups.members")}</div><div class="tile"><b>${count(data.lag)}</b>${t("groups.lag")}</div><div class="tile"><b>${data.coordinator}</b>${t("groups.coordinator")}</div></div>
+      <p class="dim">${data.type} · ${visible(data.protocol)}</p>
+      <div class="row"><button onClick=${reload}>${t("action.reload")}</button>${!session.readOnly && html`<button onClick=${() => setDialog("move")}>${t("groups.move")}</button><button class="danger" onClick=${() => setDialog("delete")}>${t("groups.delete")}</button>`}</div>
+      ${data.history.length > 1 && html`<${Chart} label=${t("groups.lagOverTime")} times=${data.history.map((p) => p[0])} series=${[{ label: t("groups.lag"), values: data.history.map((p) => p[1]) }]} />`}
+      ${data.members.length ? html`<div class="wide"><table><caption>${t("groups.members")}</caption><thead><tr><th scope="col">${t("groups.member")}</th><th scope="col">${t("groups.client")}</th><th scope="col">${t("groups.host")}</th><th scope="col" class="num">${t("topic.partitions")}</th></tr></thead>
+        <tbody>${data.members.map((m) => html`<tr key=${m.member}><td class="mono">${visible(m.instance ?? m.member)}</td><td>${visible(m.client)}</td><td class="mono">${visible(m.host)}</td><td class="num">${m.partitions.length}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("groups.noMembers")}<//>`}<${Matrix} data=${data} />
+      ${data.offsets.length > 0 && html`<div class="wide"><table><caption>${t("groups.offsets")}</caption><thead><tr><th scope="col">${t("topics.name")}</th><th scope="col" class="num">${t("topic.partition")}</th><th scope="col" class="num">${t("groups.committed")}</th><th scope="col" class="num">${t("topic.end")}</th><th scope="col" class="num">${t("groups.lag")}</th></tr></thead>
+        <tbody>${data.offsets.map((row) => html`<tr key=${row.topic + row.partition}><td><a href="#/topic/${enc(row.topic)}">${visible(row.topic)}</a></td><td class="num">${row.partition}</td><td class="num">${count(row.committed)}</td><td class="num">${count(row.end)}</td><td class="num">${count(row.lag)}</td></tr>`)}</tbody></table></div>`}
+      <${Command} line=${data.commands.describe} />${dialog === "move" && html`<${Move} data=${data} onClose=${close} onDone=${() => { close(); reload(); }} />`}${dialog === "delete" && html`<${Delete} data=${data} onClose=${close} />`}`}`;
+}
+
+function EndTransaction({ row, onClose, onDone }) {
+  const [typed, setTyped] = useState("");
+  return html`<${ActionDialog} title=${t("txn.end")} label=${t("txn.end")} danger ready=${typed === row.id} action=${() => post("api/transactions/end", { id: row.id, confirm: typed })} onClose=${onClose} onDone=${onDone}>
+    <p>${t("txn.end.lost", { id: visible(row.id) })}</p><label class="field">${t("topic.confirm", { topic: visible(row.id) })}<input autocomplete="off" value=${typed} onInput=${(e) => setTyped(e.target.value)} /></label><//>`;
+}
+
+export function Transactions({ session }) {
+  const { data, error, reload } = useDocument("api/transactions");
+  const [ended, setEnded] = useState(null);
+  return html`<h1>${t("menu.transactions")}</h1><${Problem} error=${error} />${!data && !error && html`<${Loading} />`}
+    ${data && html`<div class="row"><button onClick=${reload}>${t("action.reload")}</button></div>${data.missing.length > 0 && html`<p class="warn">${t("groups.missing", { brokers: data.missing.join(", ") })}</p>`}
+      ${data.transactions.length ? html`<div class="wide"><table><thead><tr><th scope="col">${t("txn.id")}</th><th scope="col">${t("groups.state")}</th><th scope="col">${t("txn.open")}</th><th scope="col" class="num">${t("txn.producer")}</th><th scope="col">${t("topic.partitions")}</th><th><span class="visually-hidden">${t("txn.end")}</span></th></tr></thead>
+        <tbody>${data.transactions.map((row) => html`<tr key=${row.id}><td data-row tabindex="-1">${visible(row.id)}</td><td>${row.state}</td><td>${time(row.started)}</td><td class="num">${row.producerId}${row.epoch === null ? "" : `/${row.epoch}`}</td><td class="mono">${row.partitions.map(visible).join(" ")}</td>
+          <td>${!session.readOnly && row.started >= 0 && html`<button class="danger" aria-label=${`${t("txn.end")} ${row.id}`} onClick=${() => setEnded(row)}>${t("txn.end")}</button>`}</td></tr>`)}</tbody></table></div>` : html`<${Empty}>${t("txn.none")}<//>`}
+      <p class="dim">${t("txn.hanging")} <code>${visible(data.hanging)}</code></p><${Command} line=${data.command} />${ended && html`<${EndTransaction} row=${ended} onClose=${() => setEnded(null)} onDone=${() => { setEnded(null); reload(); }} />`}`}`;
+}

@@ -1,0 +1,138 @@
+"""Groups, transactions, brokers and quotas in the console, against running brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barnabas import AdminClient, Consumer, Producer
+from barnabas.admin import ClientQuotaEntity
+from tests.contract.waiting import eventually
+from tests.support.running_console import RunningConsole
+
+pytest.importorskip("starlette")
+
+
+@pytest.fixture(scope="module")
+def console(bootstrap_servers: str) -> Iterator[RunningConsole]:
+    with RunningConsole(bootstrap_servers) as running:
+        yield running.log_in()
+
+
+@pytest.fixture
+def group(bootstrap_servers: str, topic: str, new_name: Callable[[str], str]) -> str:
+    """A group that read 3 of the 10 records of each partition of `topic`, and left. Its name wants to be markup."""
+    name = f"<b>{new_name('group')}/ü?&</b>"
+    with Producer(bootstrap_servers=bootstrap_servers) as producer:
+        for number in range(20):
+            producer.send(topic, b"x", partition=number % 2, timestamp_ms=1_400_000_000_000 + number)
+    with Consumer(group_id=name, bootstrap_servers=bootstrap_servers, enable_auto_commit=False) as consumer:
+        consumer.assign([(topic, 0), (topic, 1)])
+        consumer.commit(dict.fromkeys(consumer.assignment(), 3))
+    return name
+
+
+def path(group: str) -> str:
+    from urllib.parse import quote
+
+    return f"/api/group?group={quote(group, safe='')}"
+
+
+def test_a_group_shows_its_lag_and_its_members(
+    console: RunningConsole, bootstrap_servers: str, topic: str, group: str
+) -> None:
+    assert group in {row["group"] for row in console.get("/api/groups")["groups"]}
+    found = console.get(path(group))
+    assert (found["state"], found["members"], found["lag"]) == ("EMPTY", [], 14)
+    assert [(r["partition"], r["committed"], r["end"], r["lag"]) for r in found["offsets"]] == [
+        (0, 3, 10, 7),
+        (1, 3, 10, 7),
+    ]
+
+    with Consumer(topic, group_id=group, bootstrap_servers=bootstrap_servers, client_id="reader") as consumer:
+        eventually(lambda: bool(consumer.poll(0.2)) or bool(consumer.assignment()))
+        found = console.get(path(group))
+        (member,) = found["members"]
+        assert (member["client"], sorted(member["partitions"])) == ("reader", [f"{topic}-0", f"{topic}-1"])
+        assert {row["member"] for row in found["offsets"]} == {member["member"]}
+        refused = console.post("/api/group/offsets", {"group": group, "to": "end"}, 409)
+        assert refused["error"] == "GroupNotEmptyError"
+
+
+@pytest.mark.parametrize(
+    ("to", "offsets"),
+    [("beginning", [0, 0]), ("end", [10, 10]), ("5", [5, 5]), ("500", [10, 10]), ("@1400000000009", [5, 4])],
+)
+def test_offsets_move_as_the_preview_says(console: RunningConsole, group: str, to: str, offsets: list[int]) -> None:
+    preview = console.post("/api/group/offsets", {"group": group, "to": to, "dryRun": True})
+    assert [(move["committed"], move["offset"]) for move in preview["moves"]] == [(3, offset) for offset in offsets]
+    assert [row["committed"] for row in console.get(path(group))["offsets"]] == [3, 3]
+
+    done = console.post("/api/group/offsets", {"group": group, "to": to})
+
+    assert done["moves"] == preview["moves"]
+    assert (
+        done["command"]
+        == f"{preview['command'].partition(' -b ')[0]} --execute -b{preview['command'].partition(' -b')[2]}"
+    )
+    assert [row["committed"] for row in console.get(path(group))["offsets"]] == offsets
+
+
+def test_moves_that_make_no_sense_are_refused(console: RunningConsole, group: str) -> None:
+    def says(**body: object) -> str:
+        return str(console.post("/api/group/offsets", {"group": group, **body}, 400)["message"])
+
+    assert "no place in a topic" in says(to="somewhere")
+    assert "offsets move to beginning, end" in says(to="-100")
+    assert "no committed offsets there" in says(to="end", topics=["another"])
+
+
+def test_a_group_is_deleted_by_its_name(console: RunningConsole, group: str) -> None:
+    assert console.post("/api/group/delete", {"group": group, "confirm": "x"}, 400)["error"] == "IllegalArgumentError"
+    console.post("/api/group/delete", {"group": group, "confirm": group})
+
+    assert group not in {row["group"] for row in console.get("/api/groups")["groups"]}
+
+
+def test_an_open_transaction_is_shown_and_aborted(
+    console: RunningConsole, bootstrap_servers: str, topic: str, new_name: Callable[[str], str]
+) -> None:
+    name = new_name("txn")
+    with Producer(bootstrap_servers=bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=1)
+        producer.flush()
+
+        def row() -> dict[str, object]:
+            return {found["id"]: found for found in console.get("/api/transactions")["transactions"]}[name]
+
+        assert (row()["state"], row()["partitions"]) == ("ONGOING", [f"{topic}-1"])
+        assert int(str(row()["started"])) > 0
+        assert (
+            console.post("/api/transactions/end", {"id": name, "confirm": ""}, 400)["error"] == "IllegalArgumentError"
+        )
+        console.post("/api/transactions/end", {"id": name, "confirm": name})
+        eventually(lambda: row()["started"] == -1 or row()["state"] == "COMPLETE_ABORT")
+        with pytest.raises(Exception, match=r"fenced|epoch|another producer"):
+            producer.commit_transaction()
+
+
+def test_an_id_that_nobody_used_is_not_fenced(console: RunningConsole) -> None:
+    body = {"id": "no-such-id", "confirm": "no-such-id"}
+
+    assert console.post("/api/transactions/end", body, 404)["error"] == "TransactionalIdNotFoundError"
+
+
+def test_brokers_tell_their_settings_and_quotas_are_listed(console: RunningConsole, admin: AdminClient) -> None:
+    admin.alter_client_quotas({ClientQuotaEntity.of(user="console"): {"producer_byte_rate": 1000.0}})
+    broker = admin.describe_cluster().nodes[0].id
+
+    rows = {row["name"]: row for row in console.get(f"/api/brokers/{broker}/settings")["settings"]}
+    quotas = console.get("/api/quotas")["quotas"]
+
+    assert "log.retention.ms" in rows
+    assert all(row["value"] is None for row in rows.values() if row["sensitive"])
+    assert {"entity": {"user": "console"}, "quota": "producer_byte_rate", "value": 1000.0} in quotas
+    admin.alter_client_quotas({ClientQuotaEntity.of(user="console"): {"producer_byte_rate": None}})
