@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.in_flight_batches import InFlightBatches
 from barnabas.client.producer.partition_response import PartitionResponse, error_of_request, errors_of_batch, parse
 from barnabas.client.producer.producer_batch import ProducerBatch
+from barnabas.client.producer.producer_id_request import ProducerIdRequest
+from barnabas.client.producer.refusing_brokers import RefusingBrokers
 from barnabas.client.producer.transactions.request_sender import TransactionalRequestSender
-from barnabas.client.producer.transactions.states import State
 from barnabas.errors import (
     DuplicateSequenceError,
     FencedLeaderEpochError,
@@ -20,7 +20,6 @@ from barnabas.errors import (
     NetworkError,
     NotLeaderOrFollowerError,
     RecordTooLargeError,
-    UnsupportedVersionError,
 )
 from barnabas.network.client_request import ClientResponse, RequestBuilder
 from barnabas.network.log_context import client_logger
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from barnabas.client.producer.transactions.sequences import BatchNumbering
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.network_client import NetworkClient
-    from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 log = client_logger("barnabas.producer")
 
@@ -82,7 +80,6 @@ class Sender:
         self._accumulator = accumulator
         self._config = config
         self._metrics = metrics
-        self._idempotence = idempotence
         self._numbering: BatchNumbering | None = transactions or idempotence
         self._transactional: TransactionalRequestSender | None = None
         if transactions is not None:
@@ -90,9 +87,13 @@ class Sender:
                 client, metadata, accumulator, transactions, config.request_timeout
             )
         self._in_flight = InFlightBatches(accumulator.delivery_timeout)
-        self._next_producer_id_attempt = 0.0
-        # Brokers that did not let this client in, and have not been tried again since the waiting batches failed.
-        self._refusing: set[int] = set()
+        self._refusing = RefusingBrokers(client, accumulator, self._in_flight, transactions)
+        self._producer_id: ProducerIdRequest | None = None
+        if idempotence is not None:
+            self._producer_id = ProducerIdRequest(
+                client, metadata, accumulator, idempotence, self._refusing,
+                timeout=config.request_timeout, backoff=config.retry_backoff,
+            )  # fmt: skip
 
     def run_once(self, now: float) -> None:
         """One turn at time `now`; returns when something happened or is due.
@@ -115,7 +116,7 @@ class Sender:
                 return
         if self._transactional is not None:
             self._client.poll(min(self._transactional.tick(now), self.send_producer_data(now)), now)
-        elif self._idempotence is None or self._has_producer_id(self._idempotence, now):
+        elif self._producer_id is None or self._producer_id.tick(now):
             self._client.poll(self.send_producer_data(now), now)
         else:
             self._expire_batches(now)
@@ -162,97 +163,6 @@ class Sender:
         if lost:
             log.warning("%s: closed with %d records not acknowledged, each has failed", self._client.client_id, lost)
 
-    # The producer id
-
-    def _has_producer_id(self, idempotence: IdempotenceManager, now: float) -> bool:
-        idempotence.bump_epoch_and_reset_id_if_needed()
-        if idempotence.sequences.has_producer_id:
-            return True
-        self._maybe_request_producer_id(idempotence, now)
-        return idempotence.sequences.has_producer_id
-
-    def _maybe_request_producer_id(self, idempotence: IdempotenceManager, now: float) -> None:
-        from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
-
-        if idempotence.state is not State.UNINITIALIZED or now < self._next_producer_id_attempt:
-            return
-        node = self._client.least_loaded_node(now)
-        if node is None:
-            self._metadata.request_update()
-            return
-        self._fail_if_refused(node, None, now)
-        if self._refusing and not self._accumulator.has_incomplete():
-            return
-        if not self._client.ready(node, now):
-            return
-        self._refusing.clear()
-        message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        request = self._client.new_client_request(
-            node.id,
-            message,
-            now,
-            timeout=self._config.request_timeout,
-            callback=partial(self._handle_producer_id, idempotence),
-        )
-        self._next_producer_id_attempt = now + self._config.retry_backoff
-        try:
-            idempotence.begin_initializing()
-            self._client.send(request, now)
-        except BaseException:
-            idempotence.on_initialize_failed()
-            raise
-
-    def _fail_if_refused(self, node: Node, cluster: Cluster | None, now: float) -> None:
-        """Fail what waits for a broker that does not let this client in, with the reason: waiting will not help.
-
-        That is everything, or with a `cluster` what the node leads. Batches that may have been stored keep waiting, for
-        only a broker can say what became of them.
-        """
-        error = self._client.authentication_error(node) if self._client.connection_failed(node) else None
-        if error is None:
-            return
-        if node.id in self._refusing:
-            if self._client.connection_delay(node, now) <= 0 and self._accumulator.has_incomplete():
-                self._refusing.discard(node.id)
-            return
-        self._refusing.add(node.id)
-        if self.transactions is not None:
-            self.transactions.transition_to_fatal_error(error)
-            return
-
-        def waits_for_it(batch: ProducerBatch) -> bool:
-            leader = None if cluster is None else cluster.partition(batch.topic_partition)
-            return (
-                not batch.has_sequence and batch not in self._in_flight and (leader is None or leader.leader == node.id)
-            )
-
-        self._accumulator.abort_batches(error, waits_for_it)
-
-    def _handle_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
-        try:
-            self._apply_producer_id(idempotence, response)
-        finally:
-            if idempotence.state is State.INITIALIZING:
-                # An unexpected error: the request is answered, and has to be sent again.
-                idempotence.on_initialize_failed()
-
-    def _apply_producer_id(self, idempotence: IdempotenceManager, response: ClientResponse) -> None:
-        if response.version_mismatch:
-            idempotence.transition_to_fatal_error(
-                UnsupportedVersionError(
-                    "The broker knows no idempotent producers (it is older than 0.11); set enable_idempotence=False"
-                )
-            )
-        elif response.message is None:
-            idempotence.on_initialize_failed()
-        else:
-            self._take_producer_id(idempotence, response.message)
-
-    def _take_producer_id(self, idempotence: IdempotenceManager, message: InitProducerIdResponse) -> None:
-        error = idempotence.handle_init_producer_id(message.error_code, message.producer_id, message.producer_epoch)
-        if error is not None:
-            self._accumulator.abort_batches(error)
-
     # Sending
 
     def send_producer_data(self, now: float) -> float:
@@ -292,7 +202,7 @@ class Sender:
         for node in list(ready_nodes.values()):
             can_drain = self._client.is_ready(node, now)
             if not can_drain:
-                self._fail_if_refused(node, cluster, now)
+                self._refusing.fail_waiting(node, cluster, now)
                 can_drain = self._client.ready(node, now)
             self._accumulator.update_node_latency_stats(node.id, now, can_drain)
             if not can_drain:
