@@ -58,7 +58,11 @@ def test_wakeup_in_a_shutdown_hook_ends_the_loop_and_the_group_is_left_at_once(
         eventually(lambda: admin.list_consumer_group_offsets(group))  # it is on its way to poll(60), or there
         started = time.monotonic()
         program.send_signal(signal.SIGTERM)
-        rest, _ = program.communicate(timeout=60)
+        try:
+            rest, _ = program.communicate(timeout=20)
+        finally:
+            program.kill()
+            program.wait()
 
         assert (rest.splitlines(), program.returncode) == (["woken", "closed"], 0)
         assert time.monotonic() - started < 40, "its session would have lasted 45 s"

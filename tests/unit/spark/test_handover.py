@@ -90,7 +90,7 @@ CASES = [
     shows("the first error wins", ["S0.56"], REPORT,
           Case([("report_error", FIRST), ("report_error", SECOND)], {"C": ("poll_next",)},
                [("C", "done")], {"C": FIRST})),
-    shows("closing does not hide an error", ["S0.56"], CLOSE,
+    shows("closing does not hide an error", ["S0.56"], REPORT,
           Case([("report_error", FIRST), ("close",)], {"C": ("poll_next",)}, [("C", "done")], {"C": FIRST})),
     shows("an error ends the wait of the producer, whose batch is not taken", ["S0.50"], PRODUCE,
           Case(fill("a"), {"P": ("produce", "b"), "E": ("report_error", FIRST)},

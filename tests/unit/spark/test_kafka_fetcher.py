@@ -84,7 +84,7 @@ def test_every_fetched_batch_is_decoded_with_its_timestamps_and_given_on() -> No
     assert [stamp.timestamp() for stamp in batches[0].column("timestamp").to_pylist()][:1] == [1_370_000_000.0]
 
 
-@pytest.mark.shows("S0.32", breaks="barnabas.spark.kafka_consumer_thread:KafkaConsumerThread.start")
+@pytest.mark.shows("S0.32", breaks=LOOP)
 @pytest.mark.shows("S0.35", breaks=DECODED)
 def test_what_crosses_the_threads_is_bytes_and_the_task_decodes() -> None:
     decoders = []

@@ -133,9 +133,12 @@ def test_the_sender_thread_repeats_run_once(broker: StoringBroker, monkeypatch: 
         plain(self, now)
 
     monkeypatch.setattr(Sender, "run_once", counted)
-    with connect(broker, linger_ms=0) as producer:
+    producer = connect(broker, linger_ms=0)
+    try:
         for _ in range(3):
-            producer.send("one", b"v").result(10)
+            producer.send("one", b"v").result(3)
+    finally:
+        producer.close(1)
 
     assert turns[0] > 3
 
