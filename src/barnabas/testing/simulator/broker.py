@@ -63,6 +63,11 @@ class SimulatedBroker:
         """Whether somebody listens on the port."""
         return self.node is not None
 
+    @property
+    def has_faulty_disk(self) -> bool:
+        """Whether operations of its disk may fail at the moment."""
+        return self.disk.is_faulty
+
     def start(self) -> None:
         """Start the process, recovering what the last one left; that may be its end, too."""
         if self.node is not None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.errors import ProtocolError
 from barnabas.network.network_receive import NetworkReceive
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.broker import SimulatedBroker
     from barnabas.testing.simulator.world import Process, SimulatedThread, World
 
 #: Until the client raises it: what a server may send before it has said what it is.
@@ -195,13 +194,45 @@ class SimulatedConnection:
             self.to_client.block(until)
 
 
+class BrokerMachine(Protocol):
+    """What the network has to do with the broker and its machine."""
+
+    machine_is_up: bool
+
+    @property
+    def accepts(self) -> bool:
+        """Whether somebody listens on the port."""
+
+    @property
+    def has_faulty_disk(self) -> bool:
+        """Whether operations of its disk may fail at the moment."""
+
+    def accept(self, connection: SimulatedConnection) -> None:
+        """Note that a client has connected."""
+
+    def receive(self, connection: SimulatedConnection, data: bytes) -> None:
+        """Bytes have come."""
+
+    def lose(self, connection: SimulatedConnection) -> None:
+        """Note that a connection has come to its end."""
+
+    def when_up_again(self, told: Callable[[], object]) -> None:
+        """Be told when the machine is up."""
+
+    def is_partitioned(self, process: Process) -> bool:
+        """Whether a client cannot reach the broker now."""
+
+    def partition_left(self, process: Process) -> float:
+        """For how many seconds more."""
+
+
 class Network:
     """All connections, and how bad the network is."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.stream("network")
-        self.broker: SimulatedBroker
+        self.broker: BrokerMachine
         self.connections: dict[SimulatedConnection, None] = {}
         self.base_latency = 0.0005
         self.jitter = 0.001

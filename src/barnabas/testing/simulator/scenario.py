@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from barnabas.client.admin.cluster import FeatureUpdate
@@ -72,6 +73,11 @@ class Scenario:
         self.applications: list[Application] = []
         self.groups: dict[str, tuple[list[TopicPartition], bool]] = {}
         self.faults = Faults(self)
+
+    @property
+    def fault_kinds(self) -> Collection[str]:
+        """Which kinds of faults the run has."""
+        return self.faults.kinds
 
     def _broker_settings(self) -> dict[str, Any]:
         random = self.random

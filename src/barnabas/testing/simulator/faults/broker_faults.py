@@ -22,13 +22,13 @@ class BrokerFaults(FaultGroup):
         }
 
     def _crash(self) -> None:
-        broker = self._scenario.broker
+        broker = self._parts.broker
         if broker.node is not None:
             broker.crash("by the operator")
             self._world.after(self._random.uniform(0.1, 4), broker.start)
 
     def _die(self) -> None:
-        broker = self._scenario.broker
+        broker = self._parts.broker
         disk = broker.disk
         if broker.node is None or disk.die_after is not None or disk.die_after_roll is not None:
             return
@@ -42,19 +42,19 @@ class BrokerFaults(FaultGroup):
             self._noted(f"the broker will {how} after {disk.die_after} changes of the disk")
 
     def _lose_power(self) -> None:
-        broker = self._scenario.broker
+        broker = self._parts.broker
         if broker.machine_is_up:
             broker.lose_power()
             self._world.after(self._random.uniform(0.5, 6), broker.start)
 
     def _stop(self) -> None:
-        broker = self._scenario.broker
+        broker = self._parts.broker
         if broker.node is not None:
             broker.stop()
             self._world.after(self._random.uniform(0.1, 3), broker.start)
 
     def _freeze_broker(self) -> None:
-        broker = self._scenario.broker
+        broker = self._parts.broker
         seconds = self._random.choice((0.2, 2.0, 8.0))
         broker.process.frozen_until = self._world.now + seconds
         self._noted(f"the broker is frozen for {seconds} s")
@@ -62,7 +62,7 @@ class BrokerFaults(FaultGroup):
 
     def _reboot(self) -> None:
         """Let the process end just after it has written something, with the answers still on their way."""
-        broker = self._scenario.broker
+        broker = self._parts.broker
         if broker.node is None or broker.ends_unanswered is not None:
             return
         clean = self._random.random() < 0.7
@@ -71,6 +71,6 @@ class BrokerFaults(FaultGroup):
 
     def heal(self) -> None:
         """See `FaultGroup`."""
-        broker = self._scenario.broker
+        broker = self._parts.broker
         broker.ends_unanswered = None
         broker.process.clock_offset_ms = 0

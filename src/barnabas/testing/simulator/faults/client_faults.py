@@ -34,7 +34,7 @@ class ClientFaults(FaultGroup):
 
     def _jump_clock(self) -> None:
         random = self._random
-        process = self._scenario.broker.process if random.random() < 0.6 else self._application().process
+        process = self._parts.broker.process if random.random() < 0.6 else self._application().process
         jump = random.choice((-3600_000, -5000, -100, 100, 5000, 3600_000))
         process.clock_offset_ms += jump
         self._noted(f"the clock of {process.name} jumps by {jump} ms")
@@ -50,7 +50,7 @@ class ClientFaults(FaultGroup):
 
     def _outrun_member(self) -> None:
         """Keep a member of a group away, a static one if there is any, while one more joins, or another is replaced."""
-        members = [app.lives[-1] for app in self._scenario.applications if issubclass(app.kind, GroupMember)]
+        members = [app.lives[-1] for app in self._parts.applications if issubclass(app.kind, GroupMember)]
         now = self._world.now
         found = [
             actor
@@ -94,7 +94,7 @@ class ClientFaults(FaultGroup):
         self._world.after(self._random.uniform(0.1, 3), application.start)
 
     def _lose_client(self) -> None:
-        self._lose(self._random.choice(self._scenario.applications))
+        self._lose(self._random.choice(self._parts.applications))
 
     def _lose(self, application: Application) -> None:
         """Let an application die and never come back: what it held only the broker's time-outs can end."""
@@ -111,7 +111,7 @@ class ClientFaults(FaultGroup):
         more often than that session lasts, the dead one stays a member for ever.
         """
         group = application.arguments.get("group")
-        others = [other for other in self._scenario.applications if other is not application and other.is_alive]
+        others = [other for other in self._parts.applications if other is not application and other.is_alive]
         if not issubclass(application.kind, GroupMember):
             return True
         if application.arguments["is_static"] and application.arguments["stay"] < STAYS:
@@ -120,7 +120,7 @@ class ClientFaults(FaultGroup):
 
     def _hang_member(self) -> None:
         """Let an application stop reading while its client goes on with its heartbeats."""
-        members = [app.lives[-1] for app in self._scenario.applications if issubclass(app.kind, GroupMember)]
+        members = [app.lives[-1] for app in self._parts.applications if issubclass(app.kind, GroupMember)]
         found = [actor for actor in members if isinstance(actor, GroupMember) and not actor.is_over]
         if found:
             actor = self._random.choice(found)
@@ -131,8 +131,8 @@ class ClientFaults(FaultGroup):
     def heal(self) -> None:
         """See `FaultGroup`; what was held by the last one to go is taken over when its session is over, not before."""
         if "lose client" in self.chosen:
-            members = [app for app in self._scenario.applications if issubclass(app.kind, GroupMember)]
+            members = [app for app in self._parts.applications if issubclass(app.kind, GroupMember)]
             for group in dict.fromkeys(app.arguments["group"] for app in members):
                 self._lose(self._random.choice([app for app in members if app.arguments["group"] == group]))
-        for actor in (actor for application in self._scenario.applications for actor in application.lives):
+        for actor in (actor for application in self._parts.applications for actor in application.lives):
             actor.process.clock_offset_ms = 0

@@ -25,29 +25,29 @@ class DiskFaults(FaultGroup):
         }
 
     def _fill_disk(self) -> None:
-        disk = self._scenario.broker.disk
+        disk = self._parts.broker.disk
         disk.leave_room(self._random.choice((0, 200, 5000)))
         self._noted("the disk is full")
         self._world.counts["times of a full disk"] += 1
         self._world.after(self._random.uniform(0.2, 5), self._empty_disk)
 
     def _empty_disk(self) -> None:
-        self._scenario.broker.disk.capacity = None
+        self._parts.broker.disk.capacity = None
         self._noted("the disk has room")
 
     def _slow_disk(self) -> None:
-        disk = self._scenario.broker.disk
+        disk = self._parts.broker.disk
         disk.slowness = self._random.choice((0.001, 0.02, 0.2))
         self._noted("the disk is slow")
         self._world.counts["times of a slow disk"] += 1
         self._world.after(self._random.uniform(0.5, 5), self._fast_disk)
 
     def _fast_disk(self) -> None:
-        self._scenario.broker.disk.slowness = 0.0
+        self._parts.broker.disk.slowness = 0.0
 
     def _spoil_disk(self) -> None:
         """Let operations of some kinds fail now and then, or all of them for a while."""
-        disk = self._scenario.broker.disk
+        disk = self._parts.broker.disk
         random = self._random
         which = random.choice(
             ("append", "sync", "sync", "read", "read", "index", "checkpoint", "rename", "rename", "all")
@@ -59,11 +59,11 @@ class DiskFaults(FaultGroup):
         self._world.after(random.uniform(0.5, 4), self._mend_disk)
 
     def _mend_disk(self) -> None:
-        self._scenario.broker.disk.errors = 0.0
+        self._parts.broker.disk.errors = 0.0
 
     def _spoil_metadata(self) -> None:
         """Let the store of the metadata fail, or be slow."""
-        store = self._scenario.broker.store
+        store = self._parts.broker.store
         random = self._random
         store.errors = random.choice(METADATA_ERRORS)
         store.slowness = random.choice((0.0, 0.05, 0.5))
@@ -72,12 +72,12 @@ class DiskFaults(FaultGroup):
         self._world.after(random.uniform(0.5, 5), self._mend_metadata)
 
     def _mend_metadata(self) -> None:
-        store = self._scenario.broker.store
+        store = self._parts.broker.store
         store.errors = store.slowness = 0.0
 
     def _spoil_log(self) -> None:
         """Let nothing be written to one log, one with an open transaction if there is any: its marker has to wait."""
-        broker = self._scenario.broker
+        broker = self._parts.broker
         logs = list(broker.node.logs.logs.values()) if broker.node is not None else []
         if not logs or broker.disk.bad_directory:
             return
@@ -88,11 +88,11 @@ class DiskFaults(FaultGroup):
         self._world.after(self._random.uniform(0.5, 5), self._mend_log)
 
     def _mend_log(self) -> None:
-        self._scenario.broker.disk.bad_directory = ""
+        self._parts.broker.disk.bad_directory = ""
 
     def heal(self) -> None:
         """See `FaultGroup`."""
-        disk = self._scenario.broker.disk
+        disk = self._parts.broker.disk
         disk.slowness = disk.errors = 0.0
         disk.bad_directory = ""
         disk.capacity = disk.die_after = disk.die_after_roll = None

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
 
 
 class FaultGroup:
     """Faults of one part of the world: each kind brings one fault about when it is called."""
 
-    def __init__(self, scenario: Scenario, random: Random) -> None:
-        self._scenario = scenario
-        self._world = scenario.world
+    def __init__(self, parts: Parts, random: Random) -> None:
+        self._parts = parts
+        self._world = parts.world
         self._random = random
         #: The kinds that this run has, of all groups.
         self.chosen: dict[str, Callable[[], None]] = {}
@@ -32,10 +32,10 @@ class FaultGroup:
         self._world.note("faults", what)
 
     def _application(self) -> Application:
-        return self._random.choice(self._scenario.applications)
+        return self._random.choice(self._parts.applications)
 
     def _cut_off(self, application: Application, seconds: float) -> None:
         process = application.process
         self._noted(f"{process.name} is cut off for {seconds:.1f} s")
         self._world.counts["clients cut off"] += 1
-        self._scenario.broker.partition(process, seconds)
+        self._parts.broker.partition(process, seconds)

@@ -20,7 +20,7 @@ class NetworkFaults(FaultGroup):
         }
 
     def _cut(self) -> None:
-        connections = list(self._scenario.network.connections)
+        connections = list(self._parts.network.connections)
         for connection in connections:
             if self._random.random() < 0.5:
                 self._world.counts["connections cut"] += 1
@@ -28,7 +28,7 @@ class NetworkFaults(FaultGroup):
         self._noted("connections are cut")
 
     def _block(self) -> None:
-        connections = list(self._scenario.network.connections)
+        connections = list(self._parts.network.connections)
         if connections:
             chosen = self._random.choice(connections)
             which = self._random.choice(("to broker", "to client", "both"))
@@ -41,7 +41,7 @@ class NetworkFaults(FaultGroup):
         self._cut_off(self._application(), self._random.uniform(0.5, 12))
 
     def _bad_network(self) -> None:
-        network, random = self._scenario.network, self._random
+        network, random = self._parts.network, self._random
         network.base_latency, network.jitter = random.choice(((0.001, 0.02), (0.02, 0.2), (0.1, 1.0)))
         network.loss = random.choice((0.0, 0.02, 0.1))
         self._noted(f"the network is slow: {network.base_latency}+{network.jitter} s, {network.loss:.0%} lost")
@@ -49,10 +49,10 @@ class NetworkFaults(FaultGroup):
         self._world.after(random.uniform(1, 5), self._good_network)
 
     def _good_network(self) -> None:
-        network = self._scenario.network
+        network = self._parts.network
         network.base_latency, network.jitter, network.loss = 0.0005, 0.001, 0.0
 
     def heal(self) -> None:
         """See `FaultGroup`."""
         self._good_network()
-        self._scenario.network.splits = False
+        self._parts.network.splits = False

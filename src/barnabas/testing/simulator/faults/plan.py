@@ -12,7 +12,7 @@ from barnabas.testing.simulator.faults.group import FaultGroup
 from barnabas.testing.simulator.faults.network_faults import NetworkFaults
 
 if TYPE_CHECKING:
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
 
 #: Kinds that do most harm together, and rarely meet where each is chosen by itself.
 THEMES = (
@@ -32,27 +32,27 @@ GROUPS: tuple[type[FaultGroup], ...] = (NetworkFaults, BrokerFaults, DiskFaults,
 class Faults:
     """Draws for each run which kinds of faults there are and how many, and brings them about until `heal`."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-        self._world = scenario.world
-        self._random = scenario.world.stream("faults")
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._world = parts.world
+        self._random = parts.world.stream("faults")
         self.duration = self._random.uniform(8, 25)
         self.is_over = False
-        self._groups = [group(scenario, self._random) for group in GROUPS]
+        self._groups = [group(parts, self._random) for group in GROUPS]
         kinds = {name: strike for group in self._groups for name, strike in group.kinds().items()}
         self.kinds = {name: kinds[name] for name in self._choose(list(kinds))}
         for group in self._groups:
             group.chosen = self.kinds
         #: Whether the power fails while there are acknowledged records that are not on the disk.
-        self.loses_unflushed = "power" in self.kinds and not scenario.flushes
+        self.loses_unflushed = "power" in self.kinds and not parts.flushes
         if self.loses_unflushed:
-            scenario.ledger.loses_unflushed = True
+            parts.ledger.loses_unflushed = True
 
     def _choose(self, kinds: list[str]) -> Collection[str]:
         random = self._random
         if random.random() < 0.4:
             return random.choice(THEMES)
-        if not self._scenario.flushes and random.random() < 0.2:
+        if not self._parts.flushes and random.random() < 0.2:
             # Where not every record is flushed, these show most.
             return ENDS_OF_A_BROKER
         return [name for name in kinds if random.random() < 0.3]
@@ -60,7 +60,7 @@ class Faults:
     def begin(self) -> None:
         """Let the first one come."""
         self._world.note("faults", f"to come: {', '.join(self.kinds) or 'none'}")
-        self._scenario.network.splits = self._random.random() < 0.3
+        self._parts.network.splits = self._random.random() < 0.3
         if self.kinds:
             self._plan()
 
@@ -83,7 +83,7 @@ class Faults:
 
     def repair(self) -> None:
         """Start the broker if it is down, and again if a failure of the disk has taken logs out of service."""
-        broker = self._scenario.broker
+        broker = self._parts.broker
         if broker.has_offline_logs:
             self._world.note("faults", "the operator sees logs that are offline, and starts the broker again")
             broker.stop()

@@ -95,7 +95,7 @@ class ForeignMember(Actor):
     def _beat(self) -> bool:
         """Send a heartbeat and do what the answer says; False when the group has put this member out."""
         answer = self._call(self._heartbeat(self._epoch))
-        if answer is None or self.network.broker.disk.is_faulty:
+        if answer is None or self.network.broker.has_faulty_disk:
             # Who cannot be put out for want of a disk stays, and a new coordinator begins its watch anew.
             self._told_at = self.world.now
         if answer is None:
@@ -196,7 +196,7 @@ class ForeignMembers(Workload):
 
     def cast(self) -> None:
         """See `Workload`. Where the power takes epochs that were told, an earlier one may be the member's again."""
-        if self.scenario.faults.loses_unflushed:
+        if self.parts.ledger.loses_unflushed:
             return
         for number in range(3):
-            self.scenario.add(ForeignMember, f"foreign{number}", rebalance_timeout=self.random.choice((1.0, 3.0)))
+            self.parts.add(ForeignMember, f"foreign{number}", rebalance_timeout=self.random.choice((1.0, 3.0)))

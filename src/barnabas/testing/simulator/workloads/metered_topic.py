@@ -27,7 +27,7 @@ class MeteredTopic(OneTopic):
 
     def cast(self) -> None:
         """See `Workload`."""
-        with self.scenario.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
+        with self.parts.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             admin.alter_client_quotas({ClientQuotaEntity.of(client_id=self.TOPIC): {"producer_byte_rate": RATE}})
         self._began = self.world.now
         super().cast()
@@ -37,7 +37,7 @@ class MeteredTopic(OneTopic):
         stored = self.writings.read()
         self.writings.check_there(stored, self.writings.acknowledged, "and a quota takes nothing")
         # A broker that was started again does not know what was written before.
-        lives = self.scenario.broker.lives + len(self._application.lives)
+        lives = self.parts.broker.lives + len(self._application.lives)
         seconds = self.world.now - self._began
         most = RATE * (seconds + WINDOW * lives) + IN_FLIGHT * lives
         written = len(stored) * self.SIZE
@@ -46,4 +46,4 @@ class MeteredTopic(OneTopic):
 
     @property
     def _application(self) -> Application:
-        return next(one for one in self.scenario.applications if one.name == f"writer-{self.TOPIC}")
+        return next(one for one in self.parts.applications if one.name == f"writer-{self.TOPIC}")

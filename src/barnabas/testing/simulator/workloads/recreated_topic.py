@@ -11,7 +11,7 @@ from barnabas.testing.simulator.workloads.writer import OneTopic
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
 
 _PATIENCE = 10.0
 #: After so long nothing that was asked for before is still carried out: no broker is frozen longer.
@@ -81,20 +81,20 @@ class RecreatedTopic(OneTopic):
 
     TOPIC = "reborn"
 
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario)
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
         self._topics = Topics()
 
     def cast(self) -> None:
         """See `Workload`."""
         super().cast()
-        self.scenario.add(Recreator, "recreator", topic=self.TOPIC, topics=self._topics)
+        self.parts.add(Recreator, "recreator", topic=self.TOPIC, topics=self._topics)
 
     def check_strictly(self) -> None:
         """See `OneTopic`."""
         topics = self._topics
         # Who recreates it may have died for good since it last looked.
-        with self.scenario.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
+        with self.parts.clients.admin(bootstrap_servers=BOOTSTRAP) as admin:
             found = admin.list_topics().get(self.TOPIC)
         if found is None:
             return

@@ -11,7 +11,7 @@ from barnabas.testing.simulator.workloads.writer import OneTopic, Writings, Writ
 
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
 
 _PATIENCE = 10.0
 #: A broker looks for old segments half a minute after its start for the first time.
@@ -25,8 +25,8 @@ class Trimmed:
     broker that was killed, or whose disk failed, may bring the records back.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self.asked = 0
         self._acknowledged = 0
         self._losses = 0
@@ -41,9 +41,9 @@ class Trimmed:
         return self._acknowledged if self._losses == self._count_losses() else 0
 
     def _count_losses(self) -> int:
-        counts, faults = self._scenario.world.counts, self._scenario.faults
-        if not {"bad disk", "full disk", "bad log"}.isdisjoint(faults.kinds):
-            return self._scenario.broker.lives
+        counts = self._parts.world.counts
+        if not {"bad disk", "full disk", "bad log"}.isdisjoint(self._parts.fault_kinds):
+            return self._parts.broker.lives
         return counts["crashes"] + counts["power losses"]
 
 
@@ -94,22 +94,22 @@ class TrimmedTopic(OneTopic):
 
     TOPIC = "trimmed"
 
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario)
-        self._trimmed = Trimmed(scenario)
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._trimmed = Trimmed(parts)
 
     def cast(self) -> None:
         """See `Workload`."""
         super().cast()
-        if not self.scenario.faults.loses_unflushed:
-            self.scenario.add(Trimmer, "trimmer", writings=self.writings, trimmed=self._trimmed)
+        if not self.parts.ledger.loses_unflushed:
+            self.parts.add(Trimmer, "trimmer", writings=self.writings, trimmed=self._trimmed)
 
     def check_strictly(self) -> None:
         """See `OneTopic`."""
         trimmed, certain = self._trimmed, self._trimmed.certain
         # All faults are over: what is acknowledged by now survives a stop in good order.
-        self.scenario.broker.stop()
-        self.scenario.broker.start()
+        self.parts.broker.stop()
+        self.parts.broker.start()
         stored = self.writings.read()
         kept = (written for written in self.writings.acknowledged if written.offset >= trimmed.asked)
         self.writings.check_there(stored, kept, f"and only those before {trimmed.asked} were to be deleted")

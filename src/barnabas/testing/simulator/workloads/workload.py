@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from barnabas.client.admin.new_topic import NewTopic
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
 
 
 class Workload:
@@ -16,10 +16,10 @@ class Workload:
     #: Settings of the broker that it needs.
     SETTINGS: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
-        self.world = scenario.world
-        self.random = scenario.world.stream(type(self).__name__)
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.world = parts.world
+        self.random = parts.world.stream(type(self).__name__)
 
     def topics(self) -> list[NewTopic]:
         """Return the topics to be there before its applications begin."""

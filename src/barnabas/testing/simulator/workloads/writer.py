@@ -16,7 +16,7 @@ from barnabas.testing.simulator.workloads.workload import Workload
 if TYPE_CHECKING:
     from barnabas.testing.simulator.actors import Application
     from barnabas.testing.simulator.clients import Clients
-    from barnabas.testing.simulator.scenario import Scenario
+    from barnabas.testing.simulator.parts import Parts
     from barnabas.testing.simulator.world import World
 
 _NUMBER = "number"
@@ -193,9 +193,9 @@ class OneTopic(Workload):
     KEYS = 0
     REQUEST_TIMEOUT_MS = 4000
 
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario)
-        self.writings = Writings(self.world, self.scenario.clients, self.TOPIC)
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self.writings = Writings(self.world, self.parts.clients, self.TOPIC)
 
     def configs(self) -> dict[str, str]:
         """Return the topic's settings."""
@@ -207,7 +207,7 @@ class OneTopic(Workload):
 
     def cast(self) -> None:
         """See `Workload`."""
-        self.scenario.add(
+        self.parts.add(
             Writer,
             f"writer-{self.TOPIC}",
             writings=self.writings,
@@ -220,7 +220,7 @@ class OneTopic(Workload):
 
     def check(self) -> None:
         """See `Workload`."""
-        if not self.scenario.faults.loses_unflushed:
+        if not self.parts.ledger.loses_unflushed:
             self.check_strictly()
 
     def check_strictly(self) -> None:
@@ -230,7 +230,7 @@ class OneTopic(Workload):
     @property
     def log(self) -> Any:
         """The broker's log of the partition."""
-        node = self.scenario.broker.node
+        node = self.parts.broker.node
         assert node is not None
         found = node.logs.get_log(self.writings.partition)
         assert found is not None
