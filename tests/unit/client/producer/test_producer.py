@@ -133,7 +133,7 @@ def test_the_sender_thread_repeats_run_once(broker: StoringBroker, monkeypatch: 
         plain(self, now)
 
     monkeypatch.setattr(Sender, "run_once", counted)
-    producer = connect(broker, linger_ms=0)
+    producer = connect(broker, linger_ms=0, max_block_ms=2000)
     try:
         for _ in range(3):
             producer.send("one", b"v").result(3)
