@@ -16,7 +16,7 @@ import pytest
 
 from tests.peers import foreign_programs
 from tools.streams_vectors.__main__ import difference_of
-from tools.streams_vectors.random_cases import draw, draw_cached
+from tools.streams_vectors.random_cases import draw, draw_cached, draw_with_headers
 from tools.streams_vectors.running import run
 
 
@@ -65,6 +65,13 @@ def test_random_topologies_give_what_kafka_gives() -> None:
 
 def test_caches_hold_back_and_evict_as_kafkas_do() -> None:
     found, built = differences(range(30), draw_cached)
+
+    assert found == {}
+    assert built >= 20
+
+
+def test_stores_with_headers_write_kafkas_changelogs() -> None:
+    found, built = differences(range(30), draw_with_headers)
 
     assert found == {}
     assert built >= 20

@@ -246,6 +246,18 @@ def draw_cached(seed: int) -> dict[str, Any]:
     return case
 
 
+def draw_with_headers(seed: int) -> dict[str, Any]:
+    """Return a case whose stores keep headers, and some of whose records have them."""
+    case = draw(seed)
+    chance = random.Random(-1 - seed)
+    case["name"] = f"headers-{seed}"
+    case["config"]["dsl.store.format"] = "HEADERS"
+    for number, given in enumerate(case["inputs"]):
+        if chance.random() < 0.5:
+            given["headers"] = [["h", str(number)], ["same", "x"]][: chance.choice([1, 2])]
+    return case
+
+
 def draw(seed: int) -> dict[str, Any]:
     """Return a case of a seed, without `expected`."""
     drawing = _Drawing(seed)

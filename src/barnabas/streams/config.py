@@ -51,12 +51,6 @@ def _one_of(*choices: str, ignore_case: bool = False) -> Check:
 _OPTIMIZATIONS = ("all", "none", "reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
-def _store_format(value: str) -> str | None:
-    if value.lower() == "headers":
-        return "stores with headers are not supported yet; leave it at DEFAULT"
-    return _one_of("HEADERS", "DEFAULT", ignore_case=True)(value)
-
-
 def _optimization(value: str) -> str | None:
     given = [part.strip() for part in value.split(",")]
     if any(part not in _OPTIMIZATIONS for part in given):
@@ -79,7 +73,7 @@ SETTINGS: dict[str, Setting] = {
     "processing.exception.handler": Setting("any", "LogAndFailProcessingExceptionHandler"),
     "production.exception.handler": Setting("any", "DefaultProductionExceptionHandler"),
     "errors.dead.letter.queue.topic.name": Setting("str", None),
-    "dsl.store.format": Setting("str", "DEFAULT", _store_format),
+    "dsl.store.format": Setting("str", "DEFAULT", _one_of("HEADERS", "DEFAULT", ignore_case=True)),
     "dsl.store.suppliers.class": Setting("any", None),
     "ensure.explicit.internal.resource.naming": Setting("bool", False),
     "internal.topic.prefix": Setting("str", None),
@@ -168,6 +162,11 @@ class StreamsConfig:
     def application_id(self) -> str:
         """The setting application.id."""
         return str(self.values["application.id"])
+
+    @property
+    def stores_headers(self) -> bool:
+        """Whether stores of the DSL keep headers: the setting dsl.store.format."""
+        return str(self.values["dsl.store.format"]).lower() == "headers"
 
     @property
     def cache_max_bytes(self) -> int:

@@ -78,7 +78,8 @@ public class Cases {
                     continue;
                 }
                 driver.createInputTopic(input.get("topic").asText(), new ByteArraySerializer(), new ByteArraySerializer())
-                    .pipeInput(bytes(input.get("key")), bytes(input.get("value")), input.get("timestamp").asLong());
+                    .pipeInput(new TestRecord<>(bytes(input.get("key")), bytes(input.get("value")), headersOf(input),
+                        Instant.ofEpochMilli(input.get("timestamp").asLong())));
                 outputs.add(output(driver, given.get("topics")));
             }
             double dropped = driver.metrics().entrySet().stream()
@@ -137,6 +138,14 @@ public class Cases {
             task.process(0);
             task.maybePunctuateStreamTime();
         }
+    }
+
+    private static Headers headersOf(JsonNode input) {
+        Headers headers = new RecordHeaders();
+        for (JsonNode header : input.path("headers")) {
+            headers.add(header.get(0).asText(), header.get(1).asText().getBytes(StandardCharsets.UTF_8));
+        }
+        return headers;
     }
 
     private static void headers(ObjectNode shown, TestRecord<byte[], byte[]> record) {

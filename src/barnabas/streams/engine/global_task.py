@@ -38,7 +38,7 @@ class GlobalTask:
         self.stores: dict[str, StateStore] = {}
         backend = settings.backend or MemoryBackend()
         for name, builder in topology.global_stores.items():
-            store = make_store(builder, backend)
+            store = make_store(builder, backend, with_headers=config.stores_headers)
             store.logged = False
             store.init(self._context)
             self.stores[name] = store

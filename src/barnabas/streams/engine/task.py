@@ -92,7 +92,7 @@ class Task:
         stores = {}
         shared = RecordCache(self._settings.config.cache_max_bytes)
         for name, builder in self._topology.state_stores.items():
-            store = make_store(builder, backend)
+            store = make_store(builder, backend, with_headers=self._settings.config.stores_headers)
             if builder.caching and shared.max_bytes > 0:
                 store.enable_cache(shared, cache_interval_ms(builder))
             store.init(self._context)

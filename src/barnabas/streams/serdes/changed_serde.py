@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.serdes.change import Change
+from barnabas.streams.serdes.reader import unzigzag, zigzag
 from barnabas.streams.serdes.serde import Headers, Serde, set_if_unset
 
 _OLD, _NEW, _BOTH = 0, 1, 2
@@ -66,25 +67,3 @@ class ChangedSerde(Serde[Change]):
                 raise StreamsError(f"A change of {len(data)} bytes cannot have a new value of {length}")
             return data[begin : begin + length], data[begin + length : end], is_latest
         raise StreamsError(f"Encountered unknown byte value `{flag}` for encodingFlag in ChangedDeserializer.")
-
-
-def zigzag(number: int) -> bytes:
-    """Return a varint of Kafka's protocol, zigzag-encoded, for a number that is not negative."""
-    number <<= 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def unzigzag(data: bytes) -> tuple[int, int]:
-    """Return the number that data begins with, and how many bytes it takes. Raises `StreamsError` when it is cut."""
-    number = shift = 0
-    for position, byte in enumerate(data[:5]):
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position + 1
-        shift += 7
-    raise StreamsError("A change begins with a varint that does not end")

@@ -2,13 +2,13 @@
 
 from barnabas.streams.state.changelog_record cimport ChangelogRecord, changelog_record
 from barnabas.streams.state.store cimport SerdeStore
-from barnabas.streams.state.value_format cimport TimestampedFormat, ValueFormat, timestamped
+from barnabas.streams.state.value_format cimport HeadersFormat, TimestampedFormat, ValueFormat
 from barnabas.streams.topology.record cimport make_record
 
 
 cdef class KeyValueStore(SerdeStore):
     cdef object _map
-    cdef readonly ValueFormat _format
+    cdef readonly object _format
     cdef readonly object _cache
 
     cpdef object get_behind(self, object key)

@@ -19,7 +19,7 @@ from barnabas.streams.state.store import VALID_TO_UNDEFINED, StoreContext, Store
 if not cython.compiled:
     from barnabas.streams.state.changelog_record import changelog_record
     from barnabas.streams.state.store import SerdeStore
-    from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat, timestamped
+    from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat, ValueFormat
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class KeyValueStore(SerdeStore):
 class TimestampedKeyValueStore(KeyValueStore):
     """Keeps the last value of each key with its timestamp, as `ValueAndTimestamp`.
 
-    With `with_headers`, changelog records have the headers of the record (subscriptions of foreign-key joins do).
+    With `with_headers`, headers are kept as well, as `ValueTimestampHeaders`.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class TimestampedKeyValueStore(KeyValueStore):
         with_headers: bool = False,
     ) -> None:
         super().__init__(name, key_serde, value_serde, backend, logged=logged)
-        self._format = TimestampedFormat(logs_headers=with_headers)
+        self._format: TimestampedFormat = HeadersFormat() if with_headers else TimestampedFormat()
 
     def get_with_timestamp(self, key: Any) -> ValueAndTimestamp[Any] | None:
         """Return value and timestamp: what tables ask, whatever kind their store is of."""
@@ -195,9 +195,9 @@ class TimestampedKeyValueStore(KeyValueStore):
         """Keep a value with its timestamp; None deletes. Return `VALID_TO_UNDEFINED`: it is the latest."""
         data, value_data = self._key(key), self._value(value)
         if value_data is None or self._cache is not None:
-            self._put(data, timestamped(value_data, timestamp))
+            self._put(data, self._format.stamped(value_data, timestamp))
             return VALID_TO_UNDEFINED
-        self._map.put(data, timestamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
+        self._map.put(data, self._format.stamped(value_data, timestamp))  # type: ignore[arg-type]  # it is not None
         if self.logged:
             headers = self._headers() if self._format.logs_headers else []
             self._changes.append(changelog_record(data, value_data, timestamp, headers))

@@ -13,6 +13,7 @@ from barnabas.streams.state.changelog_record import ChangelogRecord
 from barnabas.streams.state.record_cache import RecordCache
 from barnabas.streams.state.session_bytes import Session
 from barnabas.streams.state.store import SerdeStore, StoreIterator
+from barnabas.streams.state.value_format import ValueFormat
 from barnabas.streams.topology.record import Record
 from barnabas.streams.windowed import SessionWindow, Windowed
 
@@ -52,11 +53,13 @@ class SessionStore(SerdeStore):
         *,
         logged: bool = True,
         persistent: bool = False,
+        logs_tombstone_headers: bool = False,
     ) -> None:
         super().__init__(name, key_serde, value_serde, logged=logged)
         self._sessions = sessions
         self.persistent = persistent
         self._cache: SessionCache | None = None
+        self._format = ValueFormat(logs_tombstone_headers=logs_tombstone_headers)
 
     def enable_cache(self, shared: RecordCache, segment_interval_ms: int) -> None:
         """Hold updates back until a commit, or until the shared cache is full."""
@@ -191,4 +194,4 @@ class SessionStore(SerdeStore):
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         if self.logged:
-            self._changes.append(ChangelogRecord(key, value, self._timestamp(), []))
+            self._changes.append(self._format.logged(self, key, value))

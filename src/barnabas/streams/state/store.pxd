@@ -37,5 +37,5 @@ cdef class SerdeStore(StateStore):
     cdef object _last_data
 
     cpdef object _key(self, object key)
-    cpdef object _value(self, object value)
+    cpdef object _value(self, object value, object headers=*)
     cpdef object _read_value(self, object data)

@@ -16,6 +16,7 @@ from barnabas.streams.serdes.serde import set_if_unset
 
 if TYPE_CHECKING:
     from barnabas.streams.serdes.record_context import RecordContext
+    from barnabas.streams.serdes.serde import Headers
     from barnabas.streams.state.changelog_record import ChangelogRecord
 
 K = TypeVar("K")
@@ -40,6 +41,14 @@ _make_tuple = tuple.__new__
 def value_and_timestamp(value: Any, timestamp: int) -> ValueAndTimestamp[Any]:
     """Return the pair; its own constructor costs an interpreter's call."""
     return _make_tuple(ValueAndTimestamp, (value, timestamp))
+
+
+class ValueTimestampHeaders(NamedTuple, Generic[V]):
+    """A value, the timestamp in milliseconds of the record that it came with, and headers (KIP-1271)."""
+
+    value: V
+    timestamp: int
+    headers: Headers
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
@@ -170,11 +179,12 @@ class SerdeStore(StateStore):
     def _bound(self, key: Any) -> bytes | None:
         return None if key is None else self._key(key)
 
-    def _value(self, value: Any) -> bytes | None:
+    def _value(self, value: Any, headers: Headers | None = None) -> bytes | None:
         if value is None:
             return None
         try:
-            data: bytes | None = self._serialize_value(self.topic, value, self._headers())
+            given = self._headers() if headers is None else headers
+            data: bytes | None = self._serialize_value(self.topic, value, given)
         except TypeError as problem:
             raise self._incompatible(self.value_serde, "value", value) from problem
         return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from barnabas.streams.serdes.join_side import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
@@ -20,8 +21,13 @@ from barnabas.streams.state.window_bytes import TimeOrderedWindowSegments, Windo
 from barnabas.streams.topology.stores import StoreBuilder, StoreKind, segment_interval_ms
 
 
-def make_store(builder: StoreBuilder, backend: Backend) -> StateStore:
-    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory."""
+def make_store(builder: StoreBuilder, backend: Backend, *, with_headers: bool = False) -> StateStore:
+    """Return the store that a builder describes, its bytes in `backend` unless it is to be in memory.
+
+    `with_headers` is what the settings say where the builder leaves it to them: `dsl.store.format`.
+    """
+    if with_headers and builder.headers is None and builder.persistent is not False:
+        builder = replace(builder, headers=True)
     if builder.persistent is False:
         backend = MemoryBackend()
     return _MAKERS[builder.kind](builder, backend)
@@ -87,6 +93,7 @@ def _window(kind: type[WindowStore]) -> Callable[[StoreBuilder, Backend], StateS
             retain_duplicates=builder.retain_duplicates,
             logged=builder.logging,
             persistent=backend.persistent,
+            **({"with_headers": bool(builder.headers)} if kind is TimestampedWindowStore else {}),
         )
 
     return make
@@ -109,6 +116,7 @@ def _session(builder: StoreBuilder, backend: Backend) -> StateStore:
         sessions,
         logged=builder.logging,
         persistent=backend.persistent,
+        logs_tombstone_headers=bool(builder.headers),
     )
 
 

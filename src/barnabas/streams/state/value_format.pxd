@@ -6,6 +6,7 @@ from barnabas.streams.state.store cimport SerdeStore, value_and_timestamp
 
 cdef class ValueFormat:
     cdef readonly bint logs_headers
+    cdef readonly bint logs_tombstone_headers
 
     cpdef object write(self, SerdeStore store, object value)
     cpdef object read(self, SerdeStore store, object data)
@@ -16,6 +17,10 @@ cdef class ValueFormat:
 
 
 cdef class TimestampedFormat(ValueFormat):
+    cpdef object stamped(self, object data, object timestamp)
+
+
+cdef class HeadersFormat(TimestampedFormat):
     pass
 
 

@@ -11,7 +11,8 @@ except ImportError:
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from barnabas.streams.state.store import ValueAndTimestamp
+from barnabas.streams.serdes.reader import split_headers, written_headers
+from barnabas.streams.state.store import ValueTimestampHeaders
 
 if not cython.compiled:
     from barnabas.streams.state.changelog_record import changelog_record
@@ -28,10 +29,15 @@ _unpack_long = _LONG.unpack_from
 
 @cython.cclass
 class ValueFormat:
-    """Values as the serde writes them. With `logs_headers`, changelog records have the headers of the record."""
+    """Values as the serde writes them.
 
-    def __init__(self, *, logs_headers: bool = False) -> None:
+    With `logs_headers`, changelog records have the headers of the record; with `logs_tombstone_headers` those without a
+    value do.
+    """
+
+    def __init__(self, *, logs_headers: bool = False, logs_tombstone_headers: bool = False) -> None:
         self.logs_headers = logs_headers
+        self.logs_tombstone_headers = logs_tombstone_headers
 
     def write(self, store: SerdeStore, value: Any) -> bytes | None:
         """Return what is kept of a value as users give it; None for None."""
@@ -43,7 +49,8 @@ class ValueFormat:
 
     def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
         """Return the record of the changelog for what is kept."""
-        return changelog_record(key, data, store._timestamp(), store._headers() if self.logs_headers else [])
+        with_headers = self.logs_headers or (data is None and self.logs_tombstone_headers)
+        return changelog_record(key, data, store._timestamp(), store._headers() if with_headers else [])
 
     def plain(self, value: Any) -> Any:
         """Return the value alone, without its timestamp, of what `read` returned."""
@@ -66,7 +73,7 @@ class TimestampedFormat(ValueFormat):
         """Return timestamp and value; None for None, and for a value that is None."""
         return None if value is None else timestamped(store._value(value[0]), value[1])
 
-    def read(self, store: SerdeStore, data: bytes | None) -> ValueAndTimestamp[Any] | None:
+    def read(self, store: SerdeStore, data: bytes | None) -> Any:
         """Return value and timestamp."""
         if data is None:
             return None
@@ -90,6 +97,50 @@ class TimestampedFormat(ValueFormat):
     def restored(self, record: ChangelogRecord) -> bytes | None:
         """Return timestamp and value of a record of the changelog."""
         return timestamped(record.value, record.timestamp)
+
+    def stamped(self, data: bytes | None, timestamp: int) -> bytes | None:
+        """Return what is kept of a value's bytes and a timestamp, without headers; None for None."""
+        return timestamped(data, timestamp)
+
+
+@cython.cclass
+class HeadersFormat(TimestampedFormat):
+    """Values behind their headers and timestamps, as `ValueTimestampHeaders` (KIP-1271); the changelog has all three.
+
+    The serde of values is given the value's headers; what is put without any, as tables do, has none.
+    """
+
+    def write(self, store: SerdeStore, value: Any) -> bytes | None:
+        """Return headers, timestamp and value; None for None, and for a value that is None."""
+        if value is None:
+            return None
+        headers = list(value[2]) if len(value) > 2 else []
+        data = timestamped(store._value(value[0], headers), value[1])
+        return None if data is None else written_headers(headers) + data
+
+    def read(self, store: SerdeStore, data: bytes | None) -> Any:
+        """Return value, timestamp and headers."""
+        if data is None:
+            return None
+        headers, at = split_headers(data)
+        value = store.value_serde.deserialize(store.topic, data[at + 8 :], headers)
+        return ValueTimestampHeaders(value, _unpack_long(data, at)[0], headers)
+
+    def logged(self, store: SerdeStore, key: bytes, data: bytes | None) -> ChangelogRecord:
+        """Return the record of the changelog; a tombstone has timestamp and headers of the record."""
+        if data is None:
+            return changelog_record(key, None, store._timestamp(), store._headers())
+        headers, at = split_headers(data)
+        return changelog_record(key, data[at + 8 :], _unpack_long(data, at)[0], headers)
+
+    def restored(self, record: ChangelogRecord) -> bytes | None:
+        """Return headers, timestamp and value of a record of the changelog."""
+        data = timestamped(record.value, record.timestamp)
+        return None if data is None else written_headers(record.headers) + data
+
+    def stamped(self, data: bytes | None, timestamp: int) -> bytes | None:
+        """Return what is kept of a value's bytes and a timestamp, without headers; None for None."""
+        return None if data is None else b"\x00" + timestamped(data, timestamp)  # type: ignore[operator]  # it is not None
 
 
 def timestamped(data: bytes | None, timestamp: int | None) -> bytes | None:

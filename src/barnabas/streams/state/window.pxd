@@ -2,7 +2,7 @@
 
 from barnabas.streams.serdes.window_keys cimport window_key
 from barnabas.streams.state.store cimport SerdeStore
-from barnabas.streams.state.value_format cimport TimestampedFormat, ValueFormat, timestamped
+from barnabas.streams.state.value_format cimport HeadersFormat, TimestampedFormat, ValueFormat
 from barnabas.streams.topology.record cimport make_record
 
 
@@ -11,7 +11,7 @@ cdef class WindowStore(SerdeStore):
     cdef readonly object window_size_ms
     cdef bint _retain_duplicates
     cdef object _sequence
-    cdef readonly ValueFormat _format
+    cdef readonly object _format
     cdef readonly object _cache
 
     cpdef object get_behind(self, object key, object start)

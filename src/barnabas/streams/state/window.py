@@ -25,7 +25,7 @@ from barnabas.streams.windowed import Windowed
 if not cython.compiled:
     from barnabas.streams.serdes.window_keys import window_key
     from barnabas.streams.state.store import SerdeStore
-    from barnabas.streams.state.value_format import TimestampedFormat, ValueFormat, timestamped
+    from barnabas.streams.state.value_format import HeadersFormat, TimestampedFormat, ValueFormat
     from barnabas.streams.topology.record import make_record
 
 if TYPE_CHECKING:
@@ -258,9 +258,10 @@ class TimestampedWindowStore(WindowStore):
     """Keeps values with their timestamps, as `ValueAndTimestamp`."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
+        with_headers = settings.pop("with_headers", False)
         super().__init__(*arguments, **settings)
-        self._format = TimestampedFormat()
+        self._format: TimestampedFormat = HeadersFormat() if with_headers else TimestampedFormat()
 
     def put_with_timestamp(self, key: Any, value: Any, timestamp: int, window_start: int) -> None:
         """Keep a value with its timestamp; None deletes."""
-        self._put(self._key(key), timestamped(self._value(value), timestamp), window_start)
+        self._put(self._key(key), self._format.stamped(self._value(value), timestamp), window_start)

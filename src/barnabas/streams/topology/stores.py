@@ -7,7 +7,7 @@ Nothing here stores anything: the engine makes a store from its `StoreBuilder`. 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -195,6 +195,14 @@ class Stores:
         return _window_store(StoreKind.TIMESTAMPED_WINDOW, name, retention_period, window_size, retain_duplicates, True)
 
     @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> StoreSupplier:
+        """Describe a window store on disk with timestamps and headers. Raises as `persistent_window_store`."""
+        made = _window_store(StoreKind.TIMESTAMPED_WINDOW, name, retention_period, window_size, retain_duplicates, True)
+        return replace(made, headers=True)
+
+    @staticmethod
     def in_memory_window_store(
         name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> StoreSupplier:
@@ -224,6 +232,24 @@ class Stores:
     ) -> StoreBuilder:
         """Describe a store from key to value and timestamp."""
         return builder_of(supplier, StoreKind.TIMESTAMPED_KEY_VALUE, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Any = None, value_serde: Any = None
+    ) -> StoreBuilder:
+        """Describe a store from key to value, timestamp and headers (KIP-1271). Raises as `builder_of`."""
+        builder = builder_of(supplier, StoreKind.TIMESTAMPED_KEY_VALUE, key_serde, value_serde)
+        builder.headers = True
+        return builder
+
+    @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Any = None, value_serde: Any = None
+    ) -> StoreBuilder:
+        """Describe a store from key and time to value, timestamp and headers (KIP-1271). Raises as `builder_of`."""
+        builder = builder_of(supplier, StoreKind.TIMESTAMPED_WINDOW, key_serde, value_serde)
+        builder.headers = True
+        return builder
 
     @staticmethod
     def versioned_key_value_store_builder(

@@ -24,7 +24,7 @@ from barnabas.streams.serdes.foreign_key import (
 )
 from barnabas.streams.serdes.murmur3 import hash128
 from barnabas.streams.state.memory import increment
-from barnabas.streams.state.store import ValueAndTimestamp
+from barnabas.streams.state.store import ValueTimestampHeaders
 from barnabas.streams.topology.processor_api import ContextualProcessor
 from barnabas.streams.topology.record import Record
 
@@ -173,7 +173,7 @@ class SubscriptionReceiveProcessor(_EngineProcessor):
             return
         if wrapper.version > 1:
             raise UnsupportedVersionError("SubscriptionWrapper is of an incompatible version.")
-        new = ValueAndTimestamp(wrapper, record.timestamp)
+        new = ValueTimestampHeaders(wrapper, record.timestamp, record.headers)
         old = None
         if key is not None:
             data = self._schema.to_bytes(key, wrapper.primary_key, record.headers)
@@ -213,7 +213,7 @@ class SubscriptionJoinProcessor(_EngineProcessor):
 
     def process(self, record: Record[CombinedKey, Change]) -> None:
         """Send the answer that the instruction asks for, if any."""
-        subscription: ValueAndTimestamp[SubscriptionWrapper] = record.value.new_value
+        subscription: ValueTimestampHeaders[SubscriptionWrapper] = record.value.new_value
         wrapper = subscription.value
         if wrapper.instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
             return

@@ -1,0 +1,69 @@
+"""Stores that keep headers beside value and timestamp (KIP-1271), as processors of users use them."""
+
+import pytest
+
+from barnabas.streams import ContextualProcessor, Serdes, Stores, StreamsBuilder, StreamsError, TopologyTestDriver
+from barnabas.streams.serdes.reader import split_headers, written_headers
+from barnabas.streams.state.changelog_record import ChangelogRecord
+from barnabas.streams.state.store import ValueTimestampHeaders
+
+CONFIG = {"application.id": "app", "bootstrap.servers": "unused:9092", "statestore.cache.max.bytes": 0}
+HEADERS = [("a", b"1"), ("empty", b""), ("none", None), ("a", b"again")]
+STORES = {
+    "key-value": Stores.timestamped_key_value_store_with_headers_builder(
+        Stores.persistent_timestamped_key_value_store_with_headers("kept"), Serdes.string(), Serdes.string()
+    ),
+    "window": Stores.timestamped_window_store_with_headers_builder(
+        Stores.persistent_timestamped_window_store_with_headers("kept", 1000, 10), Serdes.string(), Serdes.string()
+    ),
+}
+
+
+class Keeper(ContextualProcessor):
+    """Puts what comes, or deletes it, at its key and perhaps at window 0."""
+
+    def process(self, record):
+        value = record.value and ValueTimestampHeaders(record.value, record.timestamp, record.headers)
+        window = (0,) if hasattr(self.context.get_state_store("kept"), "fetch_all") else ()
+        self.context.get_state_store("kept").put(record.key, value, *window)
+
+
+def driver_with(builder):
+    streams = StreamsBuilder()
+    streams.add_state_store(builder)
+    streams.stream("in", key=Serdes.string(), value=Serdes.string()).process(Keeper, "kept")
+    return TopologyTestDriver(streams.build(), CONFIG, 0)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_headers_come_back_from_the_store_and_from_its_changelog(kind):
+    with driver_with(STORES[kind]) as driver:
+        topic = driver.create_input_topic("in", Serdes.string(), Serdes.string())
+        topic.pipe_input("v", "k", timestamp=7, headers=HEADERS)
+        logged = driver.read_raw("app-kept-changelog")
+        store = driver.get_all_state_stores()["kept"]
+        at = (0,) if kind == "window" else ()
+        read = store.fetch if kind == "window" else store.get
+        assert read("k", *at) == ValueTimestampHeaders("v", 7, HEADERS)
+        assert (logged.value, logged.timestamp, logged.headers) == (b"v", 7, HEADERS)
+
+        topic.pipe_input(None, "k", timestamp=9, headers=[("gone", b"x")])
+        tombstone = driver.read_raw("app-kept-changelog")
+        assert read("k", *at) is None
+        assert (tombstone.value, tombstone.timestamp, tombstone.headers) == (None, 9, [("gone", b"x")])
+
+        store.restore([ChangelogRecord(logged.key, logged.value, logged.timestamp, logged.headers)])
+        assert read("k", *at) == ValueTimestampHeaders("v", 7, HEADERS)
+
+
+def test_headers_lie_before_the_value_as_kafka_writes_them():
+    assert written_headers([]) == b"\0"
+    # HeadersSerializer: size, count, then length and bytes of each name and value; -1 for none. All varints.
+    assert written_headers([("ab", b"c"), ("d", None)]) == b"\x12\x04\x04ab\x02c\x02d\x01"
+    assert split_headers(written_headers(HEADERS) + b"rest") == (HEADERS, len(written_headers(HEADERS)))
+
+
+@pytest.mark.parametrize("cut", [b"\x12\x04\x04ab", b"\x80", b"\x06\x02\x02a\x01\x01"])
+def test_headers_that_do_not_end_are_an_error(cut):
+    with pytest.raises(StreamsError, match="do"):
+        split_headers(cut)
