@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "up": ("up", "start a broker in the foreground"),
     "console": ("console", "serve a web page that shows a cluster"),
+    "top": ("top", "watch topics, groups and brokers in the terminal"),
     "topic": ("topic", "list, describe, create, delete and change topics"),
     "produce": ("produce", "send lines of standard input to a topic"),
     "consume": ("consume", "print the records of topics"),

@@ -24,5 +24,5 @@ Rule 7. **No build step**: `static/` is served as it lies there; `static/vendor`
 their licences and hashes, fetched by `python -m tools.console_vendor`.
 
 Starlette and uvicorn (the extra `console`) are imported by `server` and the files below it only, so that the rest of
-barnabas needs neither.
+barnabas needs neither. `top_app` is the same view in the terminal (Textual, the extra `top`).
 """

@@ -1,0 +1,158 @@
+"""The screen of `barnabas top`: three tables, kept up to date, driven by keys. Needs Textual (the extra `top`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+
+from barnabas.aio import AdminClient
+from barnabas.clock import wall_clock_ms
+from barnabas.console.live import Hub
+from barnabas.console.sampler import SHARE, Sample, Sampler
+from barnabas.console.top_view import TABLES, health, table_rows
+from barnabas.errors import KafkaError
+
+LEAST_SECONDS = 1.0
+
+
+class Top(App[None]):
+    """Topics, groups and brokers of a cluster, the busiest first."""
+
+    TITLE = "barnabas top"
+    CSS = (
+        "#health { height: 1; } #filter { display: none; } #filter.shown { display: block; } DataTable { height: 1fr; }"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("t", "show('topics')", "Topics"),
+        ("g", "show('groups')", "Groups"),
+        ("b", "show('brokers')", "Brokers"),
+        ("s", "sort", "Sort"),
+        ("slash", "filter", "Filter"),
+        ("space", "freeze", "Freeze"),
+        ("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._settings = settings
+        self._columns = {name: table.busiest for name, table in TABLES.items()}
+        self._text = ""
+        self._is_frozen = False
+        self._sample: Sample | None = None
+
+    def compose(self) -> ComposeResult:
+        """Lay the screen out."""
+        yield Static("looking at the cluster ...", id="health", markup=False)
+        yield Input(placeholder="only names with this text; Escape ends", id="filter")
+        with TabbedContent(initial="topics"):
+            for name in TABLES:
+                with TabPane(name.capitalize(), id=name):
+                    yield DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to look at the cluster."""
+        for name, table in TABLES.items():
+            self._table(name).add_columns(*table.columns)
+        self.run_worker(self._watch(), exclusive=True)
+        self._table("topics").focus()
+
+    async def _watch(self) -> None:
+        import asyncio
+
+        async with AdminClient(self._settings) as admin:
+            sampler = Sampler(admin, Hub(()), (wall_clock_ms, time.monotonic), {})
+            while True:
+                took = 0.0
+                try:
+                    sample = await sampler.sample()
+                    took = sample.took
+                    if not self._is_frozen:
+                        self._sample = sample
+                        self._draw()
+                except KafkaError as problem:
+                    self._say(f"{type(problem).__name__}: {problem}")
+                await asyncio.sleep(max(LEAST_SECONDS, took / SHARE) - took)
+
+    def _draw(self) -> None:
+        if self._sample is None:
+            return
+        frozen = "  (frozen)" if self._is_frozen else ""
+        self._say(f"{health(self._sample)}  {sum(self._sample.rates.values()):,.1f} records/s{frozen}")
+        for name, described in TABLES.items():
+            table = self._table(name)
+            at = table.cursor_row
+            table.clear()
+            for row in table_rows(name, self._sample, self._columns[name], self._text):
+                table.add_row(*(_cell(row[column]) for column in described.columns))
+            table.move_cursor(row=at)
+
+    def _say(self, text: str) -> None:
+        self.query_one("#health", Static).update(Text(_shown(text)))
+
+    def _table(self, name: str) -> DataTable[Text]:
+        found: DataTable[Text] = self.query_one(f"#{name}-table", DataTable)
+        return found
+
+    def action_show(self, name: str) -> None:
+        """Show a table."""
+        self.query_one(TabbedContent).active = name
+        self._table(name).focus()
+
+    def action_sort(self) -> None:
+        """Sort the table by its next column."""
+        name = self.query_one(TabbedContent).active
+        columns = TABLES[name].columns
+        self._columns[name] = columns[(columns.index(self._columns[name]) + 1) % len(columns)]
+        self.notify(f"by {self._columns[name]}", timeout=2)
+        self._draw()
+
+    def action_freeze(self) -> None:
+        """Keep what is shown, or go on."""
+        self._is_frozen = not self._is_frozen
+        self._draw()
+
+    def action_filter(self) -> None:
+        """Ask for a text."""
+        field = self.query_one("#filter", Input)
+        field.add_class("shown")
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show only what has the text."""
+        self._text = event.value
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go back to the table."""
+        self._leave_filter()
+
+    def key_escape(self) -> None:
+        """Show everything again."""
+        self.query_one("#filter", Input).value = ""
+        self._leave_filter()
+
+    def _leave_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        if not field.value:
+            field.remove_class("shown")
+        self._table(self.query_one(TabbedContent).active).focus()
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, bool):
+        return Text("yes" if value else "")
+    if isinstance(value, int | float):
+        return Text(f"{value:,}", justify="right")
+    return Text("-" if value is None else _shown(str(value)))
+
+
+def _shown(text: str) -> str:
+    # A name from the cluster must not drive the terminal.
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
