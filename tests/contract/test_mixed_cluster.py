@@ -123,6 +123,9 @@ def test_one_cluster_is_seen_through_every_broker(world: World) -> None:
             found = admin.describe_cluster()
             assert {node.id: node.rack for node in found.nodes} == {1: "rack-1", 2: "rack-2", 3: "rack-3"}
             assert found.cluster_id == world.admin.describe_cluster().cluster_id
+            quorum = admin.describe_metadata_quorum()
+            assert quorum.leader_id in world.cluster.controllers
+            assert {observer.replica_id for observer in quorum.observers} == {1, 2, 3}
 
 
 def test_records_go_through_every_leader_to_every_replica(world: World) -> None:

@@ -254,14 +254,14 @@ class RequestDispatcher:
         self.channel.mute(request.connection, milliseconds / 1000)
 
     def _load(self, api_key: int, version: int) -> ServedApi:
-        served = SERVED.get(api_key)
-        name = request_class(api_key).NAME
+        member, name = self.state.member, request_class(api_key).NAME
+        served = SERVED.get(api_key) or (None if member is None else member.served(api_key))
         if served is None:
             raise InvalidRequestError(f"{name} is not served")
         if served[1] <= version <= served[2]:
-            handle, member = handler_for(api_key), self.state.member
-            if member is not None:
-                handle = member.handler(api_key, handle)
+            local = handler_for(api_key) if api_key in SERVED else None
+            handle = local if member is None else member.handler(api_key, local)
+            assert handle is not None, "what is served has a handler"
             if self.state.authorization is not None:
                 from barnabas.broker.security.request_rules import guarded
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.features import FEATURES, finalized
 from barnabas.broker.handlers.registry import SERVED
+from barnabas.protocol.api import stable_versions
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -55,7 +56,8 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
             ApiVersion(api_key=key, min_version=_LOWEST_SAID.get(key, low), max_version=high)
             for key, (_, low, high) in SERVED.items()
             if key not in _TELEMETRY or broker.client_metrics is not None
-        ],
+        ]
+        + _of_clusters(broker),
         supported_features=[
             # Versions before 4 cannot say that a feature can be off.
             SupportedFeatureKey(
@@ -72,3 +74,11 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
             if level > 0
         ],
     )
+
+
+def _of_clusters(broker: BrokerState) -> list[ApiVersion]:
+    if broker.member is None:
+        return []
+    from barnabas.broker.membership.forwarding import OF_CLUSTERS
+
+    return [ApiVersion(int(key), *stable_versions(key)) for key in OF_CLUSTERS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SINGLE = "needs several brokers; here is one"
+_CLUSTER = "the controllers of a cluster answer it, to whom a member of one forwards it; a broker alone does not"
 _CONTROLLER = "spoken among brokers and controllers only; here one process is both"
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
@@ -24,13 +24,13 @@ NOT_SERVED: dict[int, str] = {
     52: _RAFT,
     53: _RAFT,
     54: _RAFT,
-    55: _RAFT,
+    55: _CLUSTER,
     56: _CONTROLLER,
     58: _CONTROLLER,
     59: _RAFT,
     62: _CONTROLLER,
     63: _CONTROLLER,
-    64: _SINGLE,
+    64: _CLUSTER,
     67: _CONTROLLER,
     70: _CONTROLLER,
     73: _CONTROLLER,

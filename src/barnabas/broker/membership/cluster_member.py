@@ -12,7 +12,7 @@ from barnabas.broker.membership.committed_answers import with_commits
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.controller_requests import ControllerRequests
 from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
-from barnabas.broker.membership.forwarding import Forwarding
+from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
 from barnabas.broker.membership.image_publisher import ImagePublisher
 from barnabas.broker.membership.leader_requests import LeaderRequests
 from barnabas.broker.membership.topic_creation import TopicCreation
@@ -29,6 +29,7 @@ from barnabas.broker.replication.replica_fetcher import FetcherSettings, Replica
 from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.network.node import Node
+from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:
     import random
@@ -210,10 +211,15 @@ class ClusterMember:
 
     # -- what belongs to other brokers -------------------------------------------------------------------------------
 
-    def handler(self, api_key: int, local: Handler) -> Handler:
+    def served(self, api_key: int) -> tuple[str, int, int] | None:
+        """Return what is served in clusters only, as `SERVED` has it: name, lowest and highest version."""
+        return ("forwarding", *stable_versions(api_key)) if api_key in OF_CLUSTERS else None
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
-        handler = with_verification(api_key, with_commits(api_key, local), self.verification)
-        return self._forwarding.handler(api_key, handler)
+        if local is not None:
+            local = with_verification(api_key, with_commits(api_key, local), self.verification)
+        return self._forwarding.handler(api_key, local)
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:
         """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""

@@ -31,6 +31,8 @@ _PRINCIPAL_VERSION = 0
 #: How long a request waits for a controller, in seconds.
 _TIMEOUT = 30.0
 
+#: What only a cluster with controllers of its own has; a broker that is alone does not offer it.
+OF_CLUSTERS = (ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER)
 #: What goes to the controller as it comes.
 _FORWARDED = frozenset(
     (
@@ -42,6 +44,7 @@ _FORWARDED = frozenset(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.UPDATE_FEATURES,
+        *OF_CLUSTERS,
     )
 )
 #: What goes there unless it is for loggers, which each broker has for itself.
@@ -54,10 +57,11 @@ class Forwarding:
     def __init__(self, requests: ControllerRequests) -> None:
         self._requests = requests
 
-    def handler(self, api_key: int, local: Handler) -> Handler:
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API: the controller where it is for that, else the broker's own handler."""
         if api_key in _FORWARDED:
             return self._handle
+        assert local is not None, "all else is served here"
         return self._settings_handler(local) if api_key in _SETTINGS else local
 
     def _settings_handler(self, local: Handler) -> Handler:

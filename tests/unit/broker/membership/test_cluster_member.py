@@ -8,6 +8,7 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.protocol.framing import decode_request
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
@@ -16,6 +17,7 @@ from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.config_record import ConfigRecord
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from barnabas.protocol.messages.fetch_request import FetchRequest
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -26,9 +28,10 @@ from barnabas.protocol.messages.offset_commit_request import (
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
-from tests.support.core_broker import batch, create, produce
+from tests.support.core_broker import CoreBroker, batch, create, produce
 
 FLIGHTS, OFFSETS, STATES = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 OTHERS = [*broker(1, host="one"), *broker(2, host="two"), *broker(3, host="three")]
@@ -311,6 +314,17 @@ def test_topics_of_clients_are_made_by_the_controller() -> None:
     found = member()
     assert found.connect().request(create("new"), 7) is None
     assert found.asked("forwarding") is not None
+
+
+def test_what_only_a_cluster_has_is_offered_and_forwarded_in_one() -> None:
+    asked = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    for one, offered in ((member(), True), (CoreBroker(), False)):
+        keys = {api.api_key for api in one.connect().request(asked, 4).api_keys}
+        assert ({DescribeQuorumRequest.API_KEY, UnregisterBrokerRequest.API_KEY} <= keys) is offered
+    found = member()
+    assert found.connect().request(DescribeQuorumRequest(), 2) is None
+    header, _ = decode_request(found.asked("forwarding").request_data)
+    assert (header.request_api_key, header.request_api_version) == (DescribeQuorumRequest.API_KEY, 2)
 
 
 @pytest.mark.parametrize(
