@@ -10,8 +10,11 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages import (
     alter_client_quotas_response,
     alter_configs_response,
+    alter_user_scram_credentials_response,
+    create_acls_response,
     create_partitions_response,
     create_topics_response,
+    delete_acls_response,
     delete_topics_response,
     incremental_alter_configs_response,
 )
@@ -76,6 +79,24 @@ def _alter_client_quotas(request: Any, code: int) -> Message:
     return alter_client_quotas_response.AlterClientQuotasResponse(entries=entries)
 
 
+def _create_acls(request: Any, code: int) -> Message:
+    results = [create_acls_response.AclCreationResult(error_code=code) for _ in request.creations]
+    return create_acls_response.CreateAclsResponse(results=results)
+
+
+def _delete_acls(request: Any, code: int) -> Message:
+    results = [delete_acls_response.DeleteAclsFilterResult(error_code=code) for _ in request.filters]
+    return delete_acls_response.DeleteAclsResponse(filter_results=results)
+
+
+def _alter_scram(request: Any, code: int) -> Message:
+    result = alter_user_scram_credentials_response.AlterUserScramCredentialsResult
+    names = dict.fromkeys(found.name for found in [*request.deletions, *request.upsertions])
+    return alter_user_scram_credentials_response.AlterUserScramCredentialsResponse(
+        results=[result(user=name, error_code=code) for name in names]
+    )
+
+
 _REFUSE: dict[int, Callable[[Any, int], Message]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -83,4 +104,7 @@ _REFUSE: dict[int, Callable[[Any, int], Message]] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.features import FEATURES
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
 
     from barnabas.broker.metadata.metadata_image import Resource, TopicImage
     from barnabas.broker.metadata.metadata_store import Value
+    from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+    from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 #: Kafka's numbers for kinds of resources (ConfigResource.Type), and where their settings stand in a store.
 TOPIC_RESOURCE = 2
 _KINDS = {4: BROKERS, 16: CLIENT_METRICS, 32: GROUPS}
+#: The numbers of SCRAM's mechanisms.
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 class ImageStore(MetadataStore):
@@ -70,6 +75,8 @@ class ImageStore(MetadataStore):
                     value = {"entity": named, "quotas": dict(values)} if values else None
                     yield Change("client_quotas/" + json.dumps(named), value, version)
 
+        yield from _security(old, new)
+
     def _topics(self, old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
         for name in old.topic_ids:
             if name not in new.topic_ids:
@@ -104,6 +111,38 @@ class ImageStore(MetadataStore):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _security(old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
+    if old.acls is not new.acls:
+        for id in {**old.acls, **new.acls}:
+            acl = new.acls.get(id)
+            if old.acls.get(id) is not acl:
+                yield Change(f"acls/{id.hex()}", None if acl is None else _acl_value(acl), new.offset)
+    if old.scram_credentials is not new.scram_credentials:
+        for key in {**old.scram_credentials, **new.scram_credentials}:
+            found = new.scram_credentials.get(key)
+            if key[1] in _MECHANISMS and old.scram_credentials.get(key) is not found:
+                name = f"scram/{_MECHANISMS[key[1]]}/{key[0]}"
+                yield Change(name, None if found is None else _scram_value(found), new.offset)
+
+
+def _acl_value(acl: AccessControlEntryRecord) -> Value:
+    return {
+        "resource_type": acl.resource_type,
+        "resource_name": acl.resource_name,
+        "pattern_type": acl.pattern_type,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission": acl.permission_type,
+    }
+
+
+def _scram_value(found: UserScramCredentialRecord) -> Value:
+    secrets = {"salt": found.salt, "stored_key": found.stored_key, "server_key": found.server_key}
+    encoded = {name: b64encode(value).decode() for name, value in secrets.items()}
+    return {**encoded, "iterations": found.iterations}
 
 
 def _topic_value(topic: TopicImage, configs: Mapping[str, str] | None) -> Value:

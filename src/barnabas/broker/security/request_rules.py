@@ -108,6 +108,8 @@ RULES: dict[int, Rule] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _nothing,
     ApiKey.PUSH_TELEMETRY: _nothing,
     ApiKey.LIST_CONFIG_RESOURCES: _cluster(Op.DESCRIBE_CONFIGS),
+    ApiKey.DESCRIBE_QUORUM: _cluster(Op.DESCRIBE),
+    ApiKey.UNREGISTER_BROKER: _cluster(Op.ALTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topic_rules.describe_topic_partitions,
 }
 

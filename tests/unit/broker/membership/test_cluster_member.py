@@ -8,8 +8,11 @@ import pytest
 
 from barnabas import errors
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.broker.security.acl_binding import AclBinding
+from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.protocol.framing import decode_request
 from barnabas.protocol.message import Message
+from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
 from barnabas.protocol.messages.alter_partition_response import TopicData as AlteredTopic
@@ -27,8 +30,11 @@ from barnabas.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from barnabas.protocol.messages.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from barnabas.protocol.messages.remove_topic_record import RemoveTopicRecord
+from barnabas.protocol.messages.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from barnabas.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from barnabas.protocol.topic_partition import TopicPartition
 from tests.support.cluster_member import ME, MemberBroker, broker, change, topic
 from tests.support.core_broker import CoreBroker, batch, create, produce
@@ -90,6 +96,31 @@ def test_settings_of_topics_and_brokers_come_with_the_metadata() -> None:
     assert found.node.config["log.retention.ms"] == 88
     found.tell(ConfigRecord(resource_type=4, resource_name="3", name="log.retention.ms", value=None))
     assert found.node.config["log.retention.ms"] != 88
+
+
+def test_users_and_acls_come_with_the_metadata() -> None:
+    found = member()
+    users = ScramUsers(found.node.metadata)
+    found.tell(
+        UserScramCredentialRecord(
+            name="alice", mechanism=2, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+        )
+    )
+    assert users.iterations("alice") == {2: 4096}
+    user = users.finder("SCRAM-SHA-512")("alice", False)
+    assert user is not None
+    assert (user.credential.salt, user.credential.stored_key, user.credential.server_key) == (b"s", b"k", b"v")
+    found.tell(RemoveUserScramCredentialRecord(name="alice", mechanism=2))
+    assert users.iterations("alice") == {}
+    acl = AccessControlEntryRecord(
+        id=FLIGHTS, resource_type=2, resource_name="flights", pattern_type=3, principal="User:alice", host="*",
+        operation=3, permission_type=3,
+    )  # fmt: skip
+    found.tell(acl)
+    (value,) = found.node.metadata.values("acls/").values()
+    assert AclBinding(**value) == AclBinding(2, "flights", 3, "User:alice", "*", 3, 3)
+    found.tell(RemoveAccessControlEntryRecord(id=FLIGHTS))
+    assert found.node.metadata.values("acls/") == {}
 
 
 def test_what_clients_are_told_of_brokers_and_partitions_is_what_the_image_has() -> None:

@@ -20,8 +20,14 @@ from barnabas.protocol.framing import decode_request, encode_response
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from barnabas.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
+from barnabas.protocol.messages.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from barnabas.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from barnabas.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from barnabas.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from barnabas.protocol.messages.elect_leaders_response import ElectLeadersResponse
 from barnabas.protocol.messages.envelope_response import EnvelopeResponse
@@ -224,6 +230,21 @@ def test_a_request_goes_in_an_envelope_as_it_came_with_who_sent_it(queue: Queue)
     # The version, then Kafka's DefaultPrincipalData: compact strings, a flag, no tagged fields.
     assert envelope.request_principal == b"\x00\x00\x05User\x06alice\x00\x00"
     assert encode_principal("User:alice") == envelope.request_principal
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "field"),
+    [
+        (CreateAclsRequest(creations=[AclCreation(), AclCreation()]), 3, "results"),
+        (DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3, "filter_results"),
+        (AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="a")]), 0, "results"),
+    ],
+)
+def test_each_part_of_what_was_not_answered_has_an_error(queue: Queue, asked: Any, version: int, field: str) -> None:
+    answers = forward(queue, asked, version)
+    queue.now += 31
+    assert queue.ask() is None
+    assert {result.error_code for result in getattr(answers[0], field)} == {7}
 
 
 def test_the_response_in_the_envelope_is_the_client_s(queue: Queue) -> None:
