@@ -209,7 +209,7 @@ def files(folder: Path) -> list[str]:
 def test_a_topic_that_is_deleted_or_moved_away_leaves_no_log_with_us(world: World) -> None:
     topic = world.create("goes", {0: [3, 1], 1: [1, 3]})
     data = world.cluster.data_of(OURS)
-    assert {"goes-0", "goes-1"} <= set(files(data))
+    eventually(lambda: {"goes-0", "goes-1"} <= set(files(data)))
     world.admin.alter_partition_reassignments({TopicPartition(topic, 0): [1, 2]})
     eventually(lambda: "goes-0" not in files(data))
     world.admin.delete_topics([topic])
