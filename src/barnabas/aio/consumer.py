@@ -150,14 +150,14 @@ class Consumer(ConsumerBase[K, V]):
         See `barnabas.Consumer.commit`. A call that is cancelled may have committed.
         """
         chosen = None if offsets is None else as_offsets(offsets)
-        await self._run(self._polling.commit(chosen, self._timeout(timeout)))
+        await self._run(self._polling.commits.commit(chosen, self._timeout(timeout)))
 
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed; None for a partition without."""
         chosen = set(as_partitions(partitions))
-        return await self._run(self._polling.committed(chosen, self._timeout(timeout)))
+        return await self._run(self._polling.commits.committed(chosen, self._timeout(timeout)))
 
     # --- the cluster
 

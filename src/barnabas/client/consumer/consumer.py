@@ -125,7 +125,7 @@ class Consumer(ConsumerBase[K, V]):
         partitions already belong to others, `RebalanceInProgressError` while the group rebalances (call `poll` first).
         """
         chosen = None if offsets is None else as_offsets(offsets)
-        self._run(self._polling.commit(chosen, self._timeout(timeout)))
+        self._run(self._polling.commits.commit(chosen, self._timeout(timeout)))
 
     def commit_async(
         self,
@@ -138,7 +138,7 @@ class Consumer(ConsumerBase[K, V]):
         commits; at the end of `close` with `KafkaTimeoutError` for what has not been answered by then.
         """
         with self._use:
-            run(self._polling.run_commit_callbacks())
+            run(self._polling.commits.run_commit_callbacks())
             super().commit_async(offsets, callback)
 
     def committed(
@@ -146,7 +146,7 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed; None for a partition without."""
         chosen = set(as_partitions(partitions))
-        return self._run(self._polling.committed(chosen, self._timeout(timeout)))
+        return self._run(self._polling.commits.committed(chosen, self._timeout(timeout)))
 
     # --- the cluster
 

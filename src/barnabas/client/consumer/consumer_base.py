@@ -228,7 +228,7 @@ class ConsumerBase(ReportsTelemetry, Measured, Generic[K, V]):
         """
         with self._use:
             chosen = None if offsets is None else as_offsets(offsets)
-            self._polling.commit_async(chosen, as_callback(callback, "callback"))
+            self._polling.commits.commit_async(chosen, as_callback(callback, "callback"))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return what identifies this member, for a transactional producer.

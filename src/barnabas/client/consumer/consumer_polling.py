@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.client.client_utils import metric_config
 from barnabas.client.consumer.auto_offset_reset_strategy import AutoOffsetResetStrategy
+from barnabas.client.consumer.commit_calls import CommitCalls
 from barnabas.client.consumer.consumer_metrics import PollMetrics
 from barnabas.client.consumer.consumer_records import EMPTY, ConsumerRecords
-from barnabas.client.consumer.coordinator.offset_commits import OffsetCommitCallback, Offsets
 from barnabas.client.consumer.fetching.fetch_config import isolation_level
-from barnabas.client.consumer.membership.messages import GroupMembershipOperation, OffsetsCommitted, OffsetsFetched
+from barnabas.client.consumer.membership.messages import GroupMembershipOperation
 from barnabas.client.consumer.offsets import FetchPosition, OffsetAndMetadata
 from barnabas.client.consumer.record_iteration import RecordIteration
 from barnabas.client.steps import Steps
@@ -28,7 +28,6 @@ from barnabas.errors import (
 from barnabas.network.log_context import client_logger
 from barnabas.network.metric_group import MetricGroup, with_app_info
 from barnabas.network.network_metrics import network_metrics, node_metrics
-from barnabas.network.statistic import TimeTotals
 from barnabas.protocol.kinds import IsolationLevel
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -49,7 +48,6 @@ log = client_logger("barnabas.consumer")
 _IO_INTERVAL = 0.001
 # Seconds that the heartbeat thread has to leave the group, where the application does not wait for it.
 _FAREWELL = 5.0
-COMMIT_SYNC, COMMITTED = "commit-sync", "committed"
 
 
 class ConsumerPolling:
@@ -74,7 +72,7 @@ class ConsumerPolling:
         self.isolation_level = isolation_level(parts.config.get_str("isolation.level"))
         self._interceptors = parts.interceptors
         self._metrics = PollMetrics(metric_config(parts.config))
-        self._times = TimeTotals(self._clock, COMMIT_SYNC, COMMITTED)
+        self.commits = CommitCalls(self.coordinator, self.wait, self.consumed_offsets, self._clock)
         #: What is told to the cluster; None when nothing is.
         self.telemetry: ClientTelemetryReporter | None = None
         self.iteration = RecordIteration()
@@ -366,7 +364,7 @@ class ConsumerPolling:
         """See `Consumer.metric_groups`."""
         now, coordinator = self._clock(), self._coordinator
         network = [self._client.client.metrics, *([] if coordinator is None else [coordinator.network_client.metrics])]
-        whole = {**network_metrics(network, now), **self._metrics.as_dict(now), **self._times.as_dict()}
+        whole = {**network_metrics(network, now), **self._metrics.as_dict(now), **self.commits.times.as_dict()}
         assigned: dict[str, float] = {"assigned-partitions": len(self._subscriptions)}
         of_group = assigned if coordinator is None else {**coordinator.metrics(now), **assigned}
         read_committed = self.isolation_level == IsolationLevel.READ_COMMITTED
@@ -377,95 +375,6 @@ class ConsumerPolling:
             *node_metrics("consumer-node-metrics", network, now),
         ]
         return with_app_info(groups, self._started_at_ms)
-
-    # --- commits
-
-    def commit(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
-        """See `Consumer.commit`."""
-        with self._times.spent(COMMIT_SYNC):
-            yield from self._commit(offsets, timeout)
-
-    def _commit(self, offsets: Offsets | None, timeout: float) -> Steps[None]:
-        coordinator = self.coordinator()
-        coordinator.ensure_heartbeat_thread()
-        chosen = self.consumed_offsets() if offsets is None else offsets
-        deadline = self._clock() + timeout
-        if not chosen:
-            yield from self._await_async_commits(timeout)
-            return
-        number = coordinator.commits.commit(chosen, coordinator.committable_generation(), deadline)
-        result = yield from self._await_result(number, timeout, "The commit")
-        yield from coordinator.commits.invoke_completed_callbacks()
-        if result.error is not None:
-            raise result.error
-
-    def run_commit_callbacks(self) -> Steps[None]:
-        """Run the callbacks of the asynchronous commits that are answered."""
-        coordinator = self.coordinator()
-        coordinator.take_events()
-        yield from coordinator.commits.invoke_completed_callbacks()
-
-    def commit_async(self, offsets: Offsets | None, callback: OffsetCommitCallback | None) -> None:
-        """See `Consumer.commit_async`."""
-        coordinator = self.coordinator()
-        coordinator.ensure_heartbeat_thread()
-        coordinator.commit_async(self.consumed_offsets() if offsets is None else offsets, callback, self._clock())
-
-    def committed(
-        self, partitions: set[TopicPartition], timeout: float
-    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """See `Consumer.committed`."""
-        with self._times.spent(COMMITTED):
-            return (yield from self._committed(partitions, timeout))
-
-    def _committed(
-        self, partitions: set[TopicPartition], timeout: float
-    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
-        coordinator = self.coordinator()
-        coordinator.ensure_heartbeat_thread()
-        if not partitions:
-            return {}
-        number = coordinator.commits.fetch(partitions, self._clock() + timeout)
-        result = yield from self._await_result(number, timeout, "Looking the committed offsets up")
-        if result.error is not None:
-            raise result.error
-        return dict(result.offsets) if isinstance(result, OffsetsFetched) else {}
-
-    def _await_result(self, number: int, timeout: float, what: str) -> Steps[OffsetsCommitted | OffsetsFetched]:
-        commits = self.coordinator().commits
-        results: list[OffsetsCommitted | OffsetsFetched] = []
-
-        def is_done() -> bool:
-            self.coordinator().take_events()
-            result = commits.take_result(number)
-            if result is not None:
-                results.append(result)
-            return bool(results)
-
-        try:
-            yield from self.wait(is_done, lambda now: self.coordinator().raise_failure(), timeout, what)
-        finally:
-            commits.forget(number)
-        error = results[0].error
-        if error is not None and error.retriable and not isinstance(error, KafkaTimeoutError):
-            raise KafkaTimeoutError(f"{what} did not succeed within {timeout:g} s, at last because: {error}") from error
-        return results[0]
-
-    def _await_async_commits(self, timeout: float) -> Steps[None]:
-        coordinator = self.coordinator()
-
-        def is_done() -> bool:
-            coordinator.take_events()
-            return not coordinator.commits.has_unanswered_async_commits
-
-        try:
-            yield from self.wait(
-                is_done, lambda now: coordinator.raise_failure(), timeout, "Waiting for asynchronous commits"
-            )
-        except KafkaTimeoutError:
-            yield from coordinator.commits.invoke_completed_callbacks()
-            raise
-        yield from coordinator.commits.invoke_completed_callbacks()
 
     # --- the end
 
@@ -504,10 +413,10 @@ class ConsumerPolling:
         left = deadline - self._clock()
         if coordinator.auto_commits.is_enabled and self.consumed_offsets():
             try:
-                yield from self._commit(None, left)
+                yield from self.commits.commit_now(None, left)
             except KafkaError as error:
                 log.warning("Committing offsets while closing failed: %s", error)
-        yield from self._await_async_commits(max(0.0, deadline - self._clock()))
+        yield from self.commits.await_async_commits(max(0.0, deadline - self._clock()))
 
     def _abandon_commits(self) -> Steps[None]:
         """Nobody is left to take an answer: what is not known by now never will be."""

@@ -69,8 +69,8 @@ def test_commit_with_offsets_covers_exactly_these(cluster: ScriptedCluster) -> N
     assert cluster.committed[T1] == (4, 2, "note")
 
 
-@pytest.mark.shows("S2.37", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._await_result")
-@pytest.mark.shows("S3.72", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling._await_result")
+@pytest.mark.shows("S2.37", breaks="barnabas.client.consumer.commit_calls:CommitCalls._await_result")
+@pytest.mark.shows("S3.72", breaks="barnabas.client.consumer.commit_calls:CommitCalls._await_result")
 def test_commit_waits_until_it_is_done(cluster: ScriptedCluster) -> None:
     consumer = member(cluster)
     consumer.poll(1)
@@ -94,7 +94,7 @@ def test_commit_gives_up_in_time(cluster: ScriptedCluster) -> None:
     assert cluster.now - start < 2.5
 
 
-@pytest.mark.shows("S2.38", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit_async")
+@pytest.mark.shows("S2.38", breaks="barnabas.client.consumer.commit_calls:CommitCalls.commit_async")
 @pytest.mark.shows(
     "S3.73", breaks="barnabas.client.consumer.membership.commit_requests:CommitRequestManager._on_failed"
 )
@@ -349,7 +349,7 @@ def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cl
 
 
 @pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
-@pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.consumer_polling:ConsumerPolling.commit")
+@pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.commit_calls:CommitCalls.commit")
 @pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
 def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
