@@ -85,7 +85,7 @@ def test_every_fetched_batch_is_decoded_with_its_timestamps_and_given_on() -> No
 
 
 @pytest.mark.shows("S0.32", breaks=LOOP)
-@pytest.mark.shows("S0.35", breaks=DECODED)
+@pytest.mark.shows("S0.35", breaks=LOOP)
 def test_what_crosses_the_threads_is_bytes_and_the_task_decodes() -> None:
     decoders = []
 

@@ -65,8 +65,8 @@ class SimulatedBroker:
 
     @property
     def has_faulty_disk(self) -> bool:
-        """Whether operations of its disk may fail at the moment."""
-        return self.disk.is_faulty
+        """Whether operations of its disk may fail at the moment, or have taken a log out of service."""
+        return self.disk.is_faulty or self.has_offline_logs
 
     def start(self) -> None:
         """Start the process, recovering what the last one left; that may be its end, too."""

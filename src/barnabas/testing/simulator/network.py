@@ -205,7 +205,7 @@ class BrokerMachine(Protocol):
 
     @property
     def has_faulty_disk(self) -> bool:
-        """Whether operations of its disk may fail at the moment."""
+        """Whether operations of its disk may fail at the moment, or have taken a log out of service."""
 
     def accept(self, connection: SimulatedConnection) -> None:
         """Note that a client has connected."""
