@@ -63,7 +63,7 @@ class _Api:
         self.throttled = 0
         self.at_once = 0
 
-    def settle(self, now: float) -> None:
+    def count_shortcuts(self, now: float) -> None:
         """Count what shortcuts answered in the phases that they leave out."""
         count, self.at_once = self.at_once, 0
         if count:
@@ -125,7 +125,7 @@ class RequestMetrics:
 
     def _settle(self, now: float) -> None:
         for api in self._apis.values():
-            api.settle(now)
+            api.count_shortcuts(now)
         at_once, self._at_once = self._at_once, {}
         for topic, count in at_once.items():
             by_id = self._core.state.metadata.topic_by_id(topic) if len(topic) == _ID_SIZE else None
