@@ -102,6 +102,44 @@ class KTableRepartitionMapProcessor(ContextualProcessor[Any, Any]):
         self.context.forward(Record(key, change, record.timestamp, record.headers))
 
 
+class RowAggregateProcessor(TableProcessor):
+    """Removes the old row from what its key has, and adds the new one: what aggregations and reductions share."""
+
+    WHAT = ""
+
+    def __init__(self, operator: KTableAggregate | KTableReduce) -> None:
+        super().__init__(operator.store_name, operator.send_old_values)
+        self._operator: Any = operator
+
+    def process(self, record: Record[Any, Change]) -> None:
+        """Update what the key has. Raises `StreamsError` for a key of None."""
+        key, change = record.key, record.value
+        if key is None:
+            raise StreamsError(
+                f"Record key for KTable {self.WHAT} operator with state {self.store_name} should not be null."
+            )
+        found = self.store.get_with_timestamp(key)
+        old = None if found is None else found.value
+        timestamp = record.timestamp if found is None else max(record.timestamp, found.timestamp)
+        new = old
+        is_removed = change.old_value is not None and old is not None
+        if is_removed:
+            new = self._removed(key, change.old_value, old)
+        if change.new_value is not None:
+            new = self._added(key, change.new_value, new)
+        elif not is_removed:
+            timestamp = record.timestamp
+        self.put_and_forward(record, new, old, timestamp)
+
+    def _removed(self, key: Any, row: Any, value: Any) -> Any:
+        """Return the value without a row."""
+        raise NotImplementedError
+
+    def _added(self, key: Any, row: Any, value: Any) -> Any:
+        """Return the value with a row; there may be none yet."""
+        raise NotImplementedError
+
+
 class KTableAggregate(Aggregation):
     """Removes old rows from the aggregate of their key and adds new ones."""
 
@@ -116,32 +154,16 @@ class KTableAggregate(Aggregation):
         return KTableAggregateProcessor(self)
 
 
-class KTableAggregateProcessor(TableProcessor):
+class KTableAggregateProcessor(RowAggregateProcessor):
     """See `KTableAggregate`."""
 
-    def __init__(self, operator: KTableAggregate) -> None:
-        super().__init__(operator.store_name, operator.send_old_values)
-        self._operator = operator
+    WHAT = "aggregate"
 
-    def process(self, record: Record[Any, Change]) -> None:
-        """Update the aggregate. Raises `StreamsError` for a key of None."""
-        key, change, operator = record.key, record.value, self._operator
-        if key is None:
-            raise StreamsError(
-                f"Record key for KTable aggregate operator with state {self.store_name} should not be null."
-            )
-        found = self.store.get_with_timestamp(key)
-        old = None if found is None else found.value
-        timestamp = record.timestamp
-        new = old
-        if change.old_value is not None and old is not None:
-            new = operator.remove(key, change.old_value, old)
-            timestamp = max(timestamp, found.timestamp)
-        if change.new_value is not None:
-            new = operator.add(key, change.new_value, operator.initializer() if new is None else new)
-            if found is not None:
-                timestamp = max(timestamp, found.timestamp)
-        self.put_and_forward(record, new, old, timestamp)
+    def _removed(self, key: Any, row: Any, value: Any) -> Any:
+        return self._operator.remove(key, row, value)
+
+    def _added(self, key: Any, row: Any, value: Any) -> Any:
+        return self._operator.add(key, row, self._operator.initializer() if value is None else value)
 
 
 class KTableReduce(Aggregation):
@@ -157,31 +179,13 @@ class KTableReduce(Aggregation):
         return KTableReduceProcessor(self)
 
 
-class KTableReduceProcessor(TableProcessor):
+class KTableReduceProcessor(RowAggregateProcessor):
     """See `KTableReduce`."""
 
-    def __init__(self, operator: KTableReduce) -> None:
-        super().__init__(operator.store_name, operator.send_old_values)
-        self._operator = operator
+    WHAT = "reduce"
 
-    def process(self, record: Record[Any, Change]) -> None:
-        """Update the value. Raises `StreamsError` for a key of None."""
-        key, change, operator = record.key, record.value, self._operator
-        if key is None:
-            raise StreamsError(
-                f"Record key for KTable reduce operator with state {self.store_name} should not be null."
-            )
-        found = self.store.get_with_timestamp(key)
-        old = None if found is None else found.value
-        timestamp = record.timestamp
-        new = old
-        if change.old_value is not None and old is not None:
-            new = operator.remove_reducer(old, change.old_value)
-            timestamp = max(timestamp, found.timestamp)
-        if change.new_value is not None:
-            if new is None:
-                new = change.new_value
-            else:
-                new = operator.add_reducer(new, change.new_value)
-                timestamp = max(record.timestamp, found.timestamp)
-        self.put_and_forward(record, new, old, timestamp)
+    def _removed(self, key: Any, row: Any, value: Any) -> Any:
+        return self._operator.remove_reducer(value, row)
+
+    def _added(self, key: Any, row: Any, value: Any) -> Any:
+        return row if value is None else self._operator.add_reducer(value, row)
