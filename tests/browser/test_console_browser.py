@@ -151,6 +151,7 @@ def test_the_list_scrolls_to_its_end_and_sorts_by_size(page: Page) -> None:
     assert "KiB" in page.locator(".line:not(.head)").first.inner_text()
 
 
+@pytest.mark.slow
 def test_a_topic_is_made_changed_and_deleted(page: Page) -> None:
     page.goto(page.url.replace("overview", "topics"))
     page.wait_for_selector("[data-row]")
@@ -197,6 +198,7 @@ def test_a_topic_that_is_not_there_is_said(page: Page, watched: Watched) -> None
     assert "404" in watched.wrong.pop()
 
 
+@pytest.mark.slow
 def test_korean_and_dark_stay_chosen(page: Page, console: RunningConsole) -> None:
     page.wait_for_selector("[data-health]")
     page.get_by_label("Language").select_option("ko")
@@ -213,6 +215,7 @@ def test_korean_and_dark_stay_chosen(page: Page, console: RunningConsole) -> Non
     page.get_by_label("언어").select_option("en")
 
 
+@pytest.mark.slow
 def test_help_opens_by_key_and_everything_has_a_name(page: Page) -> None:
     page.wait_for_selector("[data-health]")
     page.keyboard.press("?")
@@ -290,6 +293,7 @@ def test_a_wrong_filter_is_explained(page: Page, watched: Watched) -> None:
     watched.wrong.clear()
 
 
+@pytest.mark.slow
 def test_a_phone_shows_every_screen_without_scrolling_sideways(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     try:
