@@ -19,8 +19,8 @@ PATH = Path(__file__).parent.parent / "docs" / "reference" / "apis.md"
 
 _HEAD = """# The APIs of the broker
 Made from the code by `python -m tools.api_table --write`; a test fails when it is stale. The protocol is that of Apache
-Kafka 4.3. "Needs" is what a principal will have to be allowed once there is authorization; requests that touch several
-resources need more.
+Kafka 4.3. "Needs" is what a principal has to be allowed where `authorizer.class.name` is set; requests that touch
+several resources need more (`barnabas.broker.security.request_rules`).
 
 | key | API | served | Kafka's | needs |
 | --: | --- | --- | --- | --- |

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.broker.membership.membership import Membership
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+    from barnabas.broker.security.scram_users import Alterations
 
 METADATA_FILE = "metadata.sqlite"
 
@@ -71,7 +72,7 @@ class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
     `on_ready` is called with what the broker listens on once requests are answered. `cluster_id` is for a data
-    directory that belongs to no cluster yet.
+    directory that belongs to no cluster yet; `scram_users` get their credentials before anybody can connect.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class BrokerRunner:
         metrics: Listener | None = None,
         request_log: RequestLogOptions | None = None,
         cluster_id: str | None = None,
+        scram_users: Alterations | None = None,
     ):
         self._config = config
         self._data_directory = data_directory
@@ -94,6 +96,7 @@ class BrokerRunner:
         self._metrics = metrics
         self._request_log = request_log or RequestLogOptions(log_request, 1, "WARN")
         self._cluster_id = cluster_id
+        self._scram_users = scram_users or {}
         self._loop = new_event_loop()
         self._stopped = asyncio.Event()
         self._storage = StorageThreads()
@@ -210,6 +213,10 @@ class BrokerRunner:
             # What the settings name, such as a key store, cannot be used.
             store.close()
             raise
+        if self._scram_users:
+            from barnabas.broker.security.scram_users import ScramUsers
+
+            ScramUsers(node.metadata).alter(self._scram_users)
         node.core.channel.report = report
         node.wanted_cluster_id = self._cluster_id
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)

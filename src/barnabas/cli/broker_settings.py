@@ -44,6 +44,7 @@ class Options:
         self.request_log: str | None = None
         self.request_log_every = 1
         self.set: list[str] = []
+        self.add_scram: list[str] = []
         self.allow_remote = False
         self.environment = False
         self.until_stdin_ends = False

@@ -22,6 +22,8 @@ COMMANDS = {
     "config": ("config", "show and change settings: topics, brokers, groups, client metrics"),
     "cluster": ("cluster", "show the brokers"),
     "quota": ("quota", "list, set and remove quotas of users, clients and addresses"),
+    "acl": ("acl", "list, add and remove ACLs; say who may do what"),
+    "user": ("user", "list, add and delete users, and set their passwords (SCRAM)"),
     "log-dir": ("log_dir", "show the brokers' log directories, their sizes and problems"),
     "feature": ("feature", "list the cluster's features, and set their levels"),
     "leader": ("leader", "elect leaders of partitions anew"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import Listener
     from barnabas.broker.operator_log import OperatorLog
     from barnabas.broker.runner import RequestLogOptions
+    from barnabas.broker.security.scram_users import Alterations
 
 _EPILOG = """\
 Without --config, the broker listens on 127.0.0.1:9092 and keeps its data in ./barnabas-data.
@@ -56,6 +57,8 @@ def parse_plain(arguments: list[str]) -> Options | None:
             setattr(options, _VALUES[argument], value)
         elif argument == "--set":
             options.set.append(value)
+        elif argument == "--add-scram":
+            options.add_scram.append(value)
         else:
             return None
     return options
@@ -84,6 +87,13 @@ def add_parser(subparsers: Any) -> None:
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a broker setting of Kafka's; repeatable"
     )
     parser.add_argument(
+        "--add-scram",
+        metavar="USER",
+        action="append",
+        default=[],
+        help="a user who may log in, as SCRAM-SHA-256=[name=alice,password=secret]; repeatable",
+    )
+    parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus at http://HOST:PORT/metrics"
     )
     parser.add_argument(
@@ -98,7 +108,7 @@ def add_parser(subparsers: Any) -> None:
         "--request-log-every", metavar="N", type=int, default=1, help="write a line for every N-th request only"
     )
     parser.add_argument(
-        "--allow-remote", action="store_true", help="let other machines connect, though there is no authentication"
+        "--allow-remote", action="store_true", help="let other machines connect where nobody has to authenticate"
     )
     # For the embedded broker: the parent holds the other end, and when it dies this broker ends too.
     parser.add_argument("--until-stdin-ends", action="store_true", help=argparse.SUPPRESS)
@@ -161,8 +171,17 @@ def _run(args: Options | argparse.Namespace, log: OperatorLog) -> int:
         metrics=_metrics_listener(args),
         request_log=_request_log(args),
         cluster_id=cluster_id_of_environment(os.environ) if args.environment else None,
+        scram_users=_scram_users(args),
     ).run()
     return 0
+
+
+def _scram_users(args: Options | argparse.Namespace) -> Alterations:
+    if not args.add_scram:
+        return {}
+    from barnabas.broker.security.scram_arguments import parse_scram
+
+    return dict(parse_scram(text) for text in args.add_scram)
 
 
 def _metrics_listener(args: Options | argparse.Namespace) -> Listener | None:
