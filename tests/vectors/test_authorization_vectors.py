@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.handlers.registry import SERVED
+from barnabas.broker.membership.forwarding import OF_CLUSTERS
 from barnabas.broker.security.acl_binding import AclBinding
 from barnabas.broker.security.request_rules import RULES
 from barnabas.protocol import kafka_uuid
@@ -215,4 +216,4 @@ def test_all_questions_are_asked_but_those_to_apis_that_are_not_served() -> None
 
 
 def test_each_api_has_a_rule() -> None:
-    assert RULES.keys() == SERVED.keys()
+    assert RULES.keys() == SERVED.keys() | set(OF_CLUSTERS)

@@ -32,6 +32,7 @@ class Connection:
         "is_token_authenticated",
         "listener",
         "principal",
+        "security_protocol",
     )
 
     def __init__(
@@ -47,6 +48,7 @@ class Connection:
         self.client_port = client_port
         self.listener = listener
         self.principal = principal
+        self.security_protocol = "PLAINTEXT"
         self.is_authenticated = True
         self.is_token_authenticated = False
         self.client_software_name = "unknown"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from barnabas.broker.loggers import REQUEST_LOGGER
+from barnabas.config.definitions import definitions
 from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.kinds import ConfigResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.request import Request
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So much of a request and of a response is shown, in characters.
 _SHOWN = 2000
+#: Kinds of resources whose settings may be secret → where these are described.
+_SECTIONS: dict[int, str] = {ConfigResourceType.BROKER: "broker", ConfigResourceType.TOPIC: "topic"}
 
 
 def log_request(line: str) -> None:
@@ -59,7 +64,7 @@ class RequestLog:
             "localTimeMs": _ms(context.handler_seconds),
             "throttleTimeMs": getattr(response, "throttle_time_ms", 0),
             "requestSizeBytes": context.size,
-            "securityProtocol": "PLAINTEXT",
+            "securityProtocol": connection.security_protocol,
             "principal": connection.principal,
             "listener": connection.listener,
             "clientInformation": {
@@ -68,11 +73,32 @@ class RequestLog:
             },
         }
         if self.content:
-            line["request"], line["response"] = repr(request.message)[:_SHOWN], repr(response)[:_SHOWN]
+            message = _without_secrets(request.message)
+            line["request"], line["response"] = repr(message)[:_SHOWN], repr(response)[:_SHOWN]
         self._write(f"Completed request:{json.dumps(line, separators=(',', ':'))}")
 
     def sent(self, request: Request, seconds: float, now: float) -> None:
         """Do nothing: the line was written when the request was answered."""
+
+
+def _without_secrets(message: Message) -> Message:
+    """Return a request as it may be shown: values of settings that are secret, or not known, are hidden."""
+    if message.API_KEY not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+        return message
+    shown: Any = copy.deepcopy(message)
+    for resource in shown.resources:
+        for config in resource.configs:
+            if config.value is not None and _may_be_secret(resource.resource_type, config.name):
+                config.value = "[hidden]"
+    return cast("Message", shown)
+
+
+def _may_be_secret(kind: int, name: str) -> bool:
+    section = _SECTIONS.get(kind)
+    if section is None:
+        return False
+    key = definitions(section).keys.get(name)
+    return key is None or key.is_secret
 
 
 def _ms(seconds: float) -> float:

@@ -36,7 +36,7 @@ COMMANDS = {
 }
 
 #: Shown by name only in the list of commands, which has to fit a screen.
-_RARE = ("monitoring", "decode", "completion")
+_RARE = ("feature", "leader", "monitoring", "decode", "completion")
 
 _USAGE = """\
 usage: barnabas COMMAND [OPTION]..., or barnabas --version

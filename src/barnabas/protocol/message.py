@@ -15,6 +15,9 @@ Buffer = bytes | bytearray | memoryview
 NEW: Any = ...
 """As an argument's default: a new list, or a new struct with its own defaults."""
 
+HIDDEN = frozenset({"auth_bytes", "hmac", "salted_password", "server_key", "stored_key"})
+"""Fields that prove an identity, and are never shown."""
+
 
 class Struct:
     """A part of a message. `unknown_tagged_fields` maps tags that the schema lacks to their bytes, or is None."""
@@ -38,11 +41,13 @@ class Struct:
         names = list(self.__slots__)
         if self.unknown_tagged_fields:
             names.append("unknown_tagged_fields")
-        shown = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in names)
+        shown = ", ".join(f"{name}={_shown(name, getattr(self, name))}" for name in names)
         return f"{type(self).__name__}({shown})"
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
+    if name in HIDDEN:
+        return "[hidden]"
     if isinstance(value, memoryview):
         return f"<{value.nbytes} bytes>"
     return repr(value)

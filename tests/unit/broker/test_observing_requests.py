@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +13,9 @@ import pytest
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.metrics.http_server import answer
 from barnabas.broker.request_log import RequestLog
+from barnabas.protocol import messages
+from barnabas.protocol.message import HIDDEN, Struct
+from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -18,6 +24,14 @@ from barnabas.protocol.messages.incremental_alter_configs_request import (
 )
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from tests.support.core_broker import CoreBroker, CoreClient, batch, create, fetch, produce
+
+
+def every_struct() -> Iterator[type[Struct]]:
+    """All messages of the protocol and their parts."""
+    for module in pkgutil.iter_modules(messages.__path__):
+        for each in vars(importlib.import_module(f"{messages.__name__}.{module.name}")).values():
+            if isinstance(each, type) and issubclass(each, Struct):
+                yield each
 
 
 def set_level(client: CoreClient, level: str) -> None:
@@ -73,6 +87,47 @@ class TestRequestLog:
         line = logged.logged()[0]
         assert "flights" in line["request"]
         assert line["response"].startswith("CreateTopicsResponse")
+
+    @pytest.mark.parametrize("field", HIDDEN)
+    def test_no_message_shows_what_proves_an_identity(self, field: str) -> None:
+        classes = [each for each in every_struct() if field in each.__slots__]
+        assert classes
+        for each in classes:
+            struct = each.__new__(each)
+            for name in each.__slots__:
+                setattr(struct, name, b"s3cret" if name == field else None)
+            struct.unknown_tagged_fields = None
+            assert "s3cret" not in repr(struct)
+            assert f"{field}=[hidden]" in repr(struct)
+
+    @pytest.mark.parametrize("request_class", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+    @pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.a.ssl.keystore.key", "settings.of.a.plugin"])
+    def test_trace_shows_no_value_of_a_setting_that_is_secret_or_not_known(self, request_class: Any, name: str) -> None:
+        module = importlib.import_module(request_class.__module__)
+        logged = LoggedBroker()
+        set_level(logged.client, "TRACE")
+        logged.logged()
+        configs = [
+            module.AlterableConfig(name=name, value="s3cret"),
+            module.AlterableConfig(name="log.cleaner.threads", value="2"),
+        ]
+        resource = module.AlterConfigsResource(resource_type=4, resource_name="1", configs=configs)
+        message = request_class(resources=[resource])
+        logged.client.request(message, 1)
+        line = logged.logged()[0]
+        assert name in line["request"]
+        assert "value='2'" in line["request"]
+        assert "s3cret" not in json.dumps(line)
+        assert configs[0].value == "s3cret"
+
+    @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT"])
+    def test_the_security_of_the_listener_is_shown(self, protocol: str) -> None:
+        logged = LoggedBroker()
+        set_level(logged.client, "DEBUG")
+        logged.logged()
+        logged.client.connection.info.security_protocol = protocol
+        logged.client.request(MetadataRequest(topics=[]), 12)
+        assert logged.logged()[0]["securityProtocol"] == protocol
 
     def test_a_request_that_waited_is_logged_when_it_is_answered_with_its_time(self) -> None:
         logged = LoggedBroker()

@@ -55,7 +55,9 @@ class RequestChannel:
         self._next_connection_id += 1
         info = Connection(self._next_connection_id, host, listener, client_port=port)
         security = self.securities.get(listener)
-        info.is_authenticated = security is None or not (security.uses_tls or security.uses_sasl)
+        if security is not None:
+            info.security_protocol = security.protocol
+            info.is_authenticated = not (security.uses_tls or security.uses_sasl)
         connection = self.connections[info.id] = ClientConnection(self, info, transport, now)
         if security is not None and security.sasl is not None:
             self._await_login(connection, security.sasl)
