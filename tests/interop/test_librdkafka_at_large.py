@@ -262,7 +262,8 @@ def test_topics_and_the_cluster_are_described(admin: AdminClient, new_name: NewN
         only(admin.create_partitions([NewPartitions(topic, 2)]))
 
 
-def test_what_is_not_supported_says_so(admin: AdminClient) -> None:
+def test_a_user_that_does_not_exist_is_named(admin: AdminClient) -> None:
     with pytest.raises(KafkaException) as failure:
         only(admin.describe_user_scram_credentials(["somebody"]))
-    assert failure.value.args[0].code() == KafkaError._UNSUPPORTED_FEATURE
+    assert failure.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
+    assert "somebody" in failure.value.args[0].str()

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +27,12 @@ def sorted_names(described: str) -> str:
 
 
 def kafkas_answers(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-cp", foreign_programs.test_driver_class_path(), "Cases"]
     lines = "".join(json.dumps(case) + "\n" for case in cases)
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=3000, check=False)
+    # Drivers of one application lock one directory, and other tests run drivers at the same time.
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["-Xmx512m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"]
+        command = ["java", *options, "-cp", foreign_programs.test_driver_class_path(), "Cases"]
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
