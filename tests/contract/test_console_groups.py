@@ -13,6 +13,8 @@ from tests.support.running_console import RunningConsole
 
 pytest.importorskip("starlette")
 
+PEERS = ["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)]
+
 
 @pytest.fixture(scope="module")
 def console(bootstrap_servers: str) -> Iterator[RunningConsole]:

@@ -19,6 +19,8 @@ from tests.support.running_console import TIMEOUT, RunningConsole
 pytest.importorskip("starlette")
 pa = pytest.importorskip("pyarrow")
 
+PEERS = ["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)]
+
 RECORDS = 40
 BEGAN = 1_400_000_000_000
 

@@ -13,6 +13,8 @@ import pytest
 from barnabas import AdminClient, Consumer, NewTopic, Producer
 from tests.contract.waiting import eventually
 
+PEERS = ["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)]
+
 WAIT = 30.0
 
 
