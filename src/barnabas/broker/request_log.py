@@ -81,9 +81,9 @@ class RequestLog:
         """Do nothing: the line was written when the request was answered."""
 
 
-def _without_secrets(message: Message) -> Message:
+def _without_secrets(message: Message | None) -> Message | None:
     """Return a request as it may be shown: values of settings that are secret, or not known, are hidden."""
-    if message.API_KEY not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+    if message is None or message.API_KEY not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return message
     shown: Any = copy.deepcopy(message)
     for resource in shown.resources:
