@@ -28,8 +28,8 @@ import pytest
 FOLDERS = ("unit", "property", "contract", "vectors")
 #: What the programs around a test start by themselves, once for all: not the test's.
 NOT_OURS = ("execnet", "ThreadPoolExecutor-fsspec", "pymonitor", "Clock", "pytest_timeout")
-#: How long threads and sockets that are about to end may take for it, such as librdkafka's on a busy machine.
-SECONDS_TO_END = 15.0
+#: How long threads and sockets that are about to end may take for it.
+SECONDS_TO_END = 3.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE)
 OF_PYTEST = ("LogCaptureHandler", "_LiveLoggingNullHandler", "_FileHandler")
 
@@ -98,11 +98,16 @@ def _threads() -> dict[Any, str]:
 
 
 def _descriptors() -> dict[Any, str]:
+    """Sockets and pollers; where librdkafka is at work, which ends its own late, only what a Python object has."""
     found: dict[Any, str] = {}
+    owned = None
+    if "confluent_kafka" in sys.modules:
+        owned = {each.fileno() for each in gc.get_objects() if isinstance(each, socket.socket)}
     for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with suppress(OSError):
             place = os.readlink(f"/proc/self/fd/{number}")
-            if place.startswith(("socket:", "anon_inode:[eventpoll]")):
+            is_ours = owned is None or int(number) in owned
+            if is_ours and place.startswith(("socket:", "anon_inode:[eventpoll]")):
                 found[number, place] = f"descriptor {number} ({place})"
     return found
 
