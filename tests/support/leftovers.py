@@ -19,7 +19,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -98,18 +98,23 @@ def _threads() -> dict[Any, str]:
 
 
 def _descriptors() -> dict[Any, str]:
-    """Sockets and pollers; where librdkafka is at work, which ends its own late, only what a Python object has."""
     found: dict[Any, str] = {}
-    owned = None
-    if "confluent_kafka" in sys.modules:
-        owned = {each.fileno() for each in gc.get_objects() if isinstance(each, socket.socket)}
     for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         with suppress(OSError):
             place = os.readlink(f"/proc/self/fd/{number}")
-            is_ours = owned is None or int(number) in owned
-            if is_ours and place.startswith(("socket:", "anon_inode:[eventpoll]")):
+            if place.startswith(("socket:", "anon_inode:[eventpoll]")):
                 found[number, place] = f"descriptor {number} ({place})"
     return found
+
+
+def of_librdkafka(keys: Collection[Any]) -> set[Any]:
+    """Return the descriptors among these that no Python object owns, where librdkafka is at work: it ends its late."""
+    descriptors = {key for key in keys if isinstance(key, tuple)}
+    if not descriptors or "confluent_kafka" not in sys.modules:
+        return set()
+    # A walk over all objects takes up to a second, so it is left for when something is left behind.
+    owned = {str(each.fileno()) for each in gc.get_objects() if isinstance(each, socket.socket)}
+    return {key for key in descriptors if key[0] not in owned}
 
 
 def _children() -> dict[Any, str]:
@@ -162,6 +167,8 @@ class Leftovers:
         until = time.monotonic() + SECONDS_TO_END
         while left := {key: what for key, what in resources().items() if key not in self._held}:
             if time.monotonic() > until:
+                for key in of_librdkafka(left):
+                    del left[key]
                 return [
                     f"{what}, first seen after {self._first_seen.get(key, 'the last')}" for key, what in left.items()
                 ]
