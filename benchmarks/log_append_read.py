@@ -93,7 +93,7 @@ def measure_recovery(directory: str) -> None:
     data = batch(100)
     while log.size < 1 << 29:
         append(log, data, now_ms=NOW)
-    manager._unlock()
+    manager.log_directory.release()
     manager = LogManager(directory)
     start = time.perf_counter()
     manager.start()
@@ -115,7 +115,7 @@ def measure_opening(directory: str) -> None:
             for _ in range(batches):
                 append(log, batch(1), now_ms=NOW)
         made = time.perf_counter() - start
-        manager._unlock()
+        manager.log_directory.release()
         manager = LogManager(directory)
         start = time.perf_counter()
         manager.start()

@@ -75,7 +75,7 @@ class MemberBroker(CoreBroker):
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)
         self.member.join(self.node, store, lambda: self.instant)
         here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
-        self.member.register(here, self.node.logs.directory_id, -1, lambda state: None)
+        self.member.register(here, self.node.logs.log_directory.directory_id, -1, lambda state: None)
         self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
         self.advance(0)
 

@@ -379,11 +379,11 @@ class ReplicaManager:
     @property
     def log_directory(self) -> str:
         """The data directory, as an absolute path."""
-        return self._logs.absolute_directory
+        return self._logs.log_directory.absolute
 
     def disk_space(self) -> tuple[int, int]:
         """Return the bytes that the disk of the data directory has, and those left for this broker; -1 if not known."""
-        return self._logs.disk_space()
+        return self._logs.log_directory.disk_space()
 
     def size(self, topic: str, index: int) -> int:
         """Return the bytes that a partition takes on the disk; 0 as long as it was not used."""

@@ -308,7 +308,7 @@ def test_a_leader_that_does_not_answer_for_it_is_asked_again() -> None:
 
 def test_an_empty_follower_takes_a_batch_in_which_the_leaders_log_begins() -> None:
     bench = Bench()
-    bench.manager.truncate_fully_and_start_at(NAME, 7, NOW)
+    bench.manager.truncation().truncate_fully_and_start_at(NAME, 7, NOW)
     bench.fetcher.remove_partition(NAME)
     bench.fetcher.add_partition(NAME, ID, EPOCH, NOW)
     bench.request()

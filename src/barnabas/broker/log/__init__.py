@@ -16,7 +16,7 @@ Rule 3. **The log does not decide what is committed.** The partition moves the h
 offset.
 
 A follower's log takes offsets and epochs from its leader (`append_as_follower`), its end may be cut off
-(`LogManager.truncate_to`, `truncation.py`: the checkpoint of the recovery point goes back first, then the segments, on
+(`LogTruncation` in `truncation.py`: the checkpoint of the recovery point goes back first, then the segments, on
 the disk, then the epochs), and its high watermark comes from `replication-offset-checkpoint` when it is opened.
 
 Rule 4. **All files are touched through the port `FileSystem`** (`filesystem.py`), and every operation there may fail

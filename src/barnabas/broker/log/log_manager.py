@@ -8,29 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.background_work import BackgroundWork
-from barnabas.broker.log.checkpoints import (
-    CLEAN_SHUTDOWN_FILE,
-    LOCK_FILE,
-    META_PROPERTIES,
-    PARTITION_METADATA,
-    claim_directory,
-    read_clean_shutdown_file,
-    write_clean_shutdown_file,
-    write_partition_metadata,
-)
-from barnabas.broker.log.filesystem import DirectoryLock, DirectoryLockedError, FileSystem, OsFileSystem
+from barnabas.broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.deleted_logs import DeletedLogs
+from barnabas.broker.log.filesystem import FileSystem, OsFileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
-from barnabas.broker.log.log_file_utils import (
-    DELETE_DIR_SUFFIX,
-    LOG_FILE_SUFFIX,
-    MARKED_DIR_SUFFIXES,
-    STRAY_DIR_SUFFIX,
-    log_directory_name,
-    marked_directory_name,
-    parse_directory_name,
-)
+from barnabas.broker.log.log_directory import Identify, LogDirectory
+from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX, log_directory_name
 from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
 from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
@@ -42,10 +28,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     import logging
 
-Settings = Mapping[str, object]
-Identify = Callable[[str | None], tuple[str, int]]
+    from barnabas.broker.log.truncation import LogTruncation
 
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+Settings = Mapping[str, object]
 
 
 def _logger() -> logging.Logger:
@@ -85,17 +70,13 @@ class LogManager:
         self.directory = os.fspath(directory)
         self.filesystem: FileSystem = filesystem if filesystem is not None else OsFileSystem()
         self.config = dict(config or {})
-        self.had_clean_shutdown = False
-        self.directory_id = b""
-        """The id of the directory, once it is taken (KIP-858)."""
-        self.previous_broker_epoch = -1
-        """The broker epoch in which the directory was closed; -1 after a crash, and outside of a cluster."""
+        self.log_directory = LogDirectory(self.filesystem, self.directory)
         self.broker_epoch: Callable[[], int] = lambda: -1
         """Gives the present broker epoch, which is noted when the directory is closed."""
         self.logs: dict[TopicPartition, UnifiedLog] = {}
         """The logs that are open."""
-        self.offline: dict[str, set[int]] = {}
-        """Topic → its partitions that cannot be served, for their log is offline or could not be opened."""
+        self._offline = OfflinePartitions()
+        self._deleted = DeletedLogs(self.filesystem, self.directory, random_bytes)
         self.checkpoints = OffsetCheckpoints(self.filesystem, self.directory)
         self.unopened = UnopenedLogs(
             self.filesystem,
@@ -110,7 +91,6 @@ class LogManager:
         self.now_ms = 0
         """When it was last told the time."""
         self._random_bytes = random_bytes
-        self._lock: DirectoryLock | None = None
         self.storage: Storage = storage or InlineStorage()
         self._background = BackgroundWork(
             self.filesystem,
@@ -127,14 +107,18 @@ class LogManager:
             self._background.delete_later,
             random_bytes,
         )
-        self._deleted_directories: list[str] = []
-        self._undeleted: dict[TopicPartition, str] = {}
         self._unmade: set[TopicPartition] = set()
-        self._reported: set[TopicPartition] = set()
         self._mend_at_ms = 0
 
-    def _path(self, name: str) -> str:
-        return f"{self.directory}/{name}"
+    @property
+    def offline(self) -> Mapping[str, set[int]]:
+        """Topic → its partitions that cannot be served, for their log is offline or could not be opened."""
+        return self._offline.by_topic
+
+    @property
+    def had_clean_shutdown(self) -> bool:
+        """Whether the last broker closed all its logs here."""
+        return self.log_directory.had_clean_shutdown
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -157,48 +141,25 @@ class LogManager:
         if topic_settings is not None:
             self._topic_settings = topic_settings
         self.now_ms = now_ms
-        try:
-            self.filesystem.make_directory(self.directory)
-            self._lock = self.filesystem.lock(self._path(LOCK_FILE))
-        except DirectoryLockedError as error:
-            raise KafkaStorageError(
-                f"the data directory {self.directory} is in use ({error}); stop that broker or choose another directory"
-            ) from error
-        except OSError as error:
-            raise KafkaStorageError(f"the data directory {self.directory} cannot be used: {error}") from error
+        self.log_directory.take()
         try:
             if identify is not None:
-                self.directory_id = claim_directory(
-                    self.filesystem, self._path(META_PROPERTIES), identify, self._random_bytes
-                )
+                self.log_directory.identify(identify, self._random_bytes)
             self._find_logs()
             while open_logs and self.unopened:
                 self._advance(self.unopened.first, OPEN_BYTES)
         except OSError as error:
-            self._unlock()
+            self.log_directory.release()
             raise KafkaStorageError(f"the logs in {self.directory} cannot be opened: {error}") from error
         except BaseException:
-            self._unlock()
+            self.log_directory.release()
             raise
 
     def _find_logs(self) -> None:
-        marker = self._path(CLEAN_SHUTDOWN_FILE)
-        self.had_clean_shutdown = self.filesystem.exists(marker)
-        self.previous_broker_epoch = read_clean_shutdown_file(self.filesystem, marker)
-        # From here on a crash counts as one, even if nothing was written yet.
-        self.filesystem.remove(marker)
-        if self.had_clean_shutdown:
-            # A power loss must not bring the mark back.
-            self.filesystem.sync_directory(self.directory)
+        self.log_directory.begin_use()
         self.checkpoints.read()
-        recovery_points, starts = self.checkpoints.recovery_points, self.checkpoints.log_start_offsets
-        found = {}
-        for entry in self.filesystem.list_directory(self.directory):
-            name = self._partition_of(entry.name) if entry.is_directory else None
-            if name is not None:
-                # A log that the last broker did not know was put here by somebody: who knows in what state.
-                clean = self.had_clean_shutdown and name in recovery_points
-                found[name] = UnopenedLog(self._path(entry.name), clean, recovery_points.get(name), starts.get(name))
+        found, deleted = self.log_directory.list_logs(self.checkpoints)
+        self._deleted.found(deleted)
         self.unopened.add(found)
 
     def open_step(self, now_ms: int) -> bool:
@@ -212,49 +173,18 @@ class LogManager:
             try:
                 budget -= self._advance(name, budget)
             except (OSError, KafkaError) as error:
-                self._report_unopened(name, error)
+                self._offline.add_unopened(name, error)
         return len(self.unopened) > 0
-
-    def _report_unopened(self, name: TopicPartition, error: Exception) -> None:
-        """Note that a log is not served, and say so once."""
-        self.offline.setdefault(name.topic, set()).add(name.partition)
-        if name not in self._reported:
-            self._reported.add(name)
-            remedy = "that is tried again" if isinstance(error, OSError) else "repair it, and restart the broker"
-            _logger().error("%s cannot be opened and is not served: %s; %s", name, error, remedy)
-
-    def _note_online(self, name: TopicPartition) -> None:
-        partitions = self.offline.get(name.topic)
-        if partitions is not None:
-            partitions.discard(name.partition)
-            if not partitions:
-                del self.offline[name.topic]
-        if name in self._reported:
-            self._reported.discard(name)
-            _logger().warning("%s is served again", name)
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
         log, read = self.unopened.advance(name, budget, self.now_ms)
         if log is not None:
             self._add(log)
-            self._note_online(name)
+            self._offline.remove(name)
             self.on_opened(log)
             if not self.unopened and not self.unopened.failures:
                 self.on_all_opened()
         return read
-
-    def _partition_of(self, name: str) -> TopicPartition | None:
-        topic_partition = parse_directory_name(name)
-        if topic_partition is None or topic_partition.topic == CLUSTER_METADATA_TOPIC:
-            _logger().warning("%s holds no partition; leaving it alone", self._path(name))
-            return None
-        if not name.endswith(MARKED_DIR_SUFFIXES):
-            return topic_partition
-        if name.endswith(DELETE_DIR_SUFFIX):
-            self._deleted_directories.append(self._path(name))
-        else:
-            _logger().warning("%s is a stray or unfinished copy of a partition; leaving it alone", self._path(name))
-        return None
 
     def _log_config(self, settings: Settings) -> LogConfig:
         return LogConfig({**self.config, **settings})
@@ -278,7 +208,7 @@ class LogManager:
             try:
                 self._advance(topic_partition, OPEN_BYTES)
             except OSError as error:
-                self._report_unopened(topic_partition, error)
+                self._offline.add_unopened(topic_partition, error)
             if topic_partition in self.unopened:
                 raise NotLeaderOrFollowerError(
                     f"{topic_partition} is being recovered from a crash of the broker; try again in a moment"
@@ -310,14 +240,13 @@ class LogManager:
 
         Raises `IllegalStateError` if there is one already, and `KafkaStorageError`.
         """
-        if self._lock is None:
+        if not self.log_directory.is_taken:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
-        if topic_partition in self._undeleted:
-            self._delete_directory(topic_partition, self._undeleted[topic_partition])
+        self._deleted.finish(topic_partition)
         log_config = self._log_config(config or {})
-        directory = self._path(log_directory_name(topic_partition))
+        directory = self.log_directory.file(log_directory_name(topic_partition))
         try:
             self.filesystem.make_directory(directory)
             if topic_id is not None:
@@ -348,13 +277,9 @@ class LogManager:
 
     def _add(self, log: UnifiedLog) -> None:
         log.on_roll = self._background.rolled
-        log.health.on_offline = partial(self._went_offline, log.topic_partition)
+        log.health.on_offline = partial(self._offline.add_failed, log.topic_partition)
         log.producer_state.expiration_ms = self._producer_expiration_ms
         self.logs[log.topic_partition] = log
-
-    def _went_offline(self, name: TopicPartition) -> None:
-        self._reported.add(name)
-        self.offline.setdefault(name.topic, set()).add(name.partition)
 
     def update_topic_config(self, topic: str, settings: Settings) -> None:
         """Use other settings for a topic from now on. Raises `ConfigError` for a value that is not allowed."""
@@ -387,21 +312,6 @@ class LogManager:
     def _producer_expiration_ms(self) -> int:
         return int(str(self.config.get("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS)))
 
-    @property
-    def absolute_directory(self) -> str:
-        """The directory's absolute path."""
-        return os.path.abspath(self.directory)
-
-    def disk_space(self) -> tuple[int, int]:
-        """Return the bytes that the disk of the directory has, and those that are left for this process.
-
-        -1 if not known.
-        """
-        try:
-            return self.filesystem.disk_space(self.directory)
-        except OSError:
-            return -1, -1
-
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a log out of use, open or not, and rename its directory; its files go later, step by step.
 
@@ -409,85 +319,22 @@ class LogManager:
         """
         log = self.logs.pop(topic_partition, None)
         directory = log.directory if log is not None else self.unopened.remove(topic_partition)
-        self._reported.discard(topic_partition)
-        self._note_online(topic_partition)
+        self._offline.remove_deleted(topic_partition)
         if log is not None:
             log.mark_deleted()
         if directory is None:
             return
         try:
-            self._delete_directory(topic_partition, directory)
+            self._deleted.add(topic_partition, directory)
         except KafkaStorageError as error:
             _logger().error("%s; that is tried again", error)
 
-    def _delete_directory(self, name: TopicPartition, directory: str) -> None:
-        """Give the directory of a deleted log a name that says so. Raises `KafkaStorageError`."""
-        path = self._path(marked_directory_name(name, self._random_bytes(16).hex(), DELETE_DIR_SUFFIX))
-        try:
-            self.filesystem.rename(directory, path)
-        except FileNotFoundError:
-            # Its creation had failed.
-            self._undeleted.pop(name, None)
-            return
-        except OSError as error:
-            self._undeleted[name] = directory
-            raise KafkaStorageError(f"{directory} of a deleted topic cannot be renamed: {error}") from error
-        self._undeleted.pop(name, None)
-        self._deleted_directories.append(path)
+    def truncation(self) -> LogTruncation:
+        """Return what truncates the logs."""
+        from barnabas.broker.log.truncation import LogTruncation
 
-    def truncate_to(
-        self, offsets: Mapping[TopicPartition, int], now_ms: int
-    ) -> dict[TopicPartition, KafkaStorageError]:
-        """End logs at offsets, see `truncation.truncate_to`; what has failed.
-
-        The recovery points in the checkpoint go back first: behind one that is too late nothing would be recovered.
-        """
-        from barnabas.broker.log.truncation import truncate_to
-
-        return self._truncate(offsets, lambda log, offset: truncate_to(log, offset, now_ms), now_ms)
-
-    def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
-        """Drop all that a log has and begin it anew at the offset. Raises `KafkaStorageError`."""
-        from barnabas.broker.log.truncation import truncate_fully_and_start_at
-
-        for error in self._truncate({name: offset}, truncate_fully_and_start_at, now_ms).values():
-            raise error
-
-    def _truncate(
-        self,
-        offsets: Mapping[TopicPartition, int],
-        truncate: Callable[[UnifiedLog, int], list[str]],
-        now_ms: int,
-    ) -> dict[TopicPartition, KafkaStorageError]:
-        failed = {name: KafkaStorageError(f"{name} is being opened anew") for name in offsets if name not in self.logs}
-        offsets = {name: offset for name, offset in offsets.items() if name in self.logs}
-        try:
-            if self._roll_checkpoints_back(offsets):
-                self._write_checkpoints(sync=True)
-        except OSError as error:
-            problem = KafkaStorageError(f"the checkpoints of {self.directory} cannot be written: {error}")
-            return failed | dict.fromkeys(offsets, problem)
-        for name, offset in offsets.items():
-            log = self.logs[name]
-            try:
-                self.cleaner.abort(log, offset)
-                for path in truncate(log, offset):
-                    self._background.delete_later(path, now_ms + log.config.file_delete_delay_ms)
-            except KafkaStorageError as error:
-                failed[name] = error
-        return failed
-
-    def _roll_checkpoints_back(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Lower recovery points and high watermarks to what the logs will have; whether a file says otherwise."""
-        changed = False
-        for name, offset in offsets.items():
-            log = self.logs[name]
-            log.local_log.recovery_point = min(log.recovery_point, offset)
-            changed |= self.checkpoints.recovery_points.get(name, 0) > offset
-            changed |= self.checkpoints.high_watermarks.get(name, 0) > offset
-            if log.high_watermark > offset:
-                log.update_high_watermark(offset)
-        return changed
+        write = partial(self._write_checkpoints, sync=True)
+        return LogTruncation(self.logs, self.checkpoints, self.cleaner, write, self._background.delete_later)
 
     def set_aside(self, topic_partition: TopicPartition) -> None:
         """Close a log and leave its files, which `create_log` takes over. Raises `KafkaStorageError`."""
@@ -498,13 +345,8 @@ class LogManager:
     def mark_stray(self, topic_partition: TopicPartition) -> str:
         """Take a log out of use and rename its directory to one that stays; the new path. `KafkaStorageError`."""
         log = self.logs.pop(topic_partition)
-        path = self._path(marked_directory_name(topic_partition, self._random_bytes(16).hex(), STRAY_DIR_SUFFIX))
         log.mark_deleted()
-        try:
-            self.filesystem.rename(log.directory, path)
-        except OSError as error:
-            raise KafkaStorageError(f"{log.directory} cannot be renamed: {error}") from error
-        return path
+        return self._deleted.mark_stray(topic_partition, log.directory)
 
     def checkpoint_soon(self) -> None:
         """Bring what only the checkpoints tell, such as where a log starts, into the files with the next step."""
@@ -524,11 +366,12 @@ class LogManager:
         if self.unopened:
             self.open_step(now_ms)
             return True
-        if self._deleted_directories:
-            delay = 0 if 0 <= self.disk_space()[1] < LITTLE_ROOM else self._log_config({}).file_delete_delay_ms
-            for path in self._deleted_directories:
+        deleted = self._deleted.take()
+        if deleted:
+            little_room = 0 <= self.log_directory.disk_space()[1] < LITTLE_ROOM
+            delay = 0 if little_room else self._log_config({}).file_delete_delay_ms
+            for path in deleted:
                 self._background.delete_later(path, now_ms + delay)
-            self._deleted_directories.clear()
         more = self._background.step(budget, now_ms)
         return self.cleaner.step(now_ms) or more
 
@@ -537,7 +380,7 @@ class LogManager:
         if now_ms < self._mend_at_ms:
             return
         self._mend_at_ms = now_ms + MEND_INTERVAL_MS
-        if self.offline:
+        if self._offline.by_topic:
             for name, log in list(self.logs.items()):
                 if log.health.can_be_reopened:
                     del self.logs[name]
@@ -546,18 +389,14 @@ class LogManager:
                     found = UnopenedLog(log.directory, False, log.recovery_point, log.log_start_offset)
                     self.unopened.add({name: found})
             self.unopened.retry()
-        for name, directory in list(self._undeleted.items()):
-            try:
-                self._delete_directory(name, directory)
-            except KafkaStorageError:
-                continue
+        self._deleted.retry()
 
     def close(self) -> None:
         """Flush and close every log, and say so on the disk, so that the next start need not recover.
 
         A log that cannot be closed keeps the others from nothing; the next start recovers then.
         """
-        if self._lock is None:
+        if not self.log_directory.is_taken:
             return
         self.storage.drain()
         self.unopened.close()
@@ -577,11 +416,11 @@ class LogManager:
         try:
             self._write_checkpoints(sync=True)
             if not failed:
-                write_clean_shutdown_file(self.filesystem, self._path(CLEAN_SHUTDOWN_FILE), self.broker_epoch())
+                self.log_directory.end_use(self.broker_epoch())
         except OSError as error:
             _logger().error("the checkpoints of %s were not written: %s", self.directory, error)
         finally:
-            self._unlock()
+            self.log_directory.release()
 
     def _write_checkpoints(self, *, sync: bool) -> None:
         self.checkpoints.write(self.logs, self.unopened.checkpoints(), sync=sync)
@@ -589,8 +428,3 @@ class LogManager:
     def _checkpoint(self, *, high_watermarks_only: bool = False) -> None:
         unopened = self.unopened.checkpoints()
         self.checkpoints.write_in_background(self.logs, unopened, high_watermarks_only=high_watermarks_only)
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None

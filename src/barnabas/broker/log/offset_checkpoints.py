@@ -40,7 +40,7 @@ class OffsetCheckpoints:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
-        self._directory = directory
+        self.directory = directory
         self._recovery_points = OffsetCheckpointFile(filesystem, f"{directory}/{RECOVERY_POINT_CHECKPOINT}")
         self._log_start_offsets = OffsetCheckpointFile(filesystem, f"{directory}/{LOG_START_OFFSET_CHECKPOINT}")
         self._high_watermarks = OffsetCheckpointFile(filesystem, f"{directory}/{REPLICATION_OFFSET_CHECKPOINT}")
@@ -110,7 +110,7 @@ class OffsetCheckpoints:
             if not self._fails:
                 self._fails = True
                 _logger().error(
-                    "the checkpoints of %s cannot be written; that is tried again: %s", self._directory, error
+                    "the checkpoints of %s cannot be written; that is tried again: %s", self.directory, error
                 )
         else:
             # The high watermarks alone are mostly not written, which says nothing of the disk.

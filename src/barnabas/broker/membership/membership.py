@@ -107,7 +107,9 @@ class Membership:
         logs = self._node.logs
         protocols = {listener.name: SECURITY_PROTOCOLS.index(listener.protocol) for listener in self._config.listeners}
         endpoints = {name: Endpoint(host, port, protocols[name]) for name, (host, port) in listeners.items()}
-        self.member.register(endpoints, logs.directory_id, logs.previous_broker_epoch, self._take_state)
+        self.member.register(
+            endpoints, logs.log_directory.directory_id, logs.log_directory.previous_broker_epoch, self._take_state
+        )
         server.keep_time()
         while self._state is not LifecycleState.RUNNING:
             if not await self._wait(stopped):

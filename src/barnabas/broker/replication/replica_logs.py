@@ -63,7 +63,7 @@ class ReplicaLogs:
                 if log.log_start_offset != log.log_end_offset or error.last_offset < log.log_end_offset:
                     raise
                 # The leader's log starts within a batch (DeleteRecords): an empty follower takes the batch whole.
-                self._logs.truncate_fully_and_start_at(name, error.first_offset, now_ms)
+                self._logs.truncation().truncate_fully_and_start_at(name, error.first_offset, now_ms)
                 log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
             if log.log_end_offset != before:
                 partition.followed(len(records))
@@ -77,8 +77,8 @@ class ReplicaLogs:
         self, offsets: Mapping[TopicPartition, int], now_ms: int
     ) -> Mapping[TopicPartition, KafkaStorageError]:
         """Cut logs; gives what has failed."""
-        return self._logs.truncate_to(offsets, now_ms)
+        return self._logs.truncation().truncate_to(offsets, now_ms)
 
     def truncate_fully_and_start_at(self, name: TopicPartition, offset: int, now_ms: int) -> None:
         """Begin a log anew. Raises `KafkaStorageError`."""
-        self._logs.truncate_fully_and_start_at(name, offset, now_ms)
+        self._logs.truncation().truncate_fully_and_start_at(name, offset, now_ms)

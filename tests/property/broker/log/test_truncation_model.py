@@ -208,7 +208,7 @@ def test_a_truncated_log_is_one_that_never_had_what_was_cut(
         manager = leave(disk, manager, how)
         history = history.branch(at, history.epoch + 1, steps)
         end = common_end(log_of(manager), history)
-        assert manager.truncate_to({NAME: end}, NOW) == {}
+        assert manager.truncation().truncate_to({NAME: end}, NOW) == {}
         assert log_of(manager).log_end_offset == end
         follow(log_of(manager), history)
 
@@ -243,7 +243,7 @@ def test_a_follower_that_dies_at_any_operation_comes_to_its_leaders_log(
         for at, steps, how in others:
             history = history.branch(at, history.epoch + 1, steps)
             manager = leave(disk, manager, "flush" if how else "")
-            manager.truncate_to({NAME: common_end(log_of(manager), history)}, NOW)
+            manager.truncation().truncate_to({NAME: common_end(log_of(manager), history)}, NOW)
             follow(log_of(manager), history)
     except (ProcessDiedError, KafkaStorageError):
         pass
@@ -252,7 +252,7 @@ def test_a_follower_that_dies_at_any_operation_comes_to_its_leaders_log(
     manager = started(disk)
     log = log_of(manager)
     for _ in range(len(others) + 2):
-        assert manager.truncate_to({NAME: common_end(log, history)}, NOW) == {}
+        assert manager.truncation().truncate_to({NAME: common_end(log, history)}, NOW) == {}
     follow(log, history)
 
     assert state_of(log) == freshly_copied(history)

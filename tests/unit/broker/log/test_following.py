@@ -270,13 +270,13 @@ def test_a_disk_that_fails_takes_the_log_offline_until_it_is_opened_anew(disk: M
     follow(log, batch(0), batch(1))
     disk.fail = lambda operation, path: OSError("broken") if operation == "truncate" else None
 
-    assert isinstance(manager.truncate_to({NAME: 1}, NOW)[NAME], KafkaStorageError)
+    assert isinstance(manager.truncation().truncate_to({NAME: 1}, NOW)[NAME], KafkaStorageError)
 
     assert (log.is_offline, log.health.can_be_reopened) == (True, True)
     disk.fail = None
     manager.step(1, NOW + 10_000)
     manager.step(1, NOW + 10_000)
-    assert manager.truncate_to({NAME: 1}, NOW) == {}
+    assert manager.truncation().truncate_to({NAME: 1}, NOW) == {}
     assert manager.logs[NAME].log_end_offset == 1
 
 
@@ -287,9 +287,9 @@ def test_a_log_that_is_not_open_cannot_be_truncated(disk: MemoryFileSystem) -> N
     # As while a disk that has failed is looked at again.
     manager.logs.pop(NAME)
 
-    assert isinstance(manager.truncate_to({NAME: 0}, NOW)[NAME], KafkaStorageError)
+    assert isinstance(manager.truncation().truncate_to({NAME: 0}, NOW)[NAME], KafkaStorageError)
     with pytest.raises(KafkaStorageError):
-        manager.truncate_fully_and_start_at(NAME, 5, NOW)
+        manager.truncation().truncate_fully_and_start_at(NAME, 5, NOW)
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_recovery_point_beyond_the_end_never_outlives_a_truncation(disk: Memor
     manager.step(20, NOW)
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
 
-    manager.truncate_to({NAME: 1}, NOW)
+    manager.truncation().truncate_to({NAME: 1}, NOW)
 
     assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
     assert disk.read("/data/replication-offset-checkpoint") == b"0\n1\nt 0 1\n"
