@@ -109,7 +109,7 @@ class Partition:
     ) -> bool:
         """Lead, or go on with another ISR or assignment; False for news that are older than what is known.
 
-        `in_sync` is what is to know the followers, None where there is no other replica. Raises `KafkaStorageError`.
+        `in_sync` is what is to know the followers, None where there is no other replica.
         """
         if registration.partition_epoch < self.partition_epoch or registration.leader_epoch <= self._resigned_epoch:
             return False
@@ -117,10 +117,7 @@ class Partition:
         end = self.log.log_end_offset
         if registration.leader_epoch > self.leader_epoch and in_sync is not None:
             # Followers may ask for an epoch in which nothing is written: it must end here for them (KIP-279).
-            try:
-                self.log.leader_epochs.assign(registration.leader_epoch, end)
-            except OSError as error:
-                raise self.log.storage_failure("beginning a leader epoch", error) from error
+            self.log.leader_epochs.assign(registration.leader_epoch, end)
         self.in_sync = in_sync
         if in_sync is not None:
             in_sync.update(registration, end, now_ms, is_new=is_new)

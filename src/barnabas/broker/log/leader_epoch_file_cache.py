@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import NamedTuple
 
 from barnabas.broker.log.checkpoints import encode_checkpoint, read_checkpoint
-from barnabas.broker.log.filesystem import FileSystem
+from barnabas.broker.log.filesystem import FileSystem, Sync
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
@@ -21,16 +22,17 @@ class EpochEntry(NamedTuple):
 class LeaderEpochFileCache:
     """The epochs of one log, growing in epoch and offset.
 
-    A new epoch is in the file before its first record is in the log. As long as there is one epoch, the disk has it
-    only after `flush`: after a power loss the epoch of records that survived is found again in their batches. What
-    there was before another epoch came is not looked for there, so a file with several is synced.
+    An epoch that begins reaches the file with the log's next flush, beside the loop (`prepare_write`): until then the
+    recovery point lies before its records, and recovery finds it again in their batches. What there was before is not
+    looked for there, so the file is replaced as a whole and synced. What is cut goes to the file at once.
     """
 
-    __slots__ = ("_dirty", "_entries", "_filesystem", "latest_epoch", "path")
+    __slots__ = ("_entries", "_filesystem", "_on_disk", "_version", "latest_epoch", "path")
 
     def __init__(self, filesystem: FileSystem, path: str) -> None:
         self._filesystem = filesystem
-        self._dirty = False
+        self._version = 0
+        self._on_disk = VersionOnDisk()
         self._entries: list[EpochEntry] = []
         self.path = path
         self.latest_epoch = UNDEFINED_EPOCH
@@ -57,9 +59,8 @@ class LeaderEpochFileCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that the epoch's records begin at the offset; entries that contradict that are dropped."""
-        before = len(self._entries)
         if epoch != UNDEFINED_EPOCH and self._assign(EpochEntry(epoch, start_offset)):
-            self._write(sync=max(before, len(self._entries)) > 1)
+            self._version += 1
 
     def epoch_for_offset(self, offset: int) -> int:
         """Return the epoch in which the offset was (or will be) written, -1 when it is not known."""
@@ -101,17 +102,72 @@ class LeaderEpochFileCache:
 
     def _replace(self, entries: list[EpochEntry]) -> None:
         if entries != self._entries:
-            before = len(self._entries)
             self._entries = entries
             self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
-            self._write(sync=max(before, len(entries)) > 1)
-
-    def _write(self, *, sync: bool) -> None:
-        lines = [f"{epoch} {start_offset}" for epoch, start_offset in self._entries]
-        self._dirty = not sync
-        self._filesystem.replace(self.path, encode_checkpoint(lines), sync=sync)
+            self._version += 1
+            self.flush()
 
     def flush(self) -> None:
-        """Return when the epochs are on the disk."""
-        if self._dirty:
-            self._write(sync=True)
+        """Return when the epochs are on the disk. Raises `OSError`."""
+        write = self.prepare_write()
+        if write is not None:
+            write.run()
+
+    def prepare_write(self) -> EpochWrite | None:
+        """Return what brings the epochs to the disk, in any thread; None where the disk has them."""
+        if self._on_disk.version == self._version:
+            return None
+        lines = [f"{epoch} {start_offset}" for epoch, start_offset in self._entries]
+        return EpochWrite(self._filesystem, self.path, self._on_disk, self._version, encode_checkpoint(lines))
+
+
+class VersionOnDisk:
+    """Which version of the epochs the disk has; who replaces the file holds the lock."""
+
+    __slots__ = ("lock", "version")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.version = 0
+
+
+class EpochWrite:
+    """The epochs of one moment on their way to the disk."""
+
+    __slots__ = ("_data", "_filesystem", "_on_disk", "_path", "_version")
+
+    def __init__(self, filesystem: FileSystem, path: str, on_disk: VersionOnDisk, version: int, data: bytes) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._on_disk = on_disk
+        self._version = version
+        self._data = data
+
+    def run(self) -> None:
+        """Return when the disk has these epochs, or later ones. Raises `OSError`."""
+        with self._on_disk.lock:
+            if self._version > self._on_disk.version:
+                self._filesystem.replace(self._path, self._data, sync=True)
+                self._on_disk.version = self._version
+
+
+class SyncWithEpochs:
+    """A flush of a log in which a leader epoch has begun since the last one."""
+
+    __slots__ = ("_epochs", "_sync", "done", "error")
+
+    def __init__(self, epochs: EpochWrite, sync: Sync) -> None:
+        self._epochs = epochs
+        self._sync = sync
+        self.done = False
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """See `Sync`."""
+        try:
+            self._epochs.run()
+        except OSError as error:
+            self.error = error
+        self._sync.run()
+        self.error = self.error or self._sync.error
+        self.done = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.append_origin import CLIENT, REPLICATION
 from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
+from barnabas.broker.log.leader_epoch_file_cache import SyncWithEpochs
 from barnabas.broker.log.log_append_info import LogAppendInfo
 from barnabas.broker.log.log_file_utils import CLEANED_FILE_SUFFIX
 from barnabas.broker.log.log_health import CLEANING, FLUSHING, READING, WRITING, LogHealth
@@ -440,8 +441,9 @@ class UnifiedLog:
         self.check_online()
         local = self.local_log
         try:
-            self.leader_epochs.flush()
-            return local.filesystem.prepare_sync(local.begin_flush(up_to), local.directories_to_sync(up_to))
+            epochs = self.leader_epochs.prepare_write()
+            sync = local.filesystem.prepare_sync(local.begin_flush(up_to), local.directories_to_sync(up_to))
+            return sync if epochs is None else SyncWithEpochs(epochs, sync)
         except OSError as error:
             raise self.storage_failure("preparing a flush", error, kind=FLUSHING) from error
 
@@ -550,6 +552,7 @@ class UnifiedLog:
         self.check_online()
         try:
             self.producer_state.take_snapshot()
+            self.leader_epochs.flush()
             self.local_log.close()
         except OSError as error:
             raise self.fail("closing", error, reopen=False) from error

@@ -131,11 +131,13 @@ def test_a_transaction_index_has_34_bytes_an_entry(tmp_path: Path) -> None:
     assert reread.collect_aborted_txns(10, 100) == ([AbortedTxn(2, 7, 12, 13)], False)
 
 
-def test_leader_epochs_are_written_as_they_begin(tmp_path: Path) -> None:
+def test_leader_epochs_are_written_by_a_flush_and_when_they_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     cache = LeaderEpochFileCache(OsFileSystem(), str(path))
     for epoch, offset in ((0, 0), (0, 5), (2, 10), (3, 20), (4, 20)):
         cache.assign(epoch, offset)
+    assert not path.exists()
+    cache.flush()
 
     assert path.read_bytes() == b"0\n3\n0 0\n2 10\n4 20\n"
     again = LeaderEpochFileCache(OsFileSystem(), str(path))
