@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.errors import ProtocolError, UnsupportedVersionError
 from barnabas.protocol.names import camel_case
@@ -45,6 +45,13 @@ RECORDS: dict[int, str] = {
 }
 
 _classes: dict[int, type[Message]] = {}
+
+
+class ApiMessageAndVersion(NamedTuple):
+    """A record, and the version that it is written in."""
+
+    message: Message
+    version: int = 0
 
 
 def record_class(record_type: int) -> type[Message]:

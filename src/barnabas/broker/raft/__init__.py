@@ -16,5 +16,7 @@ and what follows it from the controllers, as it does when its offset is older th
 
 Rule 5. **A transaction of the controller is applied whole or not at all** (KIP-868).
 
+`RaftClient` (`raft_client.py`) is the port through which the controller appends and hears what is committed.
+
 Votes, and a log on a disk of our own, are not built yet (docs/internals/cluster.md).
 """
