@@ -9,6 +9,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember, Requester
+from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.metadata_records import encode_record
 from barnabas.broker.node import BrokerNode
@@ -62,12 +63,11 @@ class MemberBroker(CoreBroker):
         self.offset = 0
         config = BrokerConfig(self.settings)
         controllers = [Node(-2 - n, host, port) for n, (host, port) in enumerate(config.controllers)]
-        self.member = ClusterMember(
-            config, controllers, self._open, random.Random(2), self.warnings.append, cluster_id="cluster"
-        )
-        self.member.observe()
+        self.control = KRaftControl(config, controllers, random.Random(2), self.warnings.append, cluster_id="cluster")
+        self.member = ClusterMember(config, self.control, self._open)
+        self.control.observe()
         self.tell(FeatureLevelRecord(name="metadata.version", feature_level=30), *records)
-        store = self.member.make_store()
+        store = self.control.make_store()
         self.node = BrokerNode(
             config, DATA, store, random.Random(1), self.warnings.append, self.filesystem, member=self.member
         )
@@ -75,7 +75,7 @@ class MemberBroker(CoreBroker):
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)
         self.member.join(self.node, store, lambda: self.instant)
         here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
-        self.member.register(here, self.node.logs.log_directory.directory_id, -1, lambda state: None)
+        self.control.register(here, self.node.logs.log_directory.directory_id, -1, lambda state: None)
         self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
         self.advance(0)
 
@@ -122,8 +122,8 @@ class MemberBroker(CoreBroker):
         self.answer("heartbeat", BrokerHeartbeatResponse(is_caught_up=True, is_fenced=True))
         self.now += 0.1
         self.answer("heartbeat", BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
-        assert self.member._lifecycle is not None
-        assert self.member._lifecycle.state is LifecycleState.RUNNING
+        assert self.control._lifecycle is not None
+        assert self.control._lifecycle.state is LifecycleState.RUNNING
 
     def follower_fetches(self, topic_id: bytes, offset: int, broker: int = 1, index: int = 0) -> Any:
         """Have another broker fetch what this one leads; returns the response, None while it waits."""

@@ -133,7 +133,7 @@ class BrokerNode:
         state, metadata = self.state, self.metadata
         if state.member is not None:
             member = state.member
-            return ImageView(lambda: member.image)
+            return ImageView(lambda: member.image, lambda: member.control.controller_id)
 
         def count(topic: str) -> int:
             found = metadata.topic(topic)

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.membership.alter_partitions import AlterPartitions
-from barnabas.broker.membership.broker_lifecycle import BrokerLifecycle, Identity, LifecycleState
 from barnabas.broker.membership.cluster_markers import BrokerMarkers, ClusterMarkers
 from barnabas.broker.membership.committed_answers import with_commits
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.controller_requests import ControllerRequests
 from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
-from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
-from barnabas.broker.membership.image_publisher import ImagePublisher
+from barnabas.broker.membership.image_publisher import ImagePublisher, Roles
 from barnabas.broker.membership.leader_requests import LeaderRequests
 from barnabas.broker.membership.topic_creation import TopicCreation
 from barnabas.broker.membership.transaction_verification import (
@@ -21,42 +19,28 @@ from barnabas.broker.membership.transaction_verification import (
     TransactionVerification,
     with_verification,
 )
-from barnabas.broker.metadata.image_store import ImageStore
-from barnabas.broker.raft.metadata_loader import MetadataLoader
-from barnabas.broker.raft.metadata_log_observer import MetadataLogObserver
 from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
 from barnabas.network.node import Node
-from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Mapping
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
-    from barnabas.broker.metadata.metadata_image import BrokerRegistration, Endpoint, MetadataImage
+    from barnabas.broker.membership.control_plane import ControlPlane
+    from barnabas.broker.metadata.image_store import ImageStore
+    from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
     from barnabas.broker.node import BrokerNode
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.transactions.marker import MarkerWriter
+    from barnabas.errors import KafkaError
     from barnabas.protocol.message import Message
     from barnabas.protocol.topic_partition import TopicPartition
-
-#: Levels of features that a member of a cluster can go by. What has a level here and no API (share groups, streams
-#: groups) is left to the other brokers: a cluster at that level is joined all the same.
-FEATURES: dict[str, tuple[int, int]] = {
-    "metadata.version": (7, 30),
-    "kraft.version": (0, 1),
-    "group.version": (0, 1),
-    "transaction.version": (0, 2),
-    "eligible.leader.replicas.version": (0, 1),
-    "share.version": (0, 2),
-    "streams.version": (0, 1),
-}
 
 
 class Requester(Protocol):
@@ -87,76 +71,57 @@ OpenChannel = Callable[[Requester, str, float], Channel]
 
 
 class ClusterMember:
-    """One broker's membership. `read_clocks` tells the time where an answer has brought new metadata.
+    """One broker's membership, whatever its control plane.
 
-    The order of its life: `observe`, until `is_caught_up`; `join` with a node whose store is `store`; `register`;
-    `leave`, until `is_out`.
+    `join` comes when the control plane is caught up, with a node whose store is that of `ControlPlane.make_store`.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        controllers: list[Node],
-        open_channel: OpenChannel,
-        random: random.Random,
-        report: Callable[[str], None],
-        cluster_id: str | None = None,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, control: ControlPlane, open_channel: OpenChannel) -> None:
         self._config = config
         self._me = config.node_id
         self._timeout = config.get_int("replica.socket.timeout.ms") / 1000
         self._open_channel = open_channel
-        self._random = random
-        self._report = report
         self._channels: dict[object, Channel] = {}
-        self._loader = MetadataLoader(self._loaded)
-        self.observer = MetadataLogObserver(
-            config.node_id, controllers, self._loader, cluster_id=cluster_id, report=report
-        )
-        self.observer.on_leader_changed = self._leader_changed
         self._publisher: ImagePublisher | None = None
-        self._lifecycle: BrokerLifecycle | None = None
         self._instant: Callable[[], Instant] | None = None
-        self.on_changed: Callable[[], None] = lambda: None
-        self._requests = ControllerRequests(lambda: self.observer.leader)
-        self._forwarded = ControllerRequests(lambda: self.observer.leader)
+        self.control = control
+        self._requests = ControllerRequests(lambda: control.controller)
+        self.forwarded = ControllerRequests(lambda: control.controller)
         self.alter_partitions = AlterPartitions(self._me, lambda: self.local_broker_epoch, self._requests)
         self.producer_ids = ControllerProducerIds(self._me, lambda: self.local_broker_epoch, self._requests)
-        self.topic_creation = TopicCreation(config, self._forwarded, lambda: self.image)
+        self.topic_creation = TopicCreation(config, self.forwarded, lambda: self.image)
         self.verification = TransactionVerification(self._me, lambda: self.image, self._verifications_of)
-        self._forwarding = Forwarding(self._forwarded)
         self._markers: dict[int, BrokerMarkers] = {}
         self._verifications: dict[int, BrokerVerifications] = {}
-
-    # -- the metadata log --------------------------------------------------------------------------------------------
+        control.attach(self)
 
     @property
     def image(self) -> MetadataImage:
         """The newest metadata that are known."""
-        return self._loader.image
-
-    def observe(self) -> None:
-        """Begin to read the metadata log."""
-        self._open("raft", self.observer)
+        return self.control.image
 
     @property
-    def is_caught_up(self) -> bool:
-        """Whether the metadata log has been read to where the controllers were."""
-        return self.observer.is_caught_up
+    def has_joined(self) -> bool:
+        """Whether there is a node that goes by the metadata."""
+        return self._publisher is not None
 
-    def make_store(self) -> ImageStore:
-        """Return a home for the metadata of the node that is to join."""
-        assert self.observer.cluster_id is not None, "the metadata were read"
-        return ImageStore(self.observer.cluster_id, self.image)
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a role waits for its log."""
+        return self._publisher is not None and self._publisher.is_recovering
 
-    def _loaded(self, image: MetadataImage) -> None:
-        if self._publisher is not None:
-            assert self._instant is not None
-            self._publisher.publish(image, self._instant())
-            if self._lifecycle is not None:
-                self._lifecycle.hurry()
-        self._wake_all()
-        self.on_changed()
+    def publish(self, image: MetadataImage, roles: Roles | None = None) -> bool:
+        """Have the node go by another image, see `ImagePublisher.publish`; False where there is no node yet."""
+        if self._publisher is None:
+            return False
+        assert self._instant is not None
+        self._publisher.publish(image, self._instant(), roles)
+        return True
+
+    @property
+    def failed_roles(self) -> Mapping[TopicPartition, KafkaError]:
+        """The partitions whose role could not be taken, with the reason."""
+        return {} if self._publisher is None else self._publisher.failed
 
     # -- joining -----------------------------------------------------------------------------------------------------
 
@@ -175,13 +140,14 @@ class ClusterMember:
         self._publisher.on_published += [
             elections.published,
             self.topic_creation.published,
-            lambda old, new: self._published(),
+            lambda old, new: self.control.published(),
         ]
         node.core.services.append(self._publisher)
         node.core.services.append(IsrShrinking(state.replica_manager, max_lag_ms / 2000, instant().now))
-        self._open("alter-partition", self._requests)
-        self._open("forwarding", self._forwarded)
-        self._publisher.publish(self.image, instant())
+        self.open("alter-partition", self._requests)
+        self.open("forwarding", self.forwarded)
+        roles = None if self.control.takes_roles_from_images else Roles({})
+        self._publisher.publish(self.image, instant(), roles)
 
     def _make_fetchers(self, node: BrokerNode) -> ReplicaFetchers:
         config, manager = self._config, node.state.replica_manager
@@ -202,7 +168,7 @@ class ClusterMember:
 
         def make(leader: int) -> ReplicaFetcher:
             fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings)
-            self._open(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
+            self.open(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
@@ -213,13 +179,13 @@ class ClusterMember:
 
     def served(self, api_key: int) -> tuple[str, int, int] | None:
         """Return what is served in clusters only, as `SERVED` has it: name, lowest and highest version."""
-        return ("forwarding", *stable_versions(api_key)) if api_key in OF_CLUSTERS else None
+        return self.control.served(api_key)
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
         if local is not None:
             local = with_verification(api_key, with_commits(api_key, local), self.verification)
-        return self._forwarding.handler(api_key, local)
+        return self.control.handler(api_key, local)
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:
         """Return what brings markers to partitions, wherever they are led; `local` is for this broker's."""
@@ -229,87 +195,33 @@ class ClusterMember:
         found = self._markers.get(broker_id)
         if found is None:
             found = self._markers[broker_id] = BrokerMarkers(lambda: self.node(broker_id))
-            self._open(found, found, "markers")
+            self.open(found, found, "markers")
         return found
 
     def _verifications_of(self, broker_id: int) -> BrokerVerifications:
         found = self._verifications.get(broker_id)
         if found is None:
             found = self._verifications[broker_id] = BrokerVerifications(lambda: self.node(broker_id))
-            self._open(found, found, "verification")
+            self.open(found, found, "verification")
         return found
 
-    def _open(self, key: object, requester: Requester, name: str | None = None) -> None:
+    def open(self, key: object, requester: Requester, name: str | None = None) -> None:
+        """Give a requester its way to other nodes, under the name of a client."""
         channel = self._channels[key] = self._open_channel(requester, f"broker-{self._me}-{name or key}", self._timeout)
         if isinstance(requester, ControllerRequests | BrokerMarkers | BrokerVerifications):
             requester.wake = channel.wake
 
-    def _leader_changed(self) -> None:
-        if self.observer.problem is not None:
-            # The controller fences a broker that asks for it, and has its partitions led elsewhere.
-            self._published()
-            if self._lifecycle is not None:
-                self._lifecycle.hurry()
-            self.on_changed()
-        self._wake_all()
-
-    def _wake_all(self) -> None:
+    def wake_all(self) -> None:
+        """Have all requesters asked soon: they may reach now what they could not reach before."""
         for channel in self._channels.values():
             channel.wake()
-
-    def _published(self) -> None:
-        if self._lifecycle is not None and self._publisher is not None:
-            self._lifecycle.is_ready_to_unfence = not self._publisher.is_recovering and self.observer.problem is None
-
-    # -- the broker's life -------------------------------------------------------------------------------------------
-
-    def register(
-        self,
-        listeners: Mapping[str, Endpoint],
-        directory_id: bytes,
-        previous_epoch: int,
-        on_state: Callable[[LifecycleState], None],
-    ) -> None:
-        """Tell the controller that the broker is there, and where it is reached."""
-        assert self.observer.cluster_id is not None
-        identity = Identity(
-            self._me,
-            self.observer.cluster_id,
-            self._random.randbytes(16),
-            listeners,
-            FEATURES,
-            self._config["broker.rack"],
-            directory_id,
-            previous_epoch,
-        )
-        lifecycle = self._lifecycle = BrokerLifecycle(
-            identity,
-            lambda: self.observer.leader,
-            lambda: self.image.offset,
-            heartbeat_interval=self._config.get_int("broker.heartbeat.interval.ms") / 1000,
-            report=self._report,
-        )
-        lifecycle.on_changed = lambda: on_state(lifecycle.state)
-        self._published()
-        self._open("heartbeat", lifecycle)
-
-    def leave(self) -> None:
-        """Ask the controller to move this broker's leaderships elsewhere."""
-        if self._lifecycle is not None:
-            self._lifecycle.begin_controlled_shutdown()
-            self._wake_all()
-
-    @property
-    def is_out(self) -> bool:
-        """Whether the controller has let the broker go."""
-        return self._lifecycle is None or self._lifecycle.state is LifecycleState.SHUTTING_DOWN
 
     # -- what the data plane asks (`Brokers`) ------------------------------------------------------------------------
 
     @property
     def local_broker_epoch(self) -> int:
         """See `Brokers`."""
-        return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
+        return self.control.broker_epoch
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
         """See `Brokers`."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.metadata.metadata_image import MetadataImage
 from barnabas.errors import NotLeaderOrFollowerError
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.image_store import ImageStore
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _RETRY_AFTER = 0.1
 
 Assigned = dict[TopicPartition, tuple[bytes, "PartitionRegistration"]]
+
+
+class Roles(NamedTuple):
+    """What has changed of the partitions that a broker has or had, and those that it is to delete."""
+
+    changed: Assigned
+    deleted: Collection[TopicPartition] = ()
 
 
 class ImagePublisher:
@@ -45,10 +52,10 @@ class ImagePublisher:
         """Whether a role waits for its log, which a crash has left to be read; a broken disk is not waited for."""
         return any(isinstance(problem, NotLeaderOrFollowerError) for problem in self.failed.values())
 
-    def publish(self, image: MetadataImage, now: Instant) -> None:
-        """Go by another image from now on."""
+    def publish(self, image: MetadataImage, now: Instant, roles: Roles | None = None) -> None:
+        """Go by another image from now on; the broker's roles are in it, unless they are given."""
         old, self.image = self.image, image
-        changed, deleted = changed_replicas(old, image, self._me)
+        changed, deleted = changed_replicas(old, image, self._me) if roles is None else roles
         self._replicas.apply_delta({}, deleted, now.now_ms)
         self._store.publish_image(image)
         for name in [*deleted, *changed]:
@@ -80,12 +87,12 @@ class ImagePublisher:
                 listener(self.image, self.image)
 
 
-def changed_replicas(old: MetadataImage, new: MetadataImage, me: int) -> tuple[Assigned, list[TopicPartition]]:
+def changed_replicas(old: MetadataImage, new: MetadataImage, me: int) -> Roles:
     """Return what has changed of the partitions that a broker has or had, and those whose topics are gone."""
     changed: Assigned = {}
     deleted: list[TopicPartition] = []
     if old.topics is new.topics:
-        return changed, deleted
+        return Roles(changed, deleted)
     for topic_id, topic in old.topics.items():
         if topic_id not in new.topics:
             mine = [index for index, registration in topic.partitions.items() if me in registration.replicas]
@@ -100,4 +107,4 @@ def changed_replicas(old: MetadataImage, new: MetadataImage, me: int) -> tuple[A
                 me in registration.replicas or (known is not None and me in known.replicas)
             ):
                 changed[TopicPartition(topic.name, index)] = topic_id, registration
-    return changed, deleted
+    return Roles(changed, deleted)

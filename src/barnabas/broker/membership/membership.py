@@ -11,6 +11,7 @@ from barnabas.broker.log.checkpoints import META_PROPERTIES, read_meta_propertie
 from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
+from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.network.node_channel import NodeChannel
 from barnabas.broker.network.socket_server import read_clocks
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.membership.cluster_member import Requester
+    from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.network.socket_server import SocketServer
     from barnabas.broker.node import BrokerNode
@@ -55,8 +57,9 @@ class Membership:
             Node(_FIRST_UNKNOWN - index, host, port) for index, (host, port) in enumerate(config.controllers)
         ]
         known = found.cluster_id if found is not None else None
-        self.member = ClusterMember(config, controllers, self._open_channel, self._random, report, known or cluster_id)
-        self.member.on_changed = self._changed.set
+        self._control: ControlPlane = KRaftControl(config, controllers, self._random, report, known or cluster_id)
+        self._control.on_changed = self._changed.set
+        self.member = ClusterMember(config, self._control, self._open_channel)
 
     def _open_channel(self, requester: Requester, client_id: str, timeout: float) -> NodeChannel:
         channel = NodeChannel(
@@ -83,13 +86,13 @@ class Membership:
 
         Raises what the log cannot be read for, such as a record of a later version.
         """
-        self.member.observe()
-        while not self.member.is_caught_up:
-            if self.member.observer.problem is not None:
-                raise self.member.observer.problem
+        self._control.observe()
+        while not self._control.is_caught_up:
+            if self._control.problem is not None:
+                raise self._control.problem
             if not await self._wait(stopped):
                 return False
-        self.store = self.member.make_store()
+        self.store = self._control.make_store()
         return True
 
     def join(self, node: BrokerNode) -> None:
@@ -107,7 +110,7 @@ class Membership:
         logs = self._node.logs
         protocols = {listener.name: SECURITY_PROTOCOLS.index(listener.protocol) for listener in self._config.listeners}
         endpoints = {name: Endpoint(host, port, protocols[name]) for name, (host, port) in listeners.items()}
-        self.member.register(
+        self._control.register(
             endpoints, logs.log_directory.directory_id, logs.log_directory.previous_broker_epoch, self._take_state
         )
         server.keep_time()
@@ -132,10 +135,10 @@ class Membership:
 
     async def leave(self) -> None:
         """Hand leaderships over and return when the controller has let the broker go, at the latest after a minute."""
-        self.member.leave()
+        self._control.leave()
         try:
             async with asyncio.timeout(_LEAVING):
-                while not self.member.is_out:
+                while not self._control.is_out:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:

@@ -96,14 +96,20 @@ class SoleBroker:
 
 
 class ImageView:
-    """A cluster as its newest metadata image has it."""
+    """A cluster as its newest metadata image has it; `controller_id()` is None where any broker forwards."""
 
-    def __init__(self, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, image: Callable[[], MetadataImage], controller_id: Callable[[], int | None] = lambda: None
+    ) -> None:
         self._image = image
+        self._controller_id = controller_id
 
     @property
     def controller_id(self) -> int:
-        """See `ClusterView`: any broker forwards, so it is the first that is alive."""
+        """See `ClusterView`: where any broker forwards it is the first that is alive."""
+        known = self._controller_id()
+        if known is not None:
+            return known
         return min((found.id for found in self._image().brokers.values() if found.is_alive), default=NO_LEADER)
 
     def brokers(self, listener: str, *, fenced: bool = False) -> list[BrokerNode]:
@@ -124,9 +130,11 @@ class ImageView:
         if found is None:
             return
         alive = {node.id for node in self.brokers(listener)}
-        total = len(found.partitions)
+        total = found.partition_count
         for index in range(first, total if count < 0 else min(total, first + count)):
-            yield _view(index, found.partitions[index], alive)
+            registration = found.partitions.get(index)
+            if registration is not None:
+                yield _view(index, registration, alive)
 
 
 def _view(index: int, found: PartitionRegistration, alive: Collection[int]) -> PartitionView:

@@ -86,7 +86,7 @@ class ImageStore(MetadataStore):
             before = old.topics.get(topic_id)
             if (
                 before is None
-                or len(before.partitions) != len(topic.partitions)
+                or before.partition_count != topic.partition_count
                 or old.configs.get((TOPIC_RESOURCE, name)) is not configs
             ):
                 yield Change(f"topics/{name}", _topic_value(topic, configs), new.offset)
@@ -146,7 +146,7 @@ def _scram_value(found: UserScramCredentialRecord) -> Value:
 
 
 def _topic_value(topic: TopicImage, configs: Mapping[str, str] | None) -> Value:
-    count = len(topic.partitions)
+    count = topic.partition_count
     return {"id": topic.id.hex(), "partitions": count, "configs": _copied(configs) or {}, "created_ms": 0}
 
 

@@ -55,11 +55,17 @@ class ControllerRegistration(NamedTuple):
 
 
 class TopicImage(NamedTuple):
-    """One topic with its partitions by number."""
+    """One topic with its partitions by number; under ZooKeeper one that never had a leader may be missing."""
 
     name: str
     id: bytes
     partitions: Mapping[int, PartitionRegistration]
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the topic has, those that are missing here included."""
+        count = len(self.partitions)
+        return count if not count or count - 1 in self.partitions else max(self.partitions) + 1
 
 
 class MetadataImage(NamedTuple):

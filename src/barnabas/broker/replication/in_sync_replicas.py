@@ -109,7 +109,7 @@ class InSyncReplicas:
         known = self._brokers.alive_broker_epoch(replica.broker_id)
         return (
             known is not None
-            and replica.broker_epoch in (NO_BROKER_EPOCH, known)
+            and (replica.broker_epoch in (NO_BROKER_EPOCH, known) or known == NO_BROKER_EPOCH)
             and not self._brokers.is_shutting_down(replica.broker_id)
         )
 

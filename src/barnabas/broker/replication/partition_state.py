@@ -95,7 +95,10 @@ class Brokers(Protocol):
         """The epoch of this broker's registration."""
 
     def alive_broker_epoch(self, broker_id: int) -> int | None:
-        """Return the epoch of a broker's registration; None for one that is not registered or is fenced (KIP-841)."""
+        """Return the epoch of a broker's registration, -1 where brokers are not told those of others (ZooKeeper).
+
+        None stands for one that is not registered or is fenced (KIP-841).
+        """
 
     def is_shutting_down(self, broker_id: int) -> bool:
         """Whether a broker is in its controlled shutdown."""

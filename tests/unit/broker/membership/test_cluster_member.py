@@ -231,10 +231,10 @@ def test_heartbeats_come_at_the_interval_that_is_set() -> None:
 
 
 def test_the_controllers_are_those_of_the_bootstrap_servers_or_the_voters() -> None:
-    asked = MemberBroker({}, *OTHERS).member.observer._bootstrap
+    asked = MemberBroker({}, *OTHERS).control.observer._bootstrap
     assert [(node.host, node.port) for node in asked] == [("controller", 9000)]
     voters = {"controller.quorum.voters": "7@a:1,8@b:2", "controller.quorum.bootstrap.servers": None}
-    asked = MemberBroker(voters, *OTHERS).member.observer._bootstrap
+    asked = MemberBroker(voters, *OTHERS).control.observer._bootstrap
     assert [(node.host, node.port) for node in asked] == [("a", 1), ("b", 2)]
 
 

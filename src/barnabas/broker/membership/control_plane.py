@@ -1,0 +1,86 @@
+"""What a member of a cluster asks of its control plane, KRaft's or ZooKeeper's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.membership.broker_lifecycle import LifecycleState
+    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.metadata.image_store import ImageStore
+    from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.network.node import Node
+
+
+class ControlPlane(Protocol):
+    """Where a member's metadata and roles come from, and who decides for it: `KRaftControl`, `ZooKeeperControl`.
+
+    The order of its life: `attach`, `observe` until `is_caught_up`, `make_store`, `register`, `leave` until `is_out`.
+    `takes_roles_from_images` tells that what an image has of this broker's partitions are its roles; else the control
+    plane gives them with `ClusterMember.publish`. `on_changed` is called when any of this may have changed.
+    """
+
+    takes_roles_from_images: bool
+    on_changed: Callable[[], None]
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata that are known."""
+
+    @property
+    def controller(self) -> Node | None:
+        """The active controller, and where this broker reaches it, as far as is known."""
+
+    @property
+    def controller_id(self) -> int | None:
+        """Whom clients are told to send to what is for the controller; None: any broker, for each forwards."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1 for none."""
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the metadata are read."""
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why the metadata cannot be read; None while they can."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the controller has let the broker go."""
+
+    def attach(self, member: ClusterMember) -> None:
+        """Take note of whose control plane this is."""
+
+    def observe(self) -> None:
+        """Begin to read the metadata."""
+
+    def make_store(self) -> ImageStore:
+        """Return a home for the metadata of the node that is to join."""
+
+    def published(self) -> None:
+        """Take note that the broker goes by another image, or has taken a role that had failed."""
+
+    def register(
+        self,
+        listeners: Mapping[str, Endpoint],
+        directory_id: bytes,
+        previous_epoch: int,
+        on_state: Callable[[LifecycleState], None],
+    ) -> None:
+        """Have the cluster know that the broker is there, and where it is reached."""
+
+    def leave(self) -> None:
+        """Ask the controller to move this broker's leaderships elsewhere."""
+
+    def served(self, api_key: int) -> tuple[str, int, int] | None:
+        """Return what is served in such clusters only, as `SERVED` has it: name, lowest and highest version."""
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
+        """Return what serves an API: the controller, the control plane, or (`local`) the broker itself."""

@@ -1,0 +1,182 @@
+"""The control plane of a member under KRaft controllers: the metadata log, registration, heartbeats, Envelopes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, BrokerLifecycle, Identity, LifecycleState
+from barnabas.broker.membership.forwarding import OF_CLUSTERS, Forwarding
+from barnabas.broker.metadata.image_store import ImageStore
+from barnabas.broker.raft.metadata_loader import MetadataLoader
+from barnabas.broker.raft.metadata_log_observer import MetadataLogObserver
+from barnabas.protocol.api import stable_versions
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.metadata.metadata_image import Endpoint, MetadataImage
+    from barnabas.network.node import Node
+
+#: Levels of features that a member of a cluster can go by. What has a level here and no API (share groups, streams
+#: groups) is left to the other brokers: a cluster at that level is joined all the same.
+FEATURES: dict[str, tuple[int, int]] = {
+    "metadata.version": (7, 30),
+    "kraft.version": (0, 1),
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
+}
+
+
+class KRaftControl:
+    """Implements `ControlPlane` under a quorum of controllers.
+
+    `problem` is why the metadata log cannot be read, None while it can.
+    """
+
+    takes_roles_from_images = True
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        controllers: list[Node],
+        random: random.Random,
+        report: Callable[[str], None],
+        cluster_id: str | None = None,
+    ) -> None:
+        self._config = config
+        self._random = random
+        self._report = report
+        self._loader = MetadataLoader(self._loaded)
+        self._lifecycle: BrokerLifecycle | None = None
+        self.on_changed: Callable[[], None] = lambda: None
+        self.observer = MetadataLogObserver(
+            config.node_id, controllers, self._loader, cluster_id=cluster_id, report=report
+        )
+        self.observer.on_leader_changed = self._leader_changed
+
+    def attach(self, member: ClusterMember) -> None:
+        """See `ControlPlane`."""
+        self._member = member
+        self._forwarding = Forwarding(member.forwarded)
+
+    # -- the metadata log --------------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        """See `ControlPlane`."""
+        return self._loader.image
+
+    @property
+    def controller(self) -> Node | None:
+        """See `ControlPlane`."""
+        return self.observer.leader
+
+    @property
+    def controller_id(self) -> int | None:
+        """See `ControlPlane`."""
+        return None
+
+    def observe(self) -> None:
+        """See `ControlPlane`."""
+        self._member.open("raft", self.observer)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """See `ControlPlane`: whether the metadata log has been read to where the controllers were."""
+        return self.observer.is_caught_up
+
+    @property
+    def problem(self) -> Exception | None:
+        """See `ControlPlane`."""
+        return self.observer.problem
+
+    def make_store(self) -> ImageStore:
+        """See `ControlPlane`."""
+        assert self.observer.cluster_id is not None, "the metadata were read"
+        return ImageStore(self.observer.cluster_id, self.image)
+
+    def _loaded(self, image: MetadataImage) -> None:
+        if self._member.publish(image) and self._lifecycle is not None:
+            self._lifecycle.hurry()
+        self._member.wake_all()
+        self.on_changed()
+
+    def _leader_changed(self) -> None:
+        if self.observer.problem is not None:
+            # The controller fences a broker that asks for it, and has its partitions led elsewhere.
+            self.published()
+            if self._lifecycle is not None:
+                self._lifecycle.hurry()
+            self.on_changed()
+        self._member.wake_all()
+
+    def published(self) -> None:
+        """See `ControlPlane`."""
+        if self._lifecycle is not None and self._member.has_joined:
+            is_ready = not self._member.is_recovering and self.observer.problem is None
+            self._lifecycle.is_ready_to_unfence = is_ready
+
+    # -- what belongs to the controller ------------------------------------------------------------------------------
+
+    def served(self, api_key: int) -> tuple[str, int, int] | None:
+        """See `ControlPlane`."""
+        return ("forwarding", *stable_versions(api_key)) if api_key in OF_CLUSTERS else None
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
+        """See `ControlPlane`."""
+        return self._forwarding.handler(api_key, local)
+
+    # -- the broker's life -------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        listeners: Mapping[str, Endpoint],
+        directory_id: bytes,
+        previous_epoch: int,
+        on_state: Callable[[LifecycleState], None],
+    ) -> None:
+        """See `ControlPlane`: tell the controller that the broker is there, and where it is reached."""
+        assert self.observer.cluster_id is not None
+        identity = Identity(
+            self._config.node_id,
+            self.observer.cluster_id,
+            self._random.randbytes(16),
+            listeners,
+            FEATURES,
+            self._config["broker.rack"],
+            directory_id,
+            previous_epoch,
+        )
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            identity,
+            lambda: self.observer.leader,
+            lambda: self.image.offset,
+            heartbeat_interval=self._config.get_int("broker.heartbeat.interval.ms") / 1000,
+            report=self._report,
+        )
+        lifecycle.on_changed = lambda: on_state(lifecycle.state)
+        self.published()
+        self._member.open("heartbeat", lifecycle)
+
+    def leave(self) -> None:
+        """See `ControlPlane`."""
+        if self._lifecycle is not None:
+            self._lifecycle.begin_controlled_shutdown()
+            self._member.wake_all()
+
+    @property
+    def is_out(self) -> bool:
+        """See `ControlPlane`."""
+        return self._lifecycle is None or self._lifecycle.state is LifecycleState.SHUTTING_DOWN
+
+    @property
+    def broker_epoch(self) -> int:
+        """See `ControlPlane`."""
+        return NO_EPOCH if self._lifecycle is None else self._lifecycle.broker_epoch
