@@ -40,7 +40,7 @@ def test_what_is_spread_over_partitions_and_acknowledged_outlives_a_crash(broker
     ]
 
 
-@pytest.mark.shows("S2.1", breaks="barnabas.broker.log.unified_log:UnifiedLog.delete_old_segments")
+@pytest.mark.shows("S2.1", breaks="barnabas.broker.log.log_retention:delete_old_segments")
 def test_data_is_kept_as_long_as_configured_and_no_longer() -> None:
     hour = 3600
     broker = CoreBroker({"log.retention.hours": 2, "log.retention.check.interval.ms": 60_000})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.log import producer_state_manager
 from barnabas.broker.log.log_config import LONG_MAX
+from barnabas.broker.log.log_retention import delete_old_segments
 from barnabas.broker.storage_threads import THREADS
 from barnabas.errors import CorruptRecordError, KafkaStorageError
 
@@ -206,7 +207,7 @@ class BackgroundWork:
     def _apply_retention(self, now_ms: int) -> Task:
         for log in self._logs():
             try:
-                for path in log.delete_old_segments(now_ms):
+                for path in delete_old_segments(log, now_ms):
                     self.delete_later(path, now_ms + log.config.file_delete_delay_ms)
             except KafkaStorageError:
                 continue

@@ -1,40 +1,51 @@
-"""Which segments a log need not keep: behind its start, beyond `retention.bytes`, older than `retention.ms`."""
+"""Segments that a log need not keep: behind its start, beyond `retention.bytes`, older than `retention.ms`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.log_health import CLEANING
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.local_log import LocalLog
-    from barnabas.broker.log.log_config import LogConfig
+    from collections.abc import Callable
+
     from barnabas.broker.log.log_segment import LogSegment
+    from barnabas.broker.log.unified_log import UnifiedLog
 
 
-class RetainedLog(Protocol):
-    """What retention looks at in a `UnifiedLog`; sizes are bytes."""
+def delete_old_segments(log: UnifiedLog, now_ms: int) -> list[str]:
+    """Take out the segments that retention does not keep; the files, renamed, to be deleted after a delay.
 
-    log_start_offset: int
-    high_watermark: int
-
-    @property
-    def config(self) -> LogConfig:
-        """Return the settings of the topic."""
-
-    @property
-    def local_log(self) -> LocalLog:
-        """Return the segments, oldest first."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset of the next record."""
-
-    @property
-    def size(self) -> int:
-        """The bytes of all segments."""
+    While the log is cleaned, nothing is taken out. Raises `KafkaStorageError`.
+    """
+    log.check_online()
+    if log.being_cleaned:
+        return []
+    paths: list[str] = []
+    try:
+        while True:
+            segments, reason = deletable_segments(log, now_ms)
+            if not segments:
+                log.health.succeeded(CLEANING)
+                return paths
+            paths += _delete_segments(log, segments, reason)
+    except OSError as error:
+        # The segments lie before the start of the log by now: what is left of them harms no reader.
+        raise log.storage_failure("deleting segments", error, kind=CLEANING) from error
 
 
-def deletable_segments(log: RetainedLog, now_ms: int) -> tuple[list[LogSegment], str]:
+def _delete_segments(log: UnifiedLog, segments: list[LogSegment], reason: str) -> list[str]:
+    local = log.local_log
+    if segments[-1] is local.segments.active:
+        log.roll()
+    following = local.segments.higher(segments[-1].base_offset)
+    if following is not None:
+        log.increment_log_start_offset(following.base_offset, f"segments are deleted, for {reason}")
+    snapshots = log.producer_state.mark_snapshots_for_deletion([segment.base_offset for segment in segments])
+    return snapshots + local.remove_segments(segments)
+
+
+def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], str]:
     """Return the oldest segments that may go, and why; none is younger than one that must stay.
 
     Segments go as a whole, and only below the high watermark. Behind the log's start they go whatever the cleanup
@@ -55,7 +66,7 @@ def deletable_segments(log: RetainedLog, now_ms: int) -> tuple[list[LogSegment],
     return [], ""
 
 
-def _oldest_while(log: RetainedLog, rule: Callable[[LogSegment, LogSegment | None], bool]) -> list[LogSegment]:
+def _oldest_while(log: UnifiedLog, rule: Callable[[LogSegment, LogSegment | None], bool]) -> list[LogSegment]:
     segments = list(log.local_log.segments)
     found = []
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
@@ -67,12 +78,12 @@ def _oldest_while(log: RetainedLog, rule: Callable[[LogSegment, LogSegment | Non
     return found
 
 
-def _before_start(log: RetainedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _before_start(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
     start = log.log_start_offset
     return lambda _segment, following: following is not None and following.base_offset <= start
 
 
-def _too_much(log: RetainedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _too_much(log: UnifiedLog) -> Callable[[LogSegment, LogSegment | None], bool]:
     excess = log.size - log.config.retention_bytes
 
     def rule(segment: LogSegment, _following: LogSegment | None) -> bool:
@@ -83,7 +94,7 @@ def _too_much(log: RetainedLog) -> Callable[[LogSegment, LogSegment | None], boo
     return rule
 
 
-def _too_old(log: RetainedLog, now_ms: int) -> Callable[[LogSegment, LogSegment | None], bool]:
+def _too_old(log: UnifiedLog, now_ms: int) -> Callable[[LogSegment, LogSegment | None], bool]:
     oldest = now_ms - log.config.retention_ms
 
     def rule(segment: LogSegment, following: LogSegment | None) -> bool:

@@ -29,6 +29,8 @@ from barnabas.errors import KafkaError
 from barnabas.records.checksum import crc32c
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from barnabas.broker.log.filesystem import Buffer
     from barnabas.records.batch_header import BatchHeader
 
@@ -295,8 +297,12 @@ class ProducerStateManager:
             self._delete_snapshot(snapshot)
         self._last_snapshot_offset = min(self._last_snapshot_offset, offset)
 
-    def mark_snapshot_for_deletion(self, offset: int) -> str | None:
-        """Rename the snapshot at an offset so that it waits for deletion with its segment; its new path, if any."""
+    def mark_snapshots_for_deletion(self, offsets: Iterable[int]) -> list[str]:
+        """Rename the snapshots at offsets so that they wait for deletion with their segments; the new paths."""
+        marked = [self._mark_for_deletion(offset) for offset in offsets]
+        return [path for path in marked if path is not None]
+
+    def _mark_for_deletion(self, offset: int) -> str | None:
         if offset not in self.snapshots:
             return None
         self.snapshots.remove(offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.append_origin import CLIENT, REPLICATION
-from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.log.leader_epoch_file_cache import SyncWithEpochs
 from barnabas.broker.log.log_append_info import LogAppendInfo
@@ -14,6 +13,7 @@ from barnabas.broker.log.log_health import CLEANING, FLUSHING, READING, WRITING,
 from barnabas.broker.log.log_segment import LogSegment, TimestampAndOffset
 from barnabas.broker.log.log_validator import LogValidator, ValidatedRecords
 from barnabas.broker.log.producer_append_info import NO_OFFSET, BatchMetadata, CompletedTxn, ProducerAppendInfo
+from barnabas.broker.log.producer_checks import check_producers
 from barnabas.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
 from barnabas.protocol.kinds import IsolationLevel
 from barnabas.records.batch_header import CURRENT_MAGIC
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
     from barnabas.broker.log.local_log import LocalLog
     from barnabas.broker.log.log_config import LogConfig
-    from barnabas.broker.log.producer_append_info import ProducerStateEntry
     from barnabas.broker.log.producer_state_manager import ProducerStateManager
     from barnabas.errors import KafkaStorageError
     from barnabas.protocol.topic_partition import TopicPartition
@@ -190,7 +189,7 @@ class UnifiedLog:
         size = len(records.buffer)
         if size > self.config.segment_bytes:
             raise RecordBatchTooLargeError(f"{size} bytes for {self.topic_partition} exceed segment.bytes")
-        producers, completed, duplicate = self._check_producers(records, origin)
+        producers, completed, duplicate = check_producers(self, records, origin)
         if duplicate is not None:
             return self._duplicate_info(duplicate)
         self._write(records, leader_epoch, now_ms)
@@ -221,7 +220,7 @@ class UnifiedLog:
         if records is None:
             return None
         for piece in split_for_segments(records, self.config.segment_bytes):
-            producers, completed, _ = self._check_producers(piece, REPLICATION)
+            producers, completed, _ = check_producers(self, piece, REPLICATION)
             if not self.local_log.segments.active.offset_index.can_append(piece.last_offset):
                 # The next segment has to begin near its records: what compaction has taken may be a wide gap.
                 self.local_log.log_end_offset = piece.first_offset
@@ -232,38 +231,6 @@ class UnifiedLog:
         size, epoch = len(records.buffer), records.headers[-1].partition_leader_epoch
         first, last, count = records.first_offset, records.last_offset, records.record_count
         return LogAppendInfo(first, last, -1, self.log_start_offset, count, size, False, epoch)
-
-    def _check_producers(
-        self, records: ValidatedRecords, origin: int
-    ) -> tuple[dict[int, ProducerAppendInfo], list[CompletedTxn], BatchMetadata | None]:
-        producers: dict[int, ProducerAppendInfo] = {}
-        completed = []
-        for header, batch in zip(records.headers, records.batches, strict=True):
-            producer_id = header.producer_id
-            if producer_id >= 0:
-                entry = self.producer_state.producers.get(producer_id)
-                if entry is not None and origin == CLIENT:
-                    repeated = self._find_duplicate(entry, header)
-                    if repeated is not None:
-                        return {}, [], repeated
-                info = producers.get(producer_id)
-                if info is None:
-                    info = producers[producer_id] = self.producer_state.prepare_update(producer_id, origin)
-                transaction = info.append(records.buffer, header, batch.last_offset - header.last_offset_delta)
-                if transaction is not None:
-                    completed.append(transaction)
-        return producers, completed, None
-
-    def _find_duplicate(self, entry: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
-        numbers = header.producer_epoch, header.base_sequence, header.last_sequence
-        found = entry.find_duplicate(*numbers)
-        if found is None and entry.may_lack(header.producer_epoch, header.base_sequence):
-            try:
-                entry.remember(earlier_batches(self.local_log.segments, entry))
-            except OSError as error:
-                raise self.storage_failure("looking for a repeated batch", error, kind=READING) from error
-            found = entry.find_duplicate(*numbers)
-        return found
 
     def _duplicate_info(self, batch: BatchMetadata) -> LogAppendInfo:
         append_time = batch.timestamp if self.config.message_timestamp_type else -1
@@ -491,41 +458,6 @@ class UnifiedLog:
         getLogger(__name__).info("%s starts at offset %d now: %s", self.topic_partition, offset, reason)
         return True
 
-    def delete_old_segments(self, now_ms: int) -> list[str]:
-        """Take out the segments that retention does not keep; the files, renamed, to be deleted after a delay.
-
-        While the log is cleaned, nothing is taken out. Raises `KafkaStorageError`.
-        """
-        from barnabas.broker.log.log_retention import deletable_segments
-
-        self.check_online()
-        if self.being_cleaned:
-            return []
-        paths: list[str] = []
-        try:
-            while True:
-                segments, reason = deletable_segments(self, now_ms)
-                if not segments:
-                    self.health.succeeded(CLEANING)
-                    return paths
-                paths += self._delete_segments(segments, reason)
-        except OSError as error:
-            # The segments lie before the start of the log by now: what is left of them harms nobody.
-            raise self.storage_failure("deleting segments", error, kind=CLEANING) from error
-
-    def _delete_segments(self, segments: list[LogSegment], reason: str) -> list[str]:
-        local = self.local_log
-        if segments[-1] is local.segments.active:
-            self.roll()
-        following = local.segments.higher(segments[-1].base_offset)
-        if following is not None:
-            self.increment_log_start_offset(following.base_offset, f"segments are deleted, for {reason}")
-        return self._mark_snapshots(segments) + local.remove_segments(segments)
-
-    def _mark_snapshots(self, segments: list[LogSegment]) -> list[str]:
-        snapshots = [self.producer_state.mark_snapshot_for_deletion(segment.base_offset) for segment in segments]
-        return [path for path in snapshots if path is not None]
-
     def replace_segments(self, cleaned: LogSegment, replaced: list[LogSegment]) -> list[str]:
         """Put a cleaned segment in the place of those it was made of; the files, renamed, to be deleted after a delay.
 
@@ -534,7 +466,9 @@ class UnifiedLog:
         self.check_online()
         try:
             paths = self.local_log.replace_segments(cleaned, replaced)
-            return paths + self._mark_snapshots([old for old in replaced if old.base_offset != cleaned.base_offset])
+            return paths + self.producer_state.mark_snapshots_for_deletion(
+                [old.base_offset for old in replaced if old.base_offset != cleaned.base_offset]
+            )
         except OSError as error:
             action = "replacing segments by cleaned ones"
             if cleaned.suffix == CLEANED_FILE_SUFFIX:

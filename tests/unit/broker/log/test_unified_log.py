@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.log.append_origin import COORDINATOR
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.log_retention import delete_old_segments
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import (
@@ -321,7 +322,7 @@ def test_deleted_records_are_out_of_range_and_their_segments_go(disk: MemoryFile
         log.read(2, 100)
     with pytest.raises(OffsetOutOfRangeError, match="high watermark is 5"):
         log.increment_log_start_offset(6, "a client asked for it")
-    paths = log.delete_old_segments(NOW)
+    paths = delete_old_segments(log, NOW)
 
     assert log.local_log.segments.base_offsets == [2, 4]
     assert f"/data/t-0/{0:020d}.log.deleted" in paths
@@ -335,7 +336,7 @@ def test_retention_by_bytes_keeps_at_least_so_many(disk: MemoryFileSystem) -> No
     for _ in range(6):
         append(log, batch(), now_ms=NOW)
 
-    log.delete_old_segments(NOW)
+    delete_old_segments(log, NOW)
 
     assert log.local_log.segments.base_offsets == [4, 5]
     assert (log.log_start_offset, log.size) == (4, 2 * size)
@@ -346,9 +347,9 @@ def test_retention_by_time_goes_by_the_records_and_rolls_the_last_segment(disk: 
     for at in range(3):
         append(log, batch(NOW + 500 * at), now_ms=NOW)
 
-    log.delete_old_segments(NOW + 1500)
+    delete_old_segments(log, NOW + 1500)
     assert log.local_log.segments.base_offsets == [1, 2]
-    log.delete_old_segments(NOW + 9000)
+    delete_old_segments(log, NOW + 9000)
 
     assert log.local_log.segments.base_offsets == [3]
     assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)
@@ -360,7 +361,7 @@ def test_a_compacted_log_is_not_deleted_by_time(disk: MemoryFileSystem) -> None:
     for _ in range(3):
         append(log, batch(key=b"k"), now_ms=NOW)
 
-    assert log.delete_old_segments(NOW + 10 * HOUR) == []
+    assert delete_old_segments(log, NOW + 10 * HOUR) == []
 
 
 def test_the_high_watermark_stays_within_the_log(disk: MemoryFileSystem) -> None:
@@ -409,14 +410,14 @@ def test_reading_deletes_nothing(disk: MemoryFileSystem) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 3)
 
 
-@pytest.mark.shows("S3.12", breaks="barnabas.broker.log.unified_log:UnifiedLog.delete_old_segments")
+@pytest.mark.shows("S3.12", breaks="barnabas.broker.log.log_retention:delete_old_segments")
 def test_deletion_takes_whole_segments(disk: MemoryFileSystem) -> None:
     size = len(batch())
     log = new_log(disk, segment_bytes=3 * size, retention_bytes=4 * size, retention_ms=-1)
     for _ in range(8):
         append(log, batch(), now_ms=NOW)
 
-    log.delete_old_segments(NOW)
+    delete_old_segments(log, NOW)
 
     # Four batches would be enough; but of the second segment's three none can go alone.
     assert log.local_log.segments.base_offsets == [3, 6]
