@@ -14,7 +14,7 @@ from barnabas.errors import IllegalArgumentError, KafkaError
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from barnabas.broker.log.filesystem import OsFileSystem
+    from barnabas.broker.log.os_filesystem import OsFileSystem
     from barnabas.cli.log_entries import Item
 
 _EXAMPLES = """\
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
 
 
 def _filesystem() -> OsFileSystem:
-    from barnabas.broker.log.filesystem import OsFileSystem
+    from barnabas.broker.log.os_filesystem import OsFileSystem
 
     return OsFileSystem(read_only=True)
 

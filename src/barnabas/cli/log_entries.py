@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from barnabas.broker.log.checkpoints import encode_uuid, read_partition_metadata
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.leader_epoch_file_cache import LeaderEpochFileCache
 from barnabas.broker.log.log_file_utils import offset_from_file_name
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.log.producer_state_manager import decode_snapshot
 from barnabas.broker.log.transaction_index import TransactionIndex
 from barnabas.errors import CorruptRecordError

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.log_file_utils import offset_from_file_name
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.cli.log_entries import BATCH, PROBLEM, Item, index_entries, segment, time_index_entries
 
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas import errors
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.storage_threads import StorageThreads
 from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.cli import main as cli
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder

@@ -19,9 +19,10 @@ A follower's log takes offsets and epochs from its leader (`append_as_follower`)
 (`LogTruncation` in `truncation.py`: the checkpoint of the recovery point goes back first, then the segments, on
 the disk, then the epochs), and its high watermark comes from `replication-offset-checkpoint` when it is opened.
 
-Rule 4. **All files are touched through the port `FileSystem`** (`filesystem.py`), and every operation there may fail
-with `OSError`; the log turns it into `KafkaStorageError`. `memory_filesystem.py` is a disk that tears writes, fills up,
-fails at any operation and loses power. Flushes are prepared here (`prepare_flush`); `Storage` runs them.
+Rule 4. **All files are touched through the port `FileSystem`** (`filesystem.py`; the system's is `os_filesystem.py`),
+and every operation there may fail with `OSError`; the log turns it into `KafkaStorageError`. `memory_filesystem.py` is
+a disk that tears writes, fills up, fails at any operation and loses power. Flushes are prepared here
+(`prepare_flush`); `Storage` runs them.
 
 Rule 5. **A failure costs what it must.** One that leaves the files as they were costs the call, and reading goes on
 while writing fails. One that leaves them unknown takes the log offline; `LogManager` opens it anew, recovering, as soon

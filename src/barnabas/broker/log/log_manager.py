@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.log.background_work import BackgroundWork
 from barnabas.broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
 from barnabas.broker.log.deleted_logs import DeletedLogs
-from barnabas.broker.log.filesystem import FileSystem, OsFileSystem
+from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_directory import Identify, LogDirectory
@@ -18,6 +18,7 @@ from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX, log_directory_na
 from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.config import SECURITY_PROTOCOLS
 from barnabas.broker.log.checkpoints import META_PROPERTIES, read_meta_properties
-from barnabas.broker.log.filesystem import OsFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl

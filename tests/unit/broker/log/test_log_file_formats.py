@@ -15,10 +15,10 @@ from barnabas.broker.log.checkpoints import (
     read_meta_properties,
     read_partition_metadata,
 )
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
 from barnabas.broker.log.log_file_utils import file_name, marked_directory_name, parse_directory_name
 from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.log.producer_append_info import BatchMetadata, ProducerStateEntry
 from barnabas.broker.log.producer_state_manager import CorruptSnapshotError, decode_snapshot, encode_snapshot
 from barnabas.broker.log.transaction_index import AbortedTxn, TransactionIndex

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.log.filesystem import OsFileSystem
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.errors import IllegalStateError, KafkaStorageError
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import RecordBatchBuilder

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from barnabas.broker.log import file_records
 from barnabas.broker.log.file_records import CorruptSegmentError, FileRecords
-from barnabas.broker.log.filesystem import WORTH_SENDING, FileRegion, OsFileSystem
+from barnabas.broker.log.filesystem import FileRegion
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.log.os_filesystem import WORTH_SENDING, OsFileSystem
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.errors import CorruptRecordError
 from barnabas.protocol.topic_partition import TopicPartition

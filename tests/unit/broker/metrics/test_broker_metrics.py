@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.log.filesystem import OsFileSystem
+from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.metrics.error_codes import error_codes
 from barnabas.broker.metrics.idle_share import IdleShare
