@@ -45,11 +45,18 @@ def _group(item: pytest.Item) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have each test leave the process as it found it (`-p no:leftovers` leaves that out), and every failure told."""
+    """Have each test leave the process as it found it (`-p no:leftovers` leaves that out), and every failure told.
+
+    Memory is part of that: see `EarlyCollection`. What hangs ends: see `LastResort`.
+    """
     from tests.support import printable_tracebacks
+    from tests.support.early_collection import EarlyCollection
+    from tests.support.last_resort import LastResort
     from tests.support.leftovers import Leftovers
 
     config.pluginmanager.register(Leftovers(), "leftovers")
+    config.pluginmanager.register(EarlyCollection(), "early_collection")
+    config.pluginmanager.register(LastResort(), "last_resort")
     config.pluginmanager.register(printable_tracebacks, "printable_tracebacks")
 
 

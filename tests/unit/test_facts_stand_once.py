@@ -16,11 +16,7 @@ from barnabas.protocol import thresholds
 from barnabas.records import batch_header
 
 ROOT = Path("src/barnabas")
-SOURCES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(ROOT.rglob("*.py"))
-    if "messages" not in path.parts
-}
+PATHS = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py")) if "messages" not in path.parts]
 SCHEMA = json.loads((ROOT / "protocol/schema/messages.json").read_text(encoding="utf-8"))
 
 BATCH = "records/batch_header.py"
@@ -29,6 +25,12 @@ READERS_OF_BATCHES = ("records/", "broker/log/", "broker/handlers/", "client/pro
 FACTS = vars(batch_header)
 POSITIONS = {value for name, value in FACTS.items() if name.endswith("_AT") and value > batch_header.LEADER_EPOCH_AT}
 LAYOUTS = {value.format for value in FACTS.values() if isinstance(value, Struct) and len(value.format) > len(">qi")}
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, ast.Module]:
+    """All of them as trees, which take 175 MB: not longer than these tests."""
+    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in PATHS}
 
 
 def constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
@@ -51,10 +53,10 @@ def room(path: str) -> str:
     return path.split("/")[0]
 
 
-def test_the_size_of_a_batch_header_is_written_once() -> None:
+def test_the_size_of_a_batch_header_is_written_once(sources: dict[str, ast.Module]) -> None:
     found = [
         f"{path}:{node.lineno}"
-        for path, tree in SOURCES.items()
+        for path, tree in sources.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant)
         and type(node.value) is int
@@ -77,17 +79,19 @@ def lines_with(path: str, text: str) -> list[int]:
     return [number for number, line in enumerate(lines, 1) if line.startswith(text)]
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.startswith(READERS_OF_BATCHES) and path != BATCH])
-def test_no_other_file_counts_the_bytes_of_a_batch(path: str) -> None:
+def test_no_other_file_counts_the_bytes_of_a_batch(sources: dict[str, ast.Module]) -> None:
+    readers = [path for path in PATHS if path.startswith(READERS_OF_BATCHES) and path != BATCH]
     positions = [
-        f"line {node.lineno}: {node.value}"
-        for parent in ast.walk(SOURCES[path])
+        f"{path}:{node.lineno}: {node.value}"
+        for path in readers
+        for parent in ast.walk(sources[path])
         for node in added_or_indexed(parent)
         if node.value in POSITIONS and path not in ("records/frames.py",)
     ]
     layouts = [
-        f"line {node.lineno}: {node.value}"
-        for node in ast.walk(SOURCES[path])
+        f"{path}:{node.lineno}: {node.value}"
+        for path in readers
+        for node in ast.walk(sources[path])
         if isinstance(node, ast.Constant) and node.value in LAYOUTS
     ]
 
@@ -108,9 +112,9 @@ def added_or_indexed(node: ast.AST) -> Iterator[ast.Constant]:
             yield part
 
 
-def test_broker_and_client_share_what_the_protocol_numbers() -> None:
+def test_broker_and_client_share_what_the_protocol_numbers(sources: dict[str, ast.Module]) -> None:
     classes: dict[str, set[str]] = defaultdict(set)
-    for path, tree in SOURCES.items():
+    for path, tree in sources.items():
         for node in tree.body:
             bases = {base.id for base in getattr(node, "bases", []) if isinstance(base, ast.Name)}
             numbers = isinstance(node, ast.ClassDef) and (
@@ -119,7 +123,7 @@ def test_broker_and_client_share_what_the_protocol_numbers() -> None:
             if numbers and room(path) in ("broker", "client", "records", "network"):
                 classes[node.name].add(path)  # type: ignore[attr-defined]  # it is a class
 
-    kinds = {node.name for node in SOURCES["protocol/kinds.py"].body if isinstance(node, ast.ClassDef)}
+    kinds = {node.name for node in sources["protocol/kinds.py"].body if isinstance(node, ast.ClassDef)}
 
     assert not kinds & classes.keys()
     assert {name: paths for name, paths in classes.items() if len(paths) > 1} == {}
@@ -132,9 +136,9 @@ def all_numbers(node: ast.ClassDef) -> bool:
 
 
 @pytest.mark.parametrize("suffix", ["_EPOCH", "_ID", "_SEQUENCE", "_SESSION", "_UUID", "_SIZE", "_COMMITTED", "_FROM"])
-def test_a_number_of_the_protocol_has_one_home(suffix: str) -> None:
+def test_a_number_of_the_protocol_has_one_home(suffix: str, sources: dict[str, ast.Module]) -> None:
     homes: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for path, tree in SOURCES.items():
+    for path, tree in sources.items():
         for name, value in constants(tree):
             if name.endswith(suffix) and type(value) is int and name not in NOT_OF_THE_PROTOCOL:
                 homes[name, repr(value)].append(path)
@@ -153,7 +157,7 @@ def test_helpers_stand_once(name: str) -> None:
         "infinity": (r"float\(\"inf\"\)|^_?[A-Z]+(: \w+)? = (math\.)?inf$", []),
         "the wall clock": (r"time\.time_ns\(\)|int\(time(\.time)?\(\) \* 1000\)", ["clock.py"]),
     }[name]
-    found = [path for path in SOURCES if re.search(pattern, (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)]
+    found = [path for path in PATHS if re.search(pattern, (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)]
 
     # The producer's clock is a C function; this is what stands for it where nothing is compiled.
     assert [path for path in found if path != "client/producer/append.py"] == home
@@ -191,8 +195,9 @@ def test_a_threshold_is_the_schemas(threshold: str, message: str, field: str) ->
     assert getattr(thresholds, threshold) == first_version(message, field)
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.startswith(("client/", "network/", "aio/"))])
-def test_no_client_writes_the_number_of_an_error(path: str) -> None:
+def test_no_client_writes_the_number_of_an_error(sources: dict[str, ast.Module]) -> None:
     names = {error.name for error in BY_CODE.values()}
+    clients = [path for path in PATHS if path.startswith(("client/", "network/", "aio/"))]
+    found = [f"{path}: {name}" for path in clients for name, _ in constants(sources[path]) if name in names]
 
-    assert [name for name, _ in constants(SOURCES[path]) if name in names] == [], "take the code of the error's class"
+    assert found == [], "take the code of the error's class"
