@@ -19,14 +19,15 @@ Rule 4. **A handler answers or parks.** It returns a message, None (acks=0), or 
 the metadata. It is answered once: by `complete`, by `try_complete` after one of its keys was marked, or at its
 deadline. Whoever changes something marks its key; the purgatory looks at the end of the turn.
 
-Rule 5. **Who asks for the disk waits, and nobody else.** Beside the loop, through the `Storage` port, are: flushes of
-`flush.messages` and `flush.ms` and of rolled segments, and all commits of the metadata that a request makes (one in
-flight at a time: `BrokerState.in_turn`, `piecewise.turn_of`), for topics that are made automatically, settings and
-blocks of producer ids, too; and reads of fetches and of coordinators that load, where the system's cache lacks them
-(`cold_fetch.py`; `preadv2` with RWF_NOWAIT tells). On the loop are: writes of records and other reads (of the
-system's cache, mostly), the flush of a coordinator's records where `flush.messages` is set for its topic, the first
-flush of a leader epoch, and renames. Many logs that a request needs are opened a piece at a time, before it is
-handled (`opening.py`).
+Rule 5. **Who asks for the disk waits, and nobody else.** Beside the loop, through the `Storage` port, are: all flushes
+that somebody waits for (of `flush.messages` and `flush.ms`, of rolled segments, coordinators' records, leader epochs);
+all commits of the metadata that a request makes (one in flight at a time: `BrokerState.in_turn`, `piecewise.turn_of`);
+what opening a log reads, and the files of a new one (`opening.py`, `log/log_preparation.py`); reads of fetches,
+searches by time and coordinators that load, where the system's cache lacks them (`cold_fetch.py`, `cold_search.py`;
+`preadv2` with RWF_NOWAIT tells). On the loop are: what the cache answers, and brings to the disk later (writes,
+renames, other reads): at most ten operations for each partition of a request; and, once each, the log of a
+coordinator's partition at its first record, the logs that nobody has asked for since the start (16 in a turn), and the
+truncation of a follower's log. `tests/unit/broker/test_loop_and_disk.py` counts for every API.
 
 Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
 other replicas it does so by `replication/`; how far the cluster is built stands in docs/internals/cluster.md.

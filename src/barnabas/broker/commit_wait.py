@@ -24,7 +24,7 @@ class Pending(NamedTuple):
 
 
 class CommitWait(DelayedOperation):
-    """Answers when all is committed; with an error when the leadership is lost before, or at the deadline.
+    """Answers when all is committed; with an error when the leadership is lost or the disk fails, or at the deadline.
 
     A broker that lost the leadership and got it back answers with the error, too: in between its records may have been
     truncated.
@@ -46,9 +46,11 @@ class CommitWait(DelayedOperation):
         """See `DelayedOperation`."""
         for found in self._waiting:
             partition = found.partition
+            name = f"{partition.topic}-{partition.index}"
             if partition.deleted or not partition.is_leader or partition.leaderships != found.leaderships:
-                name = f"{partition.topic}-{partition.index}"
                 return self._answer(errors.NotLeaderOrFollowerError(f"{name} has another leader."))
+            if partition.log.is_offline:
+                return self._answer(errors.KafkaStorageError(f"The disk has failed under {name}."))
         self._waiting = [found for found in self._waiting if not found.partition.is_committed(found.end_offset - 1)]
         return None if self._waiting else self._answer(None)
 

@@ -1,6 +1,7 @@
-"""Requests for many partitions whose logs are not open yet: opening one, or making its files, takes a millisecond.
+"""Requests for partitions whose logs are not open yet: what opening one asks of the disk is done beside the loop.
 
-They are opened a piece at a time, while others are served; then the request is handled.
+Files are made, or read into the cache, there (`log/log_preparation.py`); then the logs are opened, which takes a
+fraction of a millisecond each, a piece at a time, while others are served; then the request is handled.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from barnabas.broker.piecewise import PiecewiseResponse, Steps, in_pieces, outcome_of
+from barnabas.broker.piecewise import PiecewiseResponse, Steps, Wait, in_pieces, outcome_of
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.errors import KafkaError
 
@@ -27,27 +28,49 @@ Answer = TypeVar("Answer", bound="Message | DelayedOperation | None")
 
 
 def unopened(manager: ReplicaManager, names: Iterable[Name]) -> list[Name]:
-    """Return the partitions that were not used since the broker started, if they are too many to be opened at once."""
-    found = [name for name in names if not manager.is_open(*name)]
-    return found if len(found) > OPEN_AT_ONCE else []
+    """Return the partitions that were not used since the broker started, each once."""
+    return list(dict.fromkeys(name for name in names if not manager.is_open(*name)))
 
 
 def open_then(broker: BrokerState, names: list[Name], handle: Callable[[], Answer]) -> Answer | PiecewiseResponse:
     """Open partitions a piece at a time, then handle the request; `handle` meets what cannot be opened itself."""
-    return broker.large_responses.answer(_steps(broker, names, handle))  # type: ignore[return-value]  # as `handle` says
+    steps = _open(broker.replica_manager, names)
+    try:
+        wait = next(steps)
+    except StopIteration:
+        return handle()
+    return broker.large_responses.answer(_rest(broker, wait, steps, handle))  # type: ignore[return-value]  # as `handle`
 
 
-def _steps(
-    broker: BrokerState, names: list[Name], handle: Callable[[], Message | DelayedOperation | None]
-) -> Steps[Any]:
-    manager = broker.replica_manager
-    for piece in in_pieces(names, OPEN_AT_ONCE):
+def when_open(broker: BrokerState, names: Iterable[Name], handle: Callable[[], Answer]) -> Answer | PiecewiseResponse:
+    """Handle a request for partitions, at once where all of them are open."""
+    found = unopened(broker.replica_manager, names)
+    return open_then(broker, found, handle) if found else handle()
+
+
+def _open(manager: ReplicaManager, names: list[Name]) -> Steps[None]:
+    for number, piece in enumerate(in_pieces(names, OPEN_AT_ONCE)):
+        if number:
+            yield None
+        yield from outcome_of(partial(_prepare, manager, piece))
+        if len(names) <= OPEN_AT_ONCE:
+            # Who handles the request opens them.
+            return
         for topic, index in piece:
             try:
                 manager.find(topic, index)
             except KafkaError:
                 continue
-        yield None
+
+
+def _rest(
+    broker: BrokerState,
+    wait: Wait | None,
+    steps: Steps[None],
+    handle: Callable[[], Message | DelayedOperation | None],
+) -> Steps[Any]:
+    yield wait
+    yield from steps
     answer = handle()
     if not isinstance(answer, DelayedOperation):
         return answer
@@ -56,3 +79,7 @@ def _steps(
     finally:
         # The client may have gone meanwhile.
         broker.purgatory.cancel(answer)
+
+
+def _prepare(manager: ReplicaManager, names: list[Name], tell: Callable[[None], None]) -> None:
+    manager.prepare(names, lambda: tell(None))

@@ -181,8 +181,7 @@ class Partition:
     def append(self, records: Buffer, now_ms: int, origin: int = CLIENT) -> LogAppendInfo:
         """Append record batches as the partition's leader. Raises KafkaError, see `UnifiedLog.append`.
 
-        A client's records may wait for a flush when this returns (`is_committed`). A coordinator's never do: its
-        memory follows its records at once, so for these the loop waits for the disk.
+        They may wait for a flush when this returns (`is_committed`).
         """
         self.check_leader()
         log = self.log
@@ -194,13 +193,10 @@ class Partition:
             return info
         if not log.must_flush:
             self._appended(now_ms)
-        elif origin == CLIENT:
+        else:
             if self.in_sync is not None:
                 self._note_growth()
             self._flush(now_ms)
-        else:
-            log.flush()
-            self._appended(now_ms)
         return info
 
     def append_plain(self, batch: memoryview, now_ms: int) -> int:

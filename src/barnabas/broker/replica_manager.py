@@ -15,6 +15,7 @@ from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
 from barnabas.broker.partition import ACKS_ALL, Partition
 from barnabas.broker.replication.in_sync_replicas import InSyncReplicas
+from barnabas.broker.storage_threads import CountingStorage
 from barnabas.protocol.messages.no_op_record import NoOpRecord
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.batch_header import NO_TIMESTAMP
@@ -62,6 +63,7 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._cluster: Cluster | None = None
+        self._flushes = CountingStorage(logs.storage)
         #: Called with the partition of a log that was offline and was opened anew: it may hold what was not confirmed.
         self.on_log_reopened: Callable[[TopicPartition], None] = lambda _name: None
         metadata.on_topics_changed = self._topics_changed
@@ -102,6 +104,15 @@ class ReplicaManager:
             found = self._metadata.topic_by_id(topic)
             return found is not None and (found.name, index) in self._partitions
         return (topic, index) in self._partitions
+
+    def prepare(self, names: Iterable[tuple[str | bytes, int]], done: Callable[[], None]) -> None:
+        """Do beside the loop what opening partitions asks of the disk; `done` is called on the loop."""
+        wanted = []
+        for name, index in names:
+            topic = self._metadata.topic_by_id(name) if isinstance(name, bytes) else self._metadata.topic(name)
+            if topic is not None and 0 <= index < topic.partitions and self._cluster is None:
+                wanted.append((TopicPartition(topic.name, index), topic.id))
+        self._logs.prepare(wanted, done)
 
     # -- in a cluster ------------------------------------------------------------------------------------------------
 
@@ -184,7 +195,7 @@ class ReplicaManager:
         if log is None:
             topic = self._metadata.topic(name.topic)
             log = self._logs.create_log(name, topic_id, topic.configs if topic is not None else None)
-        found = self._partitions[name] = Partition(name, topic_id, log, self._logs.storage, self._purgatory.mark)
+        found = self._partitions[name] = Partition(name, topic_id, log, self._flushes, self._purgatory.mark)
         found.await_registration()
         return found
 
@@ -268,8 +279,9 @@ class ReplicaManager:
     def append_internal(self, topic_partition: TopicPartition, batch: Buffer, now_ms: int) -> int:
         """Append a coordinator's batch; gives the offset of its first record. Raises KafkaError.
 
-        A batch that is in the log, and of which that cannot be confirmed (its flush has failed), takes the log offline:
-        the coordinator's memory lacks it, and nothing may follow it before the log was read again (`on_log_reopened`).
+        A batch that is in the log, and whose flush cannot even begin, takes the log offline: the coordinator's memory
+        lacks it, and nothing may follow it before the log was read again (`on_log_reopened`). Where `flush.messages` is
+        set, the batch waits for its flush when this returns: answers that rest on it do, too (`when_committed`).
         """
         partition = self.partition(topic_partition.topic, topic_partition.partition)
         partition.check_leader()
@@ -297,6 +309,9 @@ class ReplicaManager:
         self, topic_partition: TopicPartition, offset: int, max_bytes: int, done: Callable[[], None]
     ) -> bool:
         """Read beside the loop what `read_internal` would wait for; False if that is nothing. Raises KafkaError."""
+        if not self._logs.is_prepared(topic_partition):
+            self._logs.prepare([(topic_partition, b"")], done)
+            return True
         log = self._logs.get_log(topic_partition)
         if log is None or log.is_offline:
             return False
@@ -309,6 +324,11 @@ class ReplicaManager:
             self.bring_in(found, done)
         return bool(found)
 
+    @property
+    def awaits_commits(self) -> bool:
+        """Whether something that is in a log may not be committed: other replicas may lack it, or the disk."""
+        return self._cluster is not None or self._flushes.in_flight > 0
+
     def when_committed(
         self,
         names: Iterable[TopicPartition],
@@ -317,13 +337,13 @@ class ReplicaManager:
     ) -> Message | CommitWait:
         """Return `answer(None)` when all that partitions have now is committed, or what waits for that.
 
-        `answer` gets an error where this broker ceased to lead one of them before, or the deadline (monotonic seconds)
-        has passed.
+        `answer` gets an error where this broker ceased to lead one of them before, a flush has failed, or the deadline
+        (monotonic seconds) has passed.
         """
         waiting = []
         for name in names:
             partition = self._partitions.get(name)
-            if partition is not None and partition.is_leader and partition.in_sync is not None:
+            if partition is not None and partition.is_leader:
                 end = partition.log.log_end_offset
                 if not partition.is_committed(end - 1):
                     waiting.append(Pending(partition, end, partition.leaderships))
@@ -340,10 +360,12 @@ class ReplicaManager:
         if isinstance(found, CommitWait):
             self._purgatory.park(found, lambda message: None)
 
-    def end_offset(self, topic_partition: TopicPartition) -> int:
-        """Return the offset that the next record gets; 0 without such a partition."""
+    def may_hold_records(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition holds records, or is not open yet, so that only reading tells. Raises KafkaError."""
+        if topic_partition in self._logs.unopened:
+            return True
         log = self._logs.get_log(topic_partition)
-        return 0 if log is None else log.log_end_offset
+        return log is not None and log.log_end_offset > 0
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Make a partition start at an offset (-1: its high watermark); gives its start then.
@@ -406,7 +428,7 @@ class ReplicaManager:
             log = None
         if log is None:
             log = self._logs.create_log(name, topic.id, topic.configs)
-        found = self._partitions[name] = Partition(name, topic.id, log, self._logs.storage, self._purgatory.mark)
+        found = self._partitions[name] = Partition(name, topic.id, log, self._flushes, self._purgatory.mark)
         return found
 
     def adopt_logs(self, warn: Callable[[str], None]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from barnabas.broker.client_quotas import REQUEST
+from barnabas.broker.coordinator.committed_answers import with_commits
 from barnabas.broker.handlers.registry import SERVED, handler_for, shortcut_for
 from barnabas.broker.network.request_channel import RequestChannel
 from barnabas.broker.piecewise import PiecewiseResponse
@@ -260,6 +261,8 @@ class RequestDispatcher:
             raise InvalidRequestError(f"{name} is not served")
         if served[1] <= version <= served[2]:
             local = handler_for(api_key) if api_key in SERVED else None
+            if local is not None:
+                local = with_commits(api_key, local)
             handle = local if member is None else member.handler(api_key, local)
             assert handle is not None, "what is served has a handler"
             if self.state.authorization is not None:

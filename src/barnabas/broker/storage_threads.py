@@ -36,6 +36,30 @@ class InlineStorage:
         """See `Storage`."""
 
 
+class CountingStorage:
+    """Passes work on, and counts what is in flight."""
+
+    __slots__ = ("_storage", "in_flight")
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.in_flight = 0
+
+    def submit(self, work: Work, done: Work) -> None:
+        """See `Storage`."""
+        self.in_flight += 1
+
+        def finish() -> None:
+            self.in_flight -= 1
+            done()
+
+        self._storage.submit(work, finish)
+
+    def drain(self) -> None:
+        """See `Storage`."""
+        self._storage.drain()
+
+
 class StorageThreads:
     """Does the work in a few threads, which are started when they are first needed.
 

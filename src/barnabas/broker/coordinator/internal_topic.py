@@ -54,6 +54,6 @@ class InternalTopic:
         """Begin to read beside the loop what `read_batches` would wait for; False if it waits for nothing."""
         return self._replica_manager.bring_in_internal(TopicPartition(self.name, partition), offset, _READ_BYTES, done)
 
-    def end_offset(self, partition: int) -> int:
-        """Return the offset that the next record gets; 0 when there is no such partition."""
-        return self._replica_manager.end_offset(TopicPartition(self.name, partition))
+    def may_hold_records(self, partition: int) -> bool:
+        """Whether the partition holds records, or only reading it can tell. Raises KafkaError."""
+        return self._replica_manager.may_hold_records(TopicPartition(self.name, partition))

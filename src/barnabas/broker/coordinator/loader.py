@@ -22,8 +22,8 @@ FAILED = "Failed"
 
 #: The leader epoch of a partition that has had one leader.
 FIRST_EPOCH = 0
-#: How often something is brought in for one read: indexes, then records.
-READS = 2
+#: How often something is brought in for one read: what opening the log needs, indexes, records.
+READS = 3
 #: After which time a partition is read again that the disk has kept from being loaded.
 RETRY_SECONDS = 5.0
 
@@ -253,7 +253,7 @@ class Loader:
 
 def _holds_records(storage: PartitionStorage, partition: int) -> bool:
     try:
-        return storage.end_offset(partition) > 0
+        return storage.may_hold_records(partition)
     except errors.KafkaError:
         # The log is being recovered, or is damaged: reading it will tell.
         return True

@@ -63,8 +63,8 @@ class PartitionStorage(Protocol):
         `done` is called on the loop, perhaps before this returns.
         """
 
-    def end_offset(self, partition: int) -> int:
-        """Return the offset that the next record gets; 0 without the partition."""
+    def may_hold_records(self, partition: int) -> bool:
+        """Whether the partition holds records, or only reading it can tell."""
 
     def after_commit(self, partition: int, tell: Callable[[errors.KafkaError | None], None]) -> None:
         """Call `tell` when all that a partition has now is committed, or with why that will not be."""
@@ -89,9 +89,9 @@ class BatchStorage:
         """Create the topic if it does not exist."""
         self._topic.ensure(now_ms)
 
-    def end_offset(self, partition: int) -> int:
-        """Return the offset that the next record gets; 0 without the partition."""
-        return self._topic.end_offset(partition)
+    def may_hold_records(self, partition: int) -> bool:
+        """Whether the partition holds records, or only reading it can tell."""
+        return self._topic.may_hold_records(partition)
 
     def after_commit(self, partition: int, tell: Callable[[errors.KafkaError | None], None]) -> None:
         """Call `tell` when all that a partition has now is committed, or with why that will not be."""

@@ -5,9 +5,11 @@ Versions 0-2. v1 throttled after the response (KIP-219). v2 flexible.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.opening import when_open
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_records_response import (
@@ -47,13 +49,16 @@ def handle(broker: BrokerState, context: RequestContext, request: DeleteRecordsR
         results = [_delete(broker, topic.name, asked) for asked in partitions]
         return DeleteRecordsTopicResult(name=topic.name, partitions=results), 1 + _WEIGHT * len(results)
 
-    return answer_in_pieces(
+    answer = partial(
+        answer_in_pieces,
         broker.large_responses,
         ArrayField(DeleteRecordsResponse, "topics", context.api_version),
         parts_of(request.topics, _PARTITIONS_AT_ONCE),
         make,
         lambda topics: DeleteRecordsResponse(topics=topics),
     )
+    names = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    return when_open(broker, names, answer)
 
 
 def _delete(broker: BrokerState, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -5,9 +5,11 @@ Versions 0.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from barnabas import errors
+from barnabas.broker.opening import when_open
 from barnabas.broker.piecewise import ArrayField, LazyList, PiecewiseResponse, answer_in_pieces, in_pieces
 from barnabas.broker.topic_admin import check_topic_name
 from barnabas.protocol.kinds import AclOperation, ResourceType
@@ -50,13 +52,15 @@ def handle(
         found = [_one(broker, name, index) for index in indexes]
         return TopicResponse(name=name, partitions=found), sum(_WEIGHT + len(one.active_producers) for one in found)
 
-    return answer_in_pieces(
+    answer = partial(
+        answer_in_pieces,
         broker.large_responses,
         ArrayField(DescribeProducersResponse, "topics", context.api_version),
         ((name, part) for name, indexes in asked.items() for part in in_pieces(indexes, _PARTITIONS_AT_ONCE)),
         make,
         lambda topics: DescribeProducersResponse(topics=topics),
     )
+    return when_open(broker, ((name, index) for name, indexes in asked.items() for index in indexes), answer)
 
 
 def _one(broker: BrokerState, topic: str, index: int) -> PartitionResponse:

@@ -25,7 +25,7 @@ from barnabas.broker.delayed_fetch import (
 )
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.broker.log.unified_log import LOG_END
-from barnabas.broker.opening import OPEN_AT_ONCE, open_then, unopened
+from barnabas.broker.opening import when_open
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
@@ -111,11 +111,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
             return finish(fetched, now)
         return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
 
-    if len(asked) > OPEN_AT_ONCE:
-        names = unopened(broker.replica_manager, ((one.topic, one.index) for one in asked if one.partition is None))
-        if names:
-            return open_then(broker, names, answer)
-    return answer()
+    return when_open(broker, ((one.topic, one.index) for one in asked if one.partition is None), answer)
 
 
 def _replica(context: RequestContext, request: FetchRequest) -> FetchingReplica | None:

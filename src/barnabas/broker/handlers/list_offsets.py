@@ -12,8 +12,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.cold_search import bring_in_search
 from barnabas.broker.log.unified_log import LOG_END
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
+from barnabas.broker.opening import when_open
+from barnabas.broker.piecewise import ArrayField, Pieces, PiecewiseResponse, Steps, parts_of, pieces_of
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
 from barnabas.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -81,13 +83,33 @@ def handle(broker: BrokerState, context: RequestContext, request: ListOffsetsReq
             responses.append(response)
         return ListOffsetsTopicResponse(name=topic.name, partitions=responses), 1 + _WEIGHT * len(responses)
 
-    return answer_in_pieces(
-        broker.large_responses,
-        ArrayField(ListOffsetsResponse, "topics", version),
-        parts_of(request.topics, _PARTITIONS_AT_ONCE),
-        make,
-        lambda topics: ListOffsetsResponse(topics=topics),
-    )
+    def pieces() -> Pieces:
+        yield from _bring_in_searches(broker, request)
+        return (
+            yield from pieces_of(
+                ArrayField(ListOffsetsResponse, "topics", version),
+                parts_of(request.topics, _PARTITIONS_AT_ONCE),
+                make,
+                lambda topics: ListOffsetsResponse(topics=topics),
+            )
+        )
+
+    return when_open(broker, times, lambda: broker.large_responses.answer(pieces()))
+
+
+def _bring_in_searches(broker: BrokerState, request: ListOffsetsRequest) -> Steps[None]:
+    """Read beside the loop what finding the timestamps would wait for."""
+    manager = broker.replica_manager
+    for topic in request.topics:
+        for asked in topic.partitions:
+            if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
+                try:
+                    partition = manager.partition(topic.name, asked.partition_index)
+                except errors.KafkaError:
+                    # The search meets it, too, and tells the client.
+                    continue
+                if partition.is_leader:
+                    yield from bring_in_search(manager, partition.log, asked.timestamp)
 
 
 def _look_up(

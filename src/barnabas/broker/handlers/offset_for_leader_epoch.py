@@ -5,9 +5,11 @@ Versions 2-4. v3 replica id. v4 flexible.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.opening import when_open
 from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.offset_for_leader_epoch_response import (
@@ -49,13 +51,16 @@ def handle(
         found = [_end_offset(broker, name, partition) for partition in part[1]]
         return OffsetForLeaderTopicResult(topic=name, partitions=found), 1 + _WEIGHT * len(found)
 
-    return answer_in_pieces(
+    answer = partial(
+        answer_in_pieces,
         broker.large_responses,
         ArrayField(OffsetForLeaderEpochResponse, "topics", context.api_version),
         parts_of(request.topics, _PARTITIONS_AT_ONCE),
         make,
         lambda topics: OffsetForLeaderEpochResponse(topics=topics),
     )
+    names = ((topic.topic, asked.partition) for topic in request.topics for asked in topic.partitions)
+    return when_open(broker, names, answer)
 
 
 def _end_offset(broker: BrokerState, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

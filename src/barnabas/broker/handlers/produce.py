@@ -15,7 +15,7 @@ from barnabas import errors
 from barnabas.broker.client_quotas import PRODUCE
 from barnabas.broker.delayed_produce import DelayedProduce, Uncommitted, is_done
 from barnabas.broker.metadata.cluster_metadata import INTERNAL_TOPICS
-from barnabas.broker.opening import OPEN_AT_ONCE, open_then, unopened
+from barnabas.broker.opening import open_then, unopened
 from barnabas.broker.request_context import CloseConnection
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.produce_response import (
@@ -73,14 +73,13 @@ def handle(
     With one replica acks=1 and acks=all are the same: the batch is in the log's file when the answer is given, and on
     the disk where `flush.messages` asks for that. With several, acks=all waits for those in sync.
     """
-    if sum(len(topic.partition_data) for topic in request.topic_data) > OPEN_AT_ONCE:
-        names = unopened(broker.replica_manager, _names(context, request))
-        if names:
-            for topic in request.topic_data:
-                for data in topic.partition_data:
-                    # Its bytes are the next request's when this function returns.
-                    data.records = None if data.records is None else bytearray(data.records)
-            return open_then(broker, names, lambda: _append_all(broker, context, request))
+    names = unopened(broker.replica_manager, _names(context, request))
+    if names:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                # Its bytes are the next request's when this function returns.
+                data.records = None if data.records is None else bytearray(data.records)
+        return open_then(broker, names, lambda: _append_all(broker, context, request))
     return _append_all(broker, context, request)
 
 

@@ -30,6 +30,10 @@ class DeletedLogs:
         self._renamed: list[str] = []
         self._unrenamed: dict[TopicPartition, str] = {}
 
+    def __contains__(self, name: TopicPartition) -> bool:
+        """Whether the disk has refused to rename a log of this name, so that there can be no other."""
+        return name in self._unrenamed
+
     def found(self, directories: list[str]) -> None:
         """Line up what an earlier broker has renamed and not deleted."""
         self._renamed += directories

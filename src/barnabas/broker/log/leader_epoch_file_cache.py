@@ -24,7 +24,7 @@ class LeaderEpochFileCache:
 
     An epoch that begins reaches the file with the log's next flush, beside the loop (`prepare_write`): until then the
     recovery point lies before its records, and recovery finds it again in their batches. What there was before is not
-    looked for there, so the file is replaced as a whole and synced. What is cut goes to the file at once.
+    looked for there, so the file is replaced as a whole and synced. What is cut off the end goes to the file at once.
     """
 
     __slots__ = ("_entries", "_filesystem", "_on_disk", "_version", "latest_epoch", "path")
@@ -86,26 +86,28 @@ class LeaderEpochFileCache:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that begin at or beyond the new end of the log."""
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        self._replace(kept)
+        if self._set([entry for entry in self._entries if entry.start_offset < end_offset]):
+            self.flush()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that ended before the new start of the log, and begin the first that is left there."""
         older = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if older:
             newer = self._entries[len(older) :]
-            self._replace([EpochEntry(older[-1].epoch, start_offset), *newer])
+            self._set([EpochEntry(older[-1].epoch, start_offset), *newer])
 
     def clear(self) -> None:
         """Drop everything."""
-        self._replace([])
-
-    def _replace(self, entries: list[EpochEntry]) -> None:
-        if entries != self._entries:
-            self._entries = entries
-            self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
-            self._version += 1
+        if self._set([]):
             self.flush()
+
+    def _set(self, entries: list[EpochEntry]) -> bool:
+        if entries == self._entries:
+            return False
+        self._entries = entries
+        self.latest_epoch = entries[-1].epoch if entries else UNDEFINED_EPOCH
+        self._version += 1
+        return True
 
     def flush(self) -> None:
         """Return when the epochs are on the disk. Raises `OSError`."""

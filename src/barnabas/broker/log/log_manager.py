@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_directory import Identify, LogDirectory
 from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX, log_directory_name
 from barnabas.broker.log.log_loader import LogLoader
+from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
 from barnabas.broker.log.offline_partitions import OfflinePartitions
 from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
 from barnabas.broker.log.os_filesystem import OsFileSystem
@@ -108,6 +109,11 @@ class LogManager:
             self._background.delete_later,
             random_bytes,
         )
+        self._preparation = LogPreparation(self.filesystem, self.storage)
+        self._preparation.on_made = self._note_made
+        self._made: dict[TopicPartition, bytes] = {}
+        self._unwanted: set[TopicPartition] = set()
+        self._prepared: set[TopicPartition] = set()
         self._unmade: set[TopicPartition] = set()
         self._mend_at_ms = 0
 
@@ -178,6 +184,7 @@ class LogManager:
         return len(self.unopened) > 0
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
+        self._prepared.discard(name)
         log, read = self.unopened.advance(name, budget, self.now_ms)
         if log is not None:
             self._add(log)
@@ -219,6 +226,40 @@ class LogManager:
             raise KafkaStorageError(f"the log of {topic_partition} could not be opened: {failure}") from failure
         return self.logs.get(topic_partition)
 
+    def prepare(self, names: Iterable[tuple[TopicPartition, bytes]], done: Callable[[], None]) -> None:
+        """Do beside the loop what `get_log` and `create_log` ask of the disk, for logs by name and topic id.
+
+        `done` is called on the loop. Until then there are none of these logs.
+        """
+        logs, found = [], []
+        for name, topic_id in names:
+            directory = self.unopened.directory_of(name)
+            if directory is not None:
+                found.append(name)
+                logs.append(LogToPrepare(name, directory, None))
+            elif name not in self.logs and name not in self._made and name not in self._deleted:
+                make_segment = not self._log_config(self._topic_settings(name.topic)).preallocate
+                directory = self.log_directory.file(log_directory_name(name))
+                logs.append(LogToPrepare(name, directory, topic_id, make_segment))
+
+        def prepared() -> None:
+            self._prepared.update(name for name in found if name in self.unopened)
+            done()
+
+        self._preparation.begin(logs, prepared)
+
+    def is_prepared(self, name: TopicPartition) -> bool:
+        """Whether `get_log` finds what it needs without waiting for the disk."""
+        return name not in self.unopened or name in self._prepared
+
+    def _note_made(self, log: LogToPrepare) -> None:
+        assert log.topic_id is not None, "only new logs are made"
+        if log.name in self._unwanted:
+            self._unwanted.discard(log.name)
+            self._rename_deleted(log.name, log.directory)
+        else:
+            self._made[log.name] = log.topic_id
+
     def size(self, topic_partition: TopicPartition) -> int:
         """Return the bytes of a log's segments; 0 without one."""
         log = self.logs.get(topic_partition)
@@ -245,12 +286,15 @@ class LogManager:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
+        if topic_partition in self._preparation:
+            raise NotLeaderOrFollowerError(f"the files of {topic_partition} are being made; try again in a moment")
         self._deleted.finish(topic_partition)
+        made_for = self._made.pop(topic_partition, None)
         log_config = self._log_config(config or {})
         directory = self.log_directory.file(log_directory_name(topic_partition))
         try:
             self.filesystem.make_directory(directory)
-            if topic_id is not None:
+            if topic_id is not None and topic_id != made_for:
                 write_partition_metadata(self.filesystem, f"{directory}/{PARTITION_METADATA}", topic_id)
             log = LogLoader(
                 self.filesystem,
@@ -323,8 +367,14 @@ class LogManager:
         self._offline.remove_deleted(topic_partition)
         if log is not None:
             log.mark_deleted()
-        if directory is None:
-            return
+        if topic_partition in self._preparation:
+            self._unwanted.add(topic_partition)
+        elif self._made.pop(topic_partition, None) is not None:
+            directory = self.log_directory.file(log_directory_name(topic_partition))
+        if directory is not None:
+            self._rename_deleted(topic_partition, directory)
+
+    def _rename_deleted(self, topic_partition: TopicPartition, directory: str) -> None:
         try:
             self._deleted.add(topic_partition, directory)
         except KafkaStorageError as error:

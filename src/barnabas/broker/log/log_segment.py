@@ -338,14 +338,17 @@ class LogSegment:
 
     def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> TimestampAndOffset | None:
         """Return the first record at or beyond `starting_offset` with a timestamp not below the one given."""
-        floor = self.time_index.lookup(timestamp)
-        position = self.offset_index.lookup(max(floor.offset, starting_offset)).position
-        for header, chunk in self.records.batches(position, check=False):
+        for header, chunk in self.records.batches(self.search_position(timestamp, starting_offset), check=False):
             if header.max_timestamp >= timestamp and header.next_offset > starting_offset:
                 found = _first_record_at(chunk, header, timestamp, starting_offset)
                 if found is not None:
                     return found
         return None
+
+    def search_position(self, timestamp: int, starting_offset: int) -> int:
+        """Return where `find_offset_by_timestamp` begins to look."""
+        floor = self.time_index.lookup(timestamp)
+        return self.offset_index.lookup(max(floor.offset, starting_offset)).position
 
     # -- maintenance -------------------------------------------------------------------------------------------------
 

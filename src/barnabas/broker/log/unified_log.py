@@ -446,10 +446,7 @@ class UnifiedLog:
             )
         if offset <= self.log_start_offset:
             return False
-        try:
-            self.leader_epochs.truncate_from_start(offset)
-        except OSError as error:
-            raise self.storage_failure("moving the start of the log", error) from error
+        self.leader_epochs.truncate_from_start(offset)
         self.log_start_offset = offset
         self.local_log.recovery_point = max(self.recovery_point, offset)
         self.producer_state.on_log_start_offset_incremented(offset)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.membership.alter_partitions import AlterPartitions
 from barnabas.broker.membership.cluster_markers import BrokerMarkers, ClusterMarkers
-from barnabas.broker.membership.committed_answers import with_commits
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.controller_requests import ControllerRequests
 from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
@@ -184,7 +183,7 @@ class ClusterMember:
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""
         if local is not None:
-            local = with_verification(api_key, with_commits(api_key, local), self.verification)
+            local = with_verification(api_key, local, self.verification)
         return self.control.handler(api_key, local)
 
     def markers(self, local: MarkerWriter) -> MarkerWriter:

@@ -12,8 +12,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
+from barnabas.broker.coordinator.committed_answers import ChainedOperation
 from barnabas.broker.coordinator.partitioner import partition_for
-from barnabas.broker.membership.committed_answers import ChainedOperation
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey

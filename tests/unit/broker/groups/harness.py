@@ -87,6 +87,9 @@ class MemoryStorage:
         log = self.logs.get(partition)
         return log[-1].offset + 1 if log else 0
 
+    def may_hold_records(self, partition: int) -> bool:
+        return bool(self.logs.get(partition))
+
     def compact(self) -> None:
         """Keep the last record of each key, as the log cleaner does; tombstones go too."""
         for log in self.logs.values():

@@ -346,6 +346,9 @@ class Batches:
         last = self.batches.get(partition, [])[-1:]
         return sum(base + _count(batch) for base, batch in last)
 
+    def may_hold_records(self, partition: int) -> bool:
+        return bool(self.batches.get(partition))
+
 
 def _count(batch: bytes) -> int:
     return int.from_bytes(batch[57:61], "big")

@@ -70,6 +70,9 @@ class MemoryStorage:
     def end_offset(self, partition: int) -> int:
         return len(self.logs.get(partition, []))
 
+    def may_hold_records(self, partition: int) -> bool:
+        return bool(self.logs.get(partition))
+
     @property
     def states(self) -> list[str]:
         """The states of all records, in the order they were written in; with one id there is one partition."""

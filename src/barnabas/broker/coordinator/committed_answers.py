@@ -1,6 +1,7 @@
 """Answers of coordinators wait until what they rest on is committed (CoordinatorRuntime's deferred events).
 
-A coordinator's memory changes when its record is in the log here, and the record may still be lost with this broker. So
+A coordinator's memory changes when its record is in the log here, and the record may still be lost: with this broker,
+where others have replicas, or with the machine, where `flush.messages` is set for the coordinator's topic. So
 no response leaves before everything that its partition had when the response was made is committed: that holds for what
 was changed and for what was only read.
 """
@@ -52,18 +53,18 @@ def with_commits(api_key: int, local: Handler) -> Handler:
     is_transaction = api_key in _TRANSACTIONS
 
     def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
-        names = list(dict.fromkeys(names_of(broker, request)))
-
         def refused(problem: errors.KafkaError) -> Message:
             return _refused(broker, lambda: local(broker, context, request), problem)
 
         def committed(message: Message | None) -> Message | DelayedOperation:
             assert message is not None, "coordinators answer every request"
+            if not broker.replica_manager.awaits_commits:
+                return message
             timeout = _TRANSACTION_TIMEOUT
             if not is_transaction:
                 timeout = broker.config.get_int("offsets.commit.timeout.ms") / 1000
             return broker.replica_manager.when_committed(
-                names,
+                dict.fromkeys(names_of(broker, request)),
                 lambda problem: message if problem is None else refused(problem),
                 context.now + timeout,
             )

@@ -1,0 +1,135 @@
+"""What opening a log needs of the disk, beside the loop: files that are made, and files that are read into the cache.
+
+Opening itself stays on the loop (`LogLoader`), and finds everything in the system's cache then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.broker.log.checkpoints import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.log_file_utils import (
+    INDEX_FILE_SUFFIX,
+    LOG_FILE_SUFFIX,
+    PRODUCER_SNAPSHOT_FILE_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_FILE_SUFFIX,
+    file_name,
+)
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.filesystem import DirectoryEntry, FileSystem
+    from barnabas.broker.storage_threads import Storage
+    from barnabas.protocol.topic_partition import TopicPartition
+
+#: So much at the end of the active segment is read when a log is opened, at most.
+_TAIL = 1 << 20
+_SMALL_FILES = (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+#: Of these the last one is read: those of the active segment, and the newest snapshot of the producers.
+_LAST_OF = (LOG_FILE_SUFFIX, INDEX_FILE_SUFFIX, TIME_INDEX_FILE_SUFFIX, PRODUCER_SNAPSHOT_FILE_SUFFIX)
+
+
+class LogToPrepare(NamedTuple):
+    """A log that is about to be opened. `topic_id` is None for one that lies there already.
+
+    With `make_segment` the empty files of the first segment are made, too.
+    """
+
+    name: TopicPartition
+    directory: str
+    topic_id: bytes | None
+    make_segment: bool = True
+
+
+class LogPreparation:
+    """Prepares logs in the storage's threads; the same log once at a time.
+
+    `on_made` is called on the loop with each log whose files were made.
+    """
+
+    __slots__ = ("_filesystem", "_in_flight", "_storage", "on_made")
+
+    def __init__(self, filesystem: FileSystem, storage: Storage) -> None:
+        self._filesystem = filesystem
+        self._storage = storage
+        self._in_flight: dict[TopicPartition, list[Callable[[], None]]] = {}
+        self.on_made: Callable[[LogToPrepare], None] = lambda _log: None
+
+    def __contains__(self, name: TopicPartition) -> bool:
+        return name in self._in_flight
+
+    def begin(self, logs: Iterable[LogToPrepare], done: Callable[[], None]) -> None:
+        """Prepare logs; `done` is called on the loop when all are, perhaps before this returns.
+
+        Errors are left to who opens the log: it meets them again, and says what they are.
+        """
+        waiting = set()
+
+        def finish(name: TopicPartition) -> None:
+            waiting.discard(name)
+            if not waiting and begun:
+                done()
+
+        begun = False
+        for log in logs:
+            if log.name in waiting:
+                continue
+            waiting.add(log.name)
+            finished = _calling(finish, log.name)
+            others = self._in_flight.get(log.name)
+            if others is not None:
+                others.append(finished)
+            else:
+                self._submit(log, finished)
+        begun = True
+        if not waiting:
+            done()
+
+    def _submit(self, log: LogToPrepare, finished: Callable[[], None]) -> None:
+        self._in_flight[log.name] = [finished]
+        made: list[bool] = []
+
+        def work() -> None:
+            with suppress(OSError):
+                made.append(_prepare(self._filesystem, log))
+
+        def note() -> None:
+            tell = self._in_flight.pop(log.name)
+            if any(made):
+                self.on_made(log)
+            for one in tell:
+                one()
+
+        self._storage.submit(work, note)
+
+
+def _calling(function: Callable[[TopicPartition], None], name: TopicPartition) -> Callable[[], None]:
+    return lambda: function(name)
+
+
+def _prepare(filesystem: FileSystem, log: LogToPrepare) -> bool:
+    """Make the files of a log, or read those that opening it reads; whether any were made. Raises `OSError`."""
+    if log.topic_id is None or filesystem.is_directory(log.directory):
+        _bring_in(filesystem, log.directory)
+        return False
+    filesystem.make_directory(log.directory)
+    write_partition_metadata(filesystem, f"{log.directory}/{PARTITION_METADATA}", log.topic_id)
+    if log.make_segment:
+        for suffix in SEGMENT_SUFFIXES[:3]:
+            filesystem.create(f"{log.directory}/{file_name(0, suffix)}")
+    return True
+
+
+def _bring_in(filesystem: FileSystem, directory: str) -> None:
+    wanted: dict[str, DirectoryEntry] = {}
+    for entry in filesystem.list_directory(directory):
+        if entry.name in _SMALL_FILES:
+            wanted[entry.name] = entry
+        for suffix in _LAST_OF:
+            if entry.name.endswith(suffix):
+                wanted[suffix] = entry
+    for entry in wanted.values():
+        size = min(entry.size, _TAIL)
+        filesystem.bring_in(f"{directory}/{entry.name}", size, entry.size - size)

@@ -1,0 +1,178 @@
+"""What each API asks of the disk on the request loop, on a disk where every operation takes 50 ms (rule 5 of the room).
+
+The clock is the count of operations: those on the loop are counted, those of the storage's threads are not. The broker
+flushes after every record, its files are not in the system's cache, and no log is open.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.protocol.message import Message
+from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from barnabas.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from barnabas.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from barnabas.protocol.messages.describe_producers_request import DescribeProducersRequest
+from barnabas.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
+from barnabas.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.protocol.messages.metadata_request import MetadataRequest
+from barnabas.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from barnabas.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, create, fetch, produce
+
+PARTITIONS = 3
+REPEATED = 4
+OF_THE_CACHE = 10
+SETTINGS = {"log.flush.interval.messages": 1, "offsets.topic.num.partitions": 1, "log.cleaner.enable": False}
+SETTINGS["transaction.state.log.num.partitions"] = 1
+#: The system's cache answers these, and brings what they change to the disk later; so many a partition and request.
+QUICK = {"write", "open", "rename", "remove", "list", "read", "truncate", "create"}
+
+
+class OneDisk:
+    """Storage whose work is done when the test says so, and what the loop asks of the disk meanwhile."""
+
+    def __init__(self) -> None:
+        self.filesystem = MemoryFileSystem(random.Random(1))
+        self.filesystem.fail = self._note
+        self.waiting: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self.on_loop: Counter[str] = Counter()
+        self._is_beside = False
+
+    def submit(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self.waiting.append((work, done))
+
+    def drain(self) -> None:
+        while self.waiting:
+            work, done = self.waiting.pop(0)
+            self._is_beside = True
+            work()
+            self._is_beside = False
+            done()
+
+    def _note(self, operation: str, path: str) -> None:
+        if not self._is_beside:
+            is_cold = operation == "read" and path in self.filesystem.cold
+            self.on_loop[f"cold read of {path}" if is_cold else operation] += 1
+
+
+def settled(broker: CoreBroker, disk: OneDisk, client: CoreClient, before: int) -> Any:
+    for _ in range(100):
+        broker.node.core.settle(broker.instant)
+        disk.drain()
+        broker.advance(0)
+        if len(client.responses) > before:
+            return client.responses[-1]
+    raise AssertionError("no answer")
+
+
+def ask(broker: CoreBroker, disk: OneDisk, client: CoreClient, message: Message, version: int) -> Any:
+    before = len(client.responses)
+    client.send(message, version)
+    return settled(broker, disk, client, before)
+
+
+@pytest.fixture
+def disk() -> OneDisk:
+    return OneDisk()
+
+
+@pytest.fixture
+def broker(disk: OneDisk) -> CoreBroker:
+    """A broker that was started anew, with a topic of records in several segments, one that is new, and a group."""
+    first = CoreBroker(SETTINGS, disk.filesystem, storage=disk)
+    client = first.connect()
+    ask(first, disk, client, create("old", PARTITIONS, index_interval_bytes="0"), 7)
+    for number in range(12):
+        records = batch(b"%d" % number + bytes(60), now_ms=START_MS + number)
+        answer = ask(first, disk, client, produce("old", records, number % PARTITIONS), 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        if number == 6:
+            for index in range(PARTITIONS):
+                first.state.replica_manager.partition("old", index).log.roll()
+    ask(first, disk, client, create("new", PARTITIONS), 7)
+    ask(first, disk, client, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    ask(first, disk, client, FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+    assert ask(first, disk, client, commit(), 8).topics[0].partitions[0].error_code == 0
+    first.stop()
+    disk.filesystem.crash()
+    disk.filesystem.cold = set(disk.filesystem._names)
+    broker = CoreBroker(SETTINGS, disk.filesystem, first.store, seed=2, storage=disk)
+    disk.on_loop.clear()
+    assert len(broker.node.logs.unopened) > PARTITIONS
+    return broker
+
+
+def commit() -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="old", partitions=[partition])])
+
+
+def list_offsets(timestamp: int) -> ListOffsetsRequest:
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in range(PARTITIONS)]
+    return ListOffsetsRequest(topics=[ListOffsetsTopic(name="old", partitions=partitions)])
+
+
+#: The first record of a coordinator's partition makes its log.
+MAY_ALSO = {"InitProducerId, transactional": {"mkdir"}}
+EPOCHS = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in range(PARTITIONS)]
+STARTS = [DeleteRecordsPartition(partition_index=index, offset=2) for index in range(PARTITIONS)]
+REQUESTS: dict[str, tuple[Message, int]] = {
+    "Produce": (produce("old", batch(b"a"), 1), 9),
+    "Produce, the first record": (produce("new", batch(b"a"), 1), 9),
+    "Fetch": (fetch("old", 1, 2), 12),
+    "Fetch of a new log": (fetch("new", 0, 2), 12),
+    "ListOffsets, latest": (list_offsets(-1), 8),
+    "ListOffsets, earliest": (list_offsets(-2), 8),
+    "ListOffsets, largest timestamp": (list_offsets(-3), 8),
+    "ListOffsets, by time": (list_offsets(START_MS + 5), 8),
+    "ListOffsets, behind the end": (list_offsets(START_MS + 1000), 8),
+    "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic("old", EPOCHS)]), 3),
+    "DeleteRecords": (DeleteRecordsRequest(topics=[DeleteRecordsTopic("old", STARTS)], timeout_ms=1000), 2),
+    "DescribeProducers": (DescribeProducersRequest(topics=[ProducersTopic("old", [0, 1, 2])]), 0),
+    "DescribeLogDirs": (DescribeLogDirsRequest(topics=None), 4),
+    "Metadata": (MetadataRequest(topics=None), 12),
+    "CreateTopics": (create("newer", 5), 7),
+    "CreatePartitions": (CreatePartitionsRequest(topics=[CreatePartitionsTopic("new", 9)], timeout_ms=1000), 3),
+    "DeleteTopics": (DeleteTopicsRequest(topics=[DeleteTopicState(name="old")]), 6),
+    "OffsetCommit": (commit(), 8),
+    "OffsetFetch": (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8),
+    "InitProducerId": (InitProducerIdRequest(transactional_id=None), 4),
+    "InitProducerId, transactional": (InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000), 4),
+    "AlterPartitionReassignments": (AlterPartitionReassignmentsRequest(topics=[]), 0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_no_api_holds_the_loop_while_the_disk_works(name: str, broker: CoreBroker, disk: OneDisk) -> None:
+    client = broker.connect()
+    message, version = REQUESTS[name]
+    # The first times a coordinator only says that it is loading.
+    for _ in range(REPEATED):
+        ask(broker, disk, client, message, version)
+    unbound = set(disk.on_loop) - QUICK
+    assert unbound <= MAY_ALSO.get(name, set()), "flushes, cold reads and new directories belong beside the loop"
+    assert sum(disk.on_loop.values()) <= OF_THE_CACHE * PARTITIONS * REPEATED
