@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.errors import AuthenticationError, IllegalStateError, KafkaError, ProtocolError
-from barnabas.network.network_receive import NetworkReceive
+from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.resolver import Address, Resolver, ThreadedResolver
 from barnabas.network.selectable import Authentication, Buffer, Disconnection
 
@@ -31,56 +31,6 @@ _LONGEST_WAIT = 3600.0
 _READ_BUDGET = 16 * 1024 * 1024
 # The system takes at most 1024 buffers (IOV_MAX) in one call.
 _BUFFERS_PER_CALL = 512
-# Before the API versions are known a peer may be anything; nothing that Kafka says until then is longer.
-FIRST_RECEIVE_SIZE = 1024 * 1024
-
-
-class _Channel:
-    """One node's socket, what is being sent on it and what is being received.
-
-    `is_connected` says that the socket is, `is_ready` that TLS and SASL are done; while the session is being renewed it
-    is not. `sending` is NetworkClient's, `own_sending` the authenticator's, which goes first; `is_begun` says that
-    something of `sending` is under way, which nothing may interrupt.
-    """
-
-    __slots__ = (
-        "address",
-        "addresses",
-        "authenticator",
-        "handshaking",
-        "host",
-        "interest",
-        "is_begun",
-        "is_connected",
-        "is_last_word",
-        "is_ready",
-        "node_id",
-        "own_sending",
-        "receive",
-        "renewal_began",
-        "sending",
-        "socket",
-        "target",
-    )
-
-    def __init__(self, node_id: int, host: str, port: int) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.target = f"{host}:{port}"
-        self.address = self.target
-        self.addresses: deque[Address] = deque()
-        self.socket: socket.socket | SslTransportLayer | None = None
-        self.handshaking: SslTransportLayer | None = None
-        self.authenticator: SaslClientAuthenticator | None = None
-        self.interest = 0
-        self.is_begun = False
-        self.is_connected = False
-        self.is_last_word = False
-        self.is_ready = False
-        self.receive = NetworkReceive(FIRST_RECEIVE_SIZE)
-        self.renewal_began: float | None = None
-        self.sending: list[Buffer] = []
-        self.own_sending: list[Buffer] = []
 
 
 class Selector:
@@ -110,13 +60,13 @@ class Selector:
         self._send_buffer = send_buffer
         self._receive_buffer = receive_buffer
         self._resolver = ThreadedResolver() if resolver is None else resolver
-        self._resolved: deque[tuple[_Channel, int, list[Address] | OSError]] = deque()
-        self._channels: dict[int, _Channel] = {}
-        self._to_write: list[_Channel] = []
-        self._failed: list[tuple[_Channel, str, AuthenticationError | None]] = []
+        self._resolved: deque[tuple[KafkaChannel, int, list[Address] | OSError]] = deque()
+        self._channels: dict[int, KafkaChannel] = {}
+        self._to_write: list[KafkaChannel] = []
+        self._failed: list[tuple[KafkaChannel, str, AuthenticationError | None]] = []
         self._channel_builder = channel_builder
-        self._worked: deque[tuple[_Channel, bytes | KafkaError]] = deque()
-        self._unread: list[_Channel] = []
+        self._worked: deque[tuple[KafkaChannel, bytes | KafkaError]] = deque()
+        self._unread: list[KafkaChannel] = []
         self._selector = selectors.DefaultSelector()
         self._waker, self._wakee = socket.socketpair()
         self._waker.setblocking(False)
@@ -139,7 +89,7 @@ class Selector:
         """See `Selectable.connect`."""
         if node_id in self._channels:
             raise IllegalStateError(f"there is already a connection to node {node_id}")
-        channel = _Channel(node_id, host, port)
+        channel = KafkaChannel(node_id, host, port)
         self._channels[node_id] = channel
 
         def on_resolved(result: list[Address] | OSError) -> None:
@@ -163,7 +113,7 @@ class Selector:
             channel.addresses.rotate(-attempt)
             self._connect_next(channel, "its name has no address")
 
-    def _connect_next(self, channel: _Channel, problem: str) -> None:
+    def _connect_next(self, channel: KafkaChannel, problem: str) -> None:
         while channel.addresses:
             family, sockaddr = channel.addresses.popleft()
             channel.address = (
@@ -270,7 +220,7 @@ class Selector:
         self._report_failures()
         return time.monotonic()
 
-    def _finish_connect(self, channel: _Channel) -> None:
+    def _finish_connect(self, channel: KafkaChannel) -> None:
         assert isinstance(channel.socket, socket.socket)
         status = channel.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if status:
@@ -291,7 +241,7 @@ class Selector:
         channel.socket = channel.handshaking = layer
         self._shake_hands(channel, layer)
 
-    def _shake_hands(self, channel: _Channel, layer: SslTransportLayer) -> None:
+    def _shake_hands(self, channel: KafkaChannel, layer: SslTransportLayer) -> None:
         try:
             wanted = layer.handshake()
         except AuthenticationError as error:
@@ -305,7 +255,7 @@ class Selector:
             channel.handshaking = None
             self._begin_authentication(channel)
 
-    def _begin_authentication(self, channel: _Channel) -> None:
+    def _begin_authentication(self, channel: KafkaChannel) -> None:
         assert self._channel_builder is not None
         channel.authenticator = self._channel_builder.authenticator(channel.address)
         if channel.authenticator is None:
@@ -314,7 +264,7 @@ class Selector:
         else:
             self._take_step(channel, channel.authenticator, channel.authenticator.start())
 
-    def _take_step(self, channel: _Channel, authenticator: SaslClientAuthenticator, step: Step) -> None:
+    def _take_step(self, channel: KafkaChannel, authenticator: SaslClientAuthenticator, step: Step) -> None:
         if isinstance(step, bytes):
             channel.own_sending = [step]
             self._write(channel)
@@ -328,7 +278,7 @@ class Selector:
             if channel.sending:
                 self._write(channel)
 
-    def _have_worked(self, channel: _Channel, work: Work) -> None:
+    def _have_worked(self, channel: KafkaChannel, work: Work) -> None:
         assert self._channel_builder is not None
 
         def done(result: bytes | KafkaError) -> None:
@@ -350,7 +300,7 @@ class Selector:
             except KafkaError as error:
                 self._fail(channel, str(error), error if isinstance(error, AuthenticationError) else None)
 
-    def _take_authentication_frame(self, channel: _Channel, frame: Buffer) -> bool:
+    def _take_authentication_frame(self, channel: KafkaChannel, frame: Buffer) -> bool:
         """Whether a frame was the authenticator's; during a renewal NetworkClient's responses still arrive."""
         authenticator = channel.authenticator
         if authenticator is None or authenticator.is_complete:
@@ -361,7 +311,7 @@ class Selector:
         self._take_step(channel, authenticator, authenticator.received(frame, now))
         return True
 
-    def _write(self, channel: _Channel) -> None:
+    def _write(self, channel: KafkaChannel) -> None:
         if channel.socket is None:
             return
         if channel.own_sending:
@@ -384,7 +334,7 @@ class Selector:
             self._has_said_last_word |= channel.is_last_word
             self.completed_sends.append(channel.node_id)
 
-    def _flush(self, channel: _Channel, sending: list[Buffer]) -> bool:
+    def _flush(self, channel: KafkaChannel, sending: list[Buffer]) -> bool:
         """Whether all of it was handed over."""
         assert channel.socket is not None
         try:
@@ -404,7 +354,7 @@ class Selector:
             self._set_interest(channel, _READ)
         return True
 
-    def _read(self, channel: _Channel) -> None:
+    def _read(self, channel: KafkaChannel) -> None:
         receive = channel.receive
         budget = _READ_BUDGET
         try:
@@ -431,7 +381,7 @@ class Selector:
         except OSError as error:
             self._fail(channel, error.strerror or str(error))
 
-    def _note_unread(self, channel: _Channel) -> None:
+    def _note_unread(self, channel: KafkaChannel) -> None:
         """Note what TLS has decrypted already: it makes no descriptor readable, so the next poll must not wait."""
         if self._channel_builder is None or channel.socket is None or isinstance(channel.socket, socket.socket):
             return
@@ -439,12 +389,12 @@ class Selector:
             self._unread.append(channel)
             self.wakeup()
 
-    def _set_interest(self, channel: _Channel, interest: int) -> None:
+    def _set_interest(self, channel: KafkaChannel, interest: int) -> None:
         if channel.interest != interest and channel.socket is not None:
             channel.interest = interest
             self._selector.modify(channel.socket, interest, channel)
 
-    def _fail(self, channel: _Channel, reason: str, error: AuthenticationError | None = None) -> None:
+    def _fail(self, channel: KafkaChannel, reason: str, error: AuthenticationError | None = None) -> None:
         if self._channels.get(channel.node_id) is channel:
             self._drop_socket(channel)
             del self._channels[channel.node_id]
@@ -461,7 +411,7 @@ class Selector:
             )
         self._failed.clear()
 
-    def _drop_socket(self, channel: _Channel) -> None:
+    def _drop_socket(self, channel: KafkaChannel) -> None:
         if channel.socket is not None:
             # An interrupted call may have left it without its registration, or even without its descriptor.
             with suppress(KeyError, ValueError):

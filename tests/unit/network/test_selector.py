@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from barnabas.errors import IllegalStateError
-from barnabas.network.selector import FIRST_RECEIVE_SIZE, Selector
+from barnabas.network.kafka_channel import FIRST_RECEIVE_SIZE
+from barnabas.network.selector import Selector
 
 
 class Peer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.consumer.offsets import (
@@ -21,6 +20,7 @@ from barnabas.client.consumer.partition_state import (
     INITIALIZING,
     TopicPartitionState,
 )
+from barnabas.client.consumer.preferred_read_replicas import PreferredReadReplicas
 from barnabas.errors import IllegalStateError, NoOffsetForPartitionError
 from barnabas.protocol.topic_partition import TopicPartition
 
@@ -56,9 +56,7 @@ class SubscriptionState:
         self._assignment: OrderedDict[TopicPartition, TopicPartitionState] = OrderedDict()
         # Partitions in any state but FETCHING: what poll has to look after, empty in the steady state.
         self._unsettled: set[TopicPartition] = set()
-        # Where the leader sent readers of this rack (KIP-392), and until when (monotonic) that holds.
-        self._preferred_read_replicas: dict[TopicPartition, tuple[int, float]] = {}
-        self._preferences_end = inf
+        self.preferred_read_replicas = PreferredReadReplicas(self._note_change)
         self.rebalance_listener: ConsumerRebalanceListener | None = None
         # Grows whenever what may be fetched changes in another way than by handing records out.
         self.version = 0
@@ -186,7 +184,7 @@ class SubscriptionState:
 
     def _set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         before = self._assignment
-        self._preferred_read_replicas = {}
+        self.preferred_read_replicas.forget()
         self._assignment = OrderedDict(
             (partition, before.get(partition) or TopicPartitionState()) for partition in partitions
         )
@@ -424,38 +422,6 @@ class SubscriptionState:
             return LogTruncation(requested, OffsetAndMetadata(end.end_offset, "", end.leader_epoch))
         self.seek_validated(partition, FetchPosition(end.end_offset, end.leader_epoch, requested.current_leader))
         return None
-
-    # --- where to fetch from (KIP-392)
-
-    def update_preferred_read_replica(self, partition: TopicPartition, node_id: int, until: float) -> None:
-        """Read a partition from this node instead of its leader, until that time (monotonic)."""
-        if partition in self._assignment:
-            self._preferred_read_replicas[partition] = (node_id, until)
-            self._preferences_end = min(self._preferences_end, until)
-            self._note_change(partition)
-
-    def expire_preferred_read_replicas(self, now: float) -> None:
-        """Go back to the leaders where the time is over."""
-        if now < self._preferences_end:
-            return
-        left = {partition: kept for partition, kept in self._preferred_read_replicas.items() if now < kept[1]}
-        for partition in self._preferred_read_replicas.keys() - left.keys():
-            self._note_change(partition)
-        self._preferred_read_replicas = left
-        self._preferences_end = min((until for _, until in left.values()), default=inf)
-
-    def preferred_read_replica(self, partition: TopicPartition) -> int | None:
-        """Return the node to read a partition from; None for its leader."""
-        preferred = self._preferred_read_replicas.get(partition)
-        return None if preferred is None else preferred[0]
-
-    def clear_preferred_read_replica(self, partition: TopicPartition) -> int | None:
-        """Go back to the leader; tells which node it was that was read from instead."""
-        preferred = self._preferred_read_replicas.pop(partition, None)
-        if preferred is None:
-            return None
-        self._note_change(partition)
-        return preferred[0]
 
     # --- what fetches tell about a partition
 

@@ -235,7 +235,7 @@ class FetchCollector:
         self._fetcher.back_off(partition)
         if for_code(code).refresh_metadata or code == OffsetNotAvailableError.code:
             # The metadata was old, or the leader is not ready yet: the next fetch will go right.
-            self._subscriptions.clear_preferred_read_replica(partition)
+            self._subscriptions.preferred_read_replicas.clear(partition)
             log.debug("Fetching %s: %s, asking for new metadata", partition, name_of(code))
             self._metadata.request_update(reset_equivalent_backoff=False)
         elif code == OffsetOutOfRangeError.code:
@@ -249,7 +249,7 @@ class FetchCollector:
 
     def _handle_out_of_range(self, fetch: CompletedFetch) -> None:
         partition = fetch.partition
-        replica = self._subscriptions.clear_preferred_read_replica(partition)
+        replica = self._subscriptions.preferred_read_replicas.clear(partition)
         if replica is not None:
             log.info("Offset %s of %s is not on replica %s, asking the leader", fetch.fetch_offset, partition, replica)
             return

@@ -166,7 +166,7 @@ class FetchMetrics:
             except IllegalStateError:
                 # Another thread asks, and the partition was given up meanwhile.
                 continue
-            replica = subscriptions.preferred_read_replica(partition)
+            replica = subscriptions.preferred_read_replicas.get(partition)
             distances = self._partitions.get(partition) or _Distances(self._config)
             lag, lead = distances.lag.at(now), distances.lead.at(now)
             values = {

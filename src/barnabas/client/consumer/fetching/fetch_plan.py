@@ -170,12 +170,12 @@ class FetchPlan:
 
     def _read_replica(self, partition: TopicPartition, leader: Node, cluster: Cluster) -> Node:
         """Return the replica that the leader recommends (KIP-392), or the leader if there is none or it is offline."""
-        node_id = self._subscriptions.preferred_read_replica(partition)
+        node_id = self._subscriptions.preferred_read_replicas.get(partition)
         if node_id is None:
             return leader
         node, info = cluster.node(node_id), cluster.partition(partition)
         if node is not None and info is not None and node_id not in info.offline_replicas:
             return node
-        self._subscriptions.clear_preferred_read_replica(partition)
+        self._subscriptions.preferred_read_replicas.clear(partition)
         self._metadata.request_update(reset_equivalent_backoff=False)
         return leader

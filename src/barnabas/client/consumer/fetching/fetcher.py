@@ -94,7 +94,7 @@ class Fetcher:
 
     def prepare_fetch_requests(self, now: float) -> list[tuple[Node, FetchRequestData, Asked]]:
         """Return the request for each node that can take one, of all partitions it leads that can be read."""
-        self._subscriptions.expire_preferred_read_replicas(now)
+        self._subscriptions.preferred_read_replicas.expire(now)
         cluster = self._metadata.fetch()
         busy = self._pending_nodes | self._full_nodes
         # Handing records out changes none of these, so most calls end here, however many partitions there are.
@@ -176,7 +176,7 @@ class Fetcher:
             return
         if found.preferred_read_replica >= 0:
             until = self._client.now + self._metadata.max_age
-            self._subscriptions.update_preferred_read_replica(partition, found.preferred_read_replica, until)
+            self._subscriptions.preferred_read_replicas.update(partition, found.preferred_read_replica, until)
         fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id, aggregator)
         if fetch.has_data:
             self.completed_fetches.append(fetch)
@@ -207,7 +207,7 @@ class Fetcher:
         self._pending_nodes.discard(node.id)
         session = self._session(node.id)
         for partition in session.partitions:
-            self._subscriptions.clear_preferred_read_replica(partition)
+            self._subscriptions.preferred_read_replicas.clear(partition)
         session.handle_error()
         self._metadata.request_update(reset_equivalent_backoff=False)
 

@@ -18,7 +18,9 @@ from barnabas.client.producer.transactions.outcomes import (
     PartitionsAdded,
     Retry,
     TransactionEnded,
+    failure_of_batch,
 )
+from barnabas.client.producer.transactions.pending_state_transition import PendingStateTransition
 from barnabas.client.producer.transactions.request_queue import RequestQueue
 from barnabas.client.producer.transactions.requests import (
     AddOffsetsToTxn,
@@ -32,20 +34,15 @@ from barnabas.client.producer.transactions.requests import (
 )
 from barnabas.client.producer.transactions.sequences import ProducerSequences
 from barnabas.client.producer.transactions.states import PreparedTxnState, State, TransactionStates
+from barnabas.client.producer.transactions.transaction_version import TransactionVersion
 from barnabas.errors import (
     ClusterAuthorizationError,
     IllegalStateError,
-    InvalidPidMappingError,
-    InvalidTxnStateError,
     KafkaError,
     OutOfOrderSequenceError,
-    ProducerFencedError,
-    TransactionAbortableError,
     TransactionalIdAuthorizationError,
     UnknownProducerIdError,
-    UnsupportedVersionError,
 )
-from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kinds import CoordinatorType
 from barnabas.protocol.producer_identity import NO_PRODUCER, ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
@@ -57,14 +54,6 @@ if TYPE_CHECKING:
     from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node_api_versions import NodeApiVersions
 
-_FATAL_FOR_BATCHES = (
-    ClusterAuthorizationError,
-    TransactionalIdAuthorizationError,
-    ProducerFencedError,
-    UnsupportedVersionError,
-    InvalidPidMappingError,
-)
-_FIRST_INIT_PRODUCER_ID_THAT_BUMPS = 3
 # Seconds before a transaction's first partition is tried again while the last one is still being ended (KAFKA-5482).
 _FIRST_PARTITION_BACKOFF = 0.02
 
@@ -91,14 +80,20 @@ class TransactionManager:
         self.transaction_timeout_ms = transaction_timeout_ms
         self.two_phase_commit = two_phase_commit
         self.transaction_started = False
-        self.is_v2 = False
+        self.version = TransactionVersion(lambda: self._coordinator_versions(api_versions))
         self.prepared = PreparedTxnState()
-        self._api_versions = api_versions
         self._partitions: set[TopicPartition] = set()
         self._being_added: set[TopicPartition] = set()
-        self._features_epoch = -1
-        self._client_side_epoch_bump = False
-        self._unfinished: tuple[TransactionalRequestResult, State] | None = None
+        self._pending = PendingStateTransition()
+
+    def _coordinator_versions(self, api_versions: Callable[[int], NodeApiVersions | None]) -> NodeApiVersions | None:
+        node = self.requests.coordinators.get((CoordinatorType.TRANSACTION, self.transactional_id))
+        return None if node is None else api_versions(node.id)
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether transactions are of version 2 (KIP-890)."""
+        return self.version.is_v2
 
     @property
     def transactional_id(self) -> str:
@@ -136,12 +131,12 @@ class TransactionManager:
             request = self._init_producer_id(NO_PRODUCER, "init_transactions()", keep_prepared_txn)
             return self.requests.enqueue(request)
 
-        return self._start(State.INITIALIZING, "init_transactions()", start)
+        return self._begin(State.INITIALIZING, "init_transactions()", start)
 
     def begin_transaction(self) -> None:
         """Take records from now on. Raises `IllegalStateError` if this is not the time."""
         with self.lock:
-            self._refuse_while_unfinished("begin_transaction()")
+            self._pending.refuse("begin_transaction()")
             self.states.fail_with_error()
             self.states.transition_to(State.IN_TRANSACTION, "begin_transaction()")
 
@@ -159,7 +154,7 @@ class TransactionManager:
     def prepare(self) -> PreparedTxnState:
         """Take no more records; the transaction then survives this producer."""
         with self.lock:
-            self._refuse_while_unfinished("prepare_transaction()")
+            self._pending.refuse("prepare_transaction()")
             self.states.fail_with_error()
             self.states.transition_to(State.PREPARED_TRANSACTION, "prepare_transaction()")
             self.prepared = PreparedTxnState(*self.sequences.producer)
@@ -183,7 +178,7 @@ class TransactionManager:
         ended, which gave it this producer id and epoch.
         """
         with self.lock:
-            self._refuse_while_unfinished("adopt()")
+            self._pending.refuse("adopt()")
             self.states.fail_with_error()
             if self.state not in (State.UNINITIALIZED, State.READY):
                 raise IllegalStateError(f"adopt(): {self.states.why_not()}")
@@ -191,11 +186,11 @@ class TransactionManager:
             if producer is None:
                 self._begin_anew(State.UNINITIALIZED, NO_PRODUCER)
             else:
-                self.is_v2 = True
+                self.version.is_v2 = True
                 self._begin_anew(State.READY, producer)
 
     def _require_transaction(self, operation: str) -> None:
-        self._refuse_while_unfinished(operation)
+        self._pending.refuse(operation)
         self.states.fail_with_error()
         if self.state is not State.IN_TRANSACTION:
             raise IllegalStateError(f"{operation}: {self.states.why_not()}")
@@ -213,7 +208,7 @@ class TransactionManager:
             self.states.transition_to(State.COMMITTING_TRANSACTION, "commit_transaction()")
             return self._begin_completing(committed=True)
 
-        return self._start(State.COMMITTING_TRANSACTION, "commit_transaction()", start)
+        return self._begin(State.COMMITTING_TRANSACTION, "commit_transaction()", start)
 
     def begin_abort(self) -> TransactionalRequestResult:
         """Take no more records, drop those not sent yet, and abort when the others have their results."""
@@ -224,45 +219,27 @@ class TransactionManager:
             self.states.transition_to(State.ABORTING_TRANSACTION, "abort_transaction()")
             return self._begin_completing(committed=False)
 
-        return self._start(State.ABORTING_TRANSACTION, "abort_transaction()", start)
+        return self._begin(State.ABORTING_TRANSACTION, "abort_transaction()", start)
 
     def abort_on_close(self) -> None:
         """As `begin_abort`, when the application will not call again what has timed out."""
         with self.lock:
-            if self._unfinished is not None:
-                self._unfinished[0].is_acked = True
+            self._pending.give_up()
             self.begin_abort()
 
-    def _begin_completing(self, committed: bool) -> TransactionalRequestResult:
-        ended = self.requests.enqueue(EndTxn(self._identity(), committed))
-        self._update_transaction_version(initial=False)
-        if not self._client_side_epoch_bump:
-            return ended
-        return self.requests.enqueue(self._init_producer_id(self.sequences.producer, ended.operation))
-
-    def _start(
+    def _begin(
         self, target: State, operation: str, start: Callable[[], TransactionalRequestResult]
     ) -> TransactionalRequestResult:
         """Begin what leads to `target`, or give the result of the same call that timed out before."""
         with self.lock:
-            if self._unfinished is not None:
-                result, aim = self._unfinished
-                if not result.is_acked and aim is target:
-                    return result
-            self._refuse_while_unfinished(operation)
-            result = start()
-            self._unfinished = result, target
-            return result
+            return self._pending.begin(target, operation, start)
 
-    def _refuse_while_unfinished(self, operation: str) -> None:
-        if self._unfinished is None:
-            return
-        result, _ = self._unfinished
-        if not result.is_acked:
-            raise IllegalStateError(
-                f"{operation} has to wait: {result.operation} timed out and must be called again until it returns"
-            )
-        self._unfinished = None
+    def _begin_completing(self, committed: bool) -> TransactionalRequestResult:
+        ended = self.requests.enqueue(EndTxn(self._identity(), committed))
+        self.version.update(initial=False)
+        if not self.version.client_side_epoch_bump:
+            return ended
+        return self.requests.enqueue(self._init_producer_id(self.sequences.producer, ended.operation))
 
     # Requests: the Sender thread
 
@@ -371,8 +348,8 @@ class TransactionManager:
         if action is Action.FENCED:
             error = self.states.fenced_error()
         if action is Action.ABORT_AND_BUMP:
-            action = Action.ABORT if self._can_handle_abortable_error else Action.FATAL
-            self._note_epoch_bump_needed()
+            action = Action.ABORT if self.version.can_handle_abortable_error else Action.FATAL
+            self.version.require_epoch_bump()
         if action is Action.ABORT:
             self.states.transition_to_abortable_error(error)
         else:
@@ -403,8 +380,7 @@ class TransactionManager:
         """Fail all requests that have not been sent, and the call that the application waits in."""
         with self.lock:
             self.requests.fail_all(error)
-            if self._unfinished is not None:
-                self._unfinished[0].fail(error)
+            self._pending.fail(error)
 
     # Partitions and epochs: the Sender thread
 
@@ -438,11 +414,11 @@ class TransactionManager:
 
     def _take_epoch(self, producer: ProducerIdAndEpoch) -> None:
         self.sequences.start_over(producer)
-        self._update_transaction_version(initial=True)
+        self.version.update(initial=True)
 
     def _end_transaction(self) -> None:
-        self.states.transition_to(State.INITIALIZING if self._client_side_epoch_bump else State.READY)
-        self._client_side_epoch_bump = False
+        self.states.transition_to(State.INITIALIZING if self.version.client_side_epoch_bump else State.READY)
+        self.version.client_side_epoch_bump = False
         self.prepared = PreparedTxnState()
         self._forget_transaction()
 
@@ -450,36 +426,6 @@ class TransactionManager:
         self.transaction_started = False
         self._partitions.clear()
         self._being_added.clear()
-
-    def _update_transaction_version(self, initial: bool) -> None:
-        versions = self._coordinator_versions()
-        if versions is None or versions.finalized_features_epoch < self._features_epoch:
-            return
-        self._features_epoch = versions.finalized_features_epoch
-        was_v2, self.is_v2 = self.is_v2, versions.finalized_features.get("transaction.version", 0) >= 2
-        if self.is_v2 and not was_v2 and not initial:
-            # This transaction ends in the old way, so only the client can raise the epoch before the next.
-            self._client_side_epoch_bump = True
-
-    def _coordinator_versions(self) -> NodeApiVersions | None:
-        node = self.requests.coordinators.get((CoordinatorType.TRANSACTION, self.transactional_id))
-        return None if node is None else self._api_versions(node.id)
-
-    @property
-    def _can_bump_epoch(self) -> bool:
-        versions = self._coordinator_versions()
-        supported = None if versions is None else versions.supported(ApiKey.INIT_PRODUCER_ID)
-        return supported is not None and supported[1] >= _FIRST_INIT_PRODUCER_ID_THAT_BUMPS
-
-    @property
-    def _can_handle_abortable_error(self) -> bool:
-        """Whether a new epoch can be had after an abort, so that lost sequence numbers do no harm."""
-        return self.is_v2 or self._can_bump_epoch
-
-    def _note_epoch_bump_needed(self) -> None:
-        # In transaction version 2 the broker gives a new epoch after the abort by itself.
-        if not self.is_v2 and self._can_bump_epoch:
-            self._client_side_epoch_bump = True
 
     # Batches: the Sender thread
 
@@ -511,15 +457,12 @@ class TransactionManager:
                 self._fail_transaction(error)
 
     def _fail_transaction(self, error: KafkaError) -> None:
-        if isinstance(error, _FATAL_FOR_BATCHES):
+        action, error = failure_of_batch(error)
+        if action is Action.FATAL:
             self.transition_to_fatal_error(error)
             return
-        if error.retriable or isinstance(error, InvalidTxnStateError):
-            abortable = TransactionAbortableError(f"A record could not be stored, whatever was tried: {error}")
-            abortable.__cause__ = error
-            error = abortable
         if not self.is_completing:
-            self._note_epoch_bump_needed()
+            self.version.require_epoch_bump()
         if not self.has_fatal_error:
             self.states.transition_to_abortable_error(error)
 
@@ -533,8 +476,8 @@ class TransactionManager:
         with self.lock:
             if self.has_fatal_error:
                 return
-            if self._can_handle_abortable_error:
-                self._note_epoch_bump_needed()
+            if self.version.can_handle_abortable_error:
+                self.version.require_epoch_bump()
                 self.states.transition_to_abortable_error(error)
             else:
                 self.transition_to_fatal_error(error)

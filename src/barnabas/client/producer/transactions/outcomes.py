@@ -7,13 +7,31 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.producer.transactions.states import PreparedTxnState
-from barnabas.errors import KafkaError
+from barnabas.errors import (
+    ClusterAuthorizationError,
+    InvalidPidMappingError,
+    InvalidTxnStateError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionalIdAuthorizationError,
+    UnsupportedVersionError,
+)
 from barnabas.network.node import Node
 from barnabas.protocol.producer_identity import ProducerIdAndEpoch
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.consumer.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+
+
+_FATAL_FOR_BATCHES = (
+    ClusterAuthorizationError,
+    TransactionalIdAuthorizationError,
+    ProducerFencedError,
+    UnsupportedVersionError,
+    InvalidPidMappingError,
+)
 
 
 class Action(Enum):
@@ -92,3 +110,14 @@ Outcome = (
     | OffsetsCommitted
     | TransactionEnded
 )
+
+
+def failure_of_batch(error: KafkaError) -> Failed:
+    """Return what the failure of one of its batches means for a transaction: it is aborted, or the producer ends."""
+    if isinstance(error, _FATAL_FOR_BATCHES):
+        return Failed(Action.FATAL, error)
+    if error.retriable or isinstance(error, InvalidTxnStateError):
+        abortable = TransactionAbortableError(f"A record could not be stored, whatever was tried: {error}")
+        abortable.__cause__ = error
+        error = abortable
+    return Failed(Action.ABORT, error)

@@ -87,7 +87,7 @@ def apply(consumer: Consumer, change: str, partition: TopicPartition, offset: in
     elif change == "epoch":
         parts.metadata.update_last_seen_epoch_if_newer(partition, offset)
     elif change == "replica":
-        parts.subscriptions.update_preferred_read_replica(partition, offset % 3, now + offset)
+        parts.subscriptions.preferred_read_replicas.update(partition, offset % 3, now + offset)
     elif change == "back off":
         parts.fetcher._plan.back_off(partition, now + offset)
 
@@ -111,7 +111,7 @@ def test_after_any_changes_brokers_are_asked_as_by_a_plan_made_anew(
             consumer.assign(PARTITIONS[offset % 3 :])
         elif change != "fetch" and consumer._parts.subscriptions.is_assigned(partition):
             apply(consumer, change, partition, offset, now)
-        parts.subscriptions.expire_preferred_read_replicas(now)
+        parts.subscriptions.preferred_read_replicas.expire(now)
         plan.update(parts.metadata.fetch(), now)
 
         anew = FetchPlan(parts.metadata, parts.subscriptions, parts.fetcher._config.max_partition_bytes)
