@@ -10,6 +10,7 @@ from barnabas.client.default_metadata_updater import DefaultMetadataUpdater
 from barnabas.client.metadata import Metadata
 from barnabas.config.client_config import ClientConfig
 from barnabas.errors import ConfigError
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.network_metrics import NetworkMetrics
@@ -102,13 +103,15 @@ def create_network_client(
         selector,
         updater,
         client_id,
+        ConnectionSettings(
+            max_in_flight_requests=max_in_flight_requests_per_connection,
+            reconnect_backoff=config.get_seconds("reconnect.backoff.ms"),
+            reconnect_backoff_max=config.get_seconds("reconnect.backoff.max.ms"),
+            request_timeout=request_timeout,
+            connection_setup_timeout=config.get_seconds("socket.connection.setup.timeout.ms"),
+            connection_setup_timeout_max=config.get_seconds("socket.connection.setup.timeout.max.ms"),
+            connections_max_idle=config.get_seconds("connections.max.idle.ms"),
+        ),
         random=Random() if random is None else random,
-        max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
-        reconnect_backoff=config.get_seconds("reconnect.backoff.ms"),
-        reconnect_backoff_max=config.get_seconds("reconnect.backoff.max.ms"),
-        request_timeout=request_timeout,
-        connection_setup_timeout=config.get_seconds("socket.connection.setup.timeout.ms"),
-        connection_setup_timeout_max=config.get_seconds("socket.connection.setup.timeout.max.ms"),
-        connections_max_idle=config.get_seconds("connections.max.idle.ms"),
         metrics=metrics,
     )

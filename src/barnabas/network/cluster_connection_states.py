@@ -11,6 +11,7 @@ from barnabas.network.exponential_backoff import ExponentialBackoff, RandomSourc
 
 if TYPE_CHECKING:
     from barnabas.errors import AuthenticationError
+    from barnabas.network.connection_settings import ConnectionSettings
 
 
 class ConnectionState(IntEnum):
@@ -62,16 +63,11 @@ class ClusterConnectionStates:
     `socket.connection.setup.timeout.ms` the next attempt may take twice as long, up to its maximum (KIP-601).
     """
 
-    def __init__(
-        self,
-        reconnect_backoff: float,
-        reconnect_backoff_max: float,
-        setup_timeout: float,
-        setup_timeout_max: float,
-        random: RandomSource,
-    ) -> None:
-        self._reconnect_backoff = ExponentialBackoff(reconnect_backoff, reconnect_backoff_max, random)
-        self._setup_timeout = ExponentialBackoff(setup_timeout, setup_timeout_max, random)
+    def __init__(self, settings: ConnectionSettings, random: RandomSource) -> None:
+        self._reconnect_backoff = ExponentialBackoff(settings.reconnect_backoff, settings.reconnect_backoff_max, random)
+        self._setup_timeout = ExponentialBackoff(
+            settings.connection_setup_timeout, settings.connection_setup_timeout_max, random
+        )
         self._nodes: dict[int, _NodeConnectionState] = {}
         self._connecting: set[int] = set()
 

@@ -18,6 +18,7 @@ from barnabas.errors import (
 from barnabas.network.broker_connections import BrokerConnections
 from barnabas.network.client_request import LAST_CORRELATION_ID, ClientRequest, ClientResponse
 from barnabas.network.cluster_connection_states import ClusterConnectionStates
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.exponential_backoff import RandomSource
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.network.internal_requests import InternalRequests
@@ -59,15 +60,9 @@ class NetworkClient:
         selector: Selectable,
         metadata_updater: MetadataUpdater,
         client_id: str,
+        settings: ConnectionSettings | None = None,
         *,
         random: RandomSource,
-        max_in_flight_requests_per_connection: int = 5,
-        reconnect_backoff: float = 0.05,
-        reconnect_backoff_max: float = 1.0,
-        request_timeout: float = 30.0,
-        connection_setup_timeout: float = 10.0,
-        connection_setup_timeout_max: float = 30.0,
-        connections_max_idle: float = 540.0,
         metrics: NetworkMetrics | None = None,
     ) -> None:
         self.selector = selector
@@ -75,14 +70,14 @@ class NetworkClient:
         #: Pushes the client's metrics (KIP-714), for a client that does.
         self.telemetry_sender: TelemetrySender | None = None
         self.client_id = client_id
-        self.request_timeout = request_timeout
-        self.reconnect_backoff = reconnect_backoff
+        settings = ConnectionSettings() if settings is None else settings
+        self.request_timeout = settings.request_timeout
+        self.reconnect_backoff = settings.reconnect_backoff
         self.metrics = NetworkMetrics() if metrics is None else metrics
-        self.in_flight_requests = InFlightRequests(max_in_flight_requests_per_connection)
-        self._states = ClusterConnectionStates(
-            reconnect_backoff, reconnect_backoff_max, connection_setup_timeout, connection_setup_timeout_max, random
-        )
-        self._connections = BrokerConnections(selector, self._states, client_id, self.metrics, connections_max_idle)
+        self.in_flight_requests = InFlightRequests(settings.max_in_flight_requests)
+        self._states = ClusterConnectionStates(settings, random)
+        max_idle = settings.connections_max_idle
+        self._connections = BrokerConnections(selector, self._states, client_id, self.metrics, max_idle)
         self._api_versions = self._connections.api_versions
         self._random = random
         self._aborted_sends: list[ClientResponse] = []

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.network.client_request import ClientResponse
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
@@ -48,7 +49,11 @@ class Run:
         self.selector = FakeSelector()
         self.selector.handlers = {ApiKey.API_VERSIONS: lambda request: all_api_versions()}
         self.client = NetworkClient(
-            self.selector, ManualMetadataUpdater(NODES), "me", random=Random(1), max_in_flight_requests_per_connection=3
+            self.selector,
+            ManualMetadataUpdater(NODES),
+            "me",
+            ConnectionSettings(max_in_flight_requests=3),
+            random=Random(1),
         )
         self.sent: list[int] = []
         self.answered: list[int] = []

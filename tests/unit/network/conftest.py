@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barnabas.network.client_request import ClientResponse
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.network_client import NetworkClient
 from barnabas.network.node import Node
@@ -24,7 +25,7 @@ class World:
         self.other = Node(2, "host", 9093)
         self.selector = FakeSelector()
         self.updater: Any = settings.pop("updater", None) or ManualMetadataUpdater([self.node, self.other])
-        self.client = NetworkClient(self.selector, self.updater, "me", random=Random(1), **settings)
+        self.client = NetworkClient(self.selector, self.updater, "me", ConnectionSettings(**settings), random=Random(1))
 
     def poll(self, timeout: float = 0.0) -> list[ClientResponse]:
         """Polls once; time passes as the selector says."""

@@ -9,11 +9,12 @@ import pytest
 
 from barnabas.network.api_versions import ApiVersions
 from barnabas.network.cluster_connection_states import ClusterConnectionStates, ConnectionState
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 
 
 def test_an_interruption_while_the_connection_becomes_ready_leaves_no_attempt_behind() -> None:
-    states = ClusterConnectionStates(0.05, 1.0, 10.0, 30.0, random.Random(1))
+    states = ClusterConnectionStates(ConnectionSettings(), random.Random(1))
     states.connecting(1, 0.0, "h")
     # As where an exception comes between the two lines of `checking_api_versions`.
     states._nodes[1].state = ConnectionState.CHECKING_API_VERSIONS

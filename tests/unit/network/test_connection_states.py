@@ -11,6 +11,7 @@ import pytest
 from barnabas.errors import IllegalStateError
 from barnabas.network.client_request import ClientRequest
 from barnabas.network.cluster_connection_states import ClusterConnectionStates, ConnectionState
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.exponential_backoff import ExponentialBackoff
 from barnabas.network.in_flight_requests import InFlightRequest, InFlightRequests
 from barnabas.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -25,7 +26,7 @@ class Middle:
 
 @pytest.fixture
 def states() -> ClusterConnectionStates:
-    return ClusterConnectionStates(0.05, 1.0, 10.0, 30.0, Middle())
+    return ClusterConnectionStates(ConnectionSettings(), Middle())
 
 
 def fail(states: ClusterConnectionStates, now: float, host: str = "host") -> int:

@@ -308,7 +308,7 @@ def test_a_callback_that_fails_stops_neither_poll_nor_the_other_callbacks(
 
 
 def test_no_more_requests_than_allowed_are_in_flight_to_a_node(new_world: Any) -> None:
-    world = new_world(max_in_flight_requests_per_connection=2)
+    world = new_world(max_in_flight_requests=2)
     world.make_ready()
     world.send(HEARTBEAT)
     assert world.client.is_ready(world.node, world.now)

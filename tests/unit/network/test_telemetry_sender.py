@@ -139,7 +139,7 @@ def test_of_two_senders_the_one_that_defers_sends_only_what_is_urgent(world: Any
 
 
 def test_a_full_connection_is_waited_for(new_world: Any) -> None:
-    world = new_world(max_in_flight_requests_per_connection=1)
+    world = new_world(max_in_flight_requests=1)
     world.make_ready()
     world.send(HeartbeatRequest(group_id="g"))
     world.client.telemetry_sender = TelemetrySender(Telemetry())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.network.socket_server import read_clocks
 from barnabas.network.bound_loop import BoundLoop
+from barnabas.network.connection_settings import ConnectionSettings
 from barnabas.network.loop_driver import LoopDriver
 from barnabas.network.loop_port import LoopPort
 from barnabas.network.metadata_updater import ManualMetadataUpdater
@@ -62,10 +63,8 @@ class NodeChannel:
             self._port,
             ManualMetadataUpdater(),
             client_id,
+            ConnectionSettings(request_timeout=request_timeout, reconnect_backoff=0.02, reconnect_backoff_max=0.5),
             random=random,
-            request_timeout=request_timeout,
-            reconnect_backoff=0.02,
-            reconnect_backoff_max=0.5,
         )
         self._addresses: dict[int, Node] = {}
         self._waiting: tuple[Node, Message] | None = None

@@ -14,7 +14,7 @@ from barnabas.client.consumer.consumer_metadata import ConsumerMetadata, Coordin
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.consumer_network_client import ConsumerNetworkClient
 from barnabas.client.consumer.coordinator.classic_coordinator import ClassicCoordinator
-from barnabas.client.consumer.coordinator.coordinator import Coordinator
+from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorParts
 from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
 from barnabas.client.consumer.coordinator.reconciling_coordinator import ReconcilingCoordinator
 from barnabas.client.consumer.fetching.fetch_collector import FetchCollector
@@ -22,6 +22,7 @@ from barnabas.client.consumer.fetching.fetch_config import FetchConfig
 from barnabas.client.consumer.fetching.fetch_metrics import FetchMetrics
 from barnabas.client.consumer.fetching.fetcher import Fetcher
 from barnabas.client.consumer.fetching.offset_fetcher import OffsetFetcher
+from barnabas.client.consumer.membership.consumer_group_heartbeat import HeartbeatState
 from barnabas.client.consumer.membership.consumer_membership_manager import ConsumerMembershipManager
 from barnabas.client.consumer.membership.core import MembershipCore
 from barnabas.client.consumer.membership.group_requests import GroupIdentity
@@ -81,9 +82,7 @@ def consumer_parts(config: ConsumerConfig, environment: Environment) -> Consumer
     coordinator = None
     if config.group_id is not None:
         membership = _membership_core(config, config.group_id, environment, client.client.wakeup)
-        coordinator = _coordinator(
-            config, config.group_id, environment, membership, subscriptions, metadata, interceptors.on_commit
-        )
+        coordinator = _coordinator(config, environment, membership, subscriptions, metadata, interceptors.on_commit)
     collector = FetchCollector(fetcher, subscriptions, metadata)
     return ConsumerParts(
         config=config,
@@ -139,22 +138,25 @@ def _membership_core(
         return MembershipCore(client, group, heartbeat, backoff, wake_application)
     membership = partial(
         ConsumerMembershipManager,
-        member_id=to_text(random_uuid(environment.random)),
-        server_assignor=config["group.remote.assignor"],
-        rack_id=config["client.rack"] or None,
+        request=HeartbeatState(
+            group,
+            to_text(random_uuid(environment.random)),
+            server_assignor=config["group.remote.assignor"],
+            rack_id=config["client.rack"] or None,
+        ),
     )
     return MembershipCore(client, group, heartbeat, backoff, wake_application, membership)
 
 
 def _coordinator(
     config: ConsumerConfig,
-    group_id: str,
     environment: Environment,
     membership: MembershipCore,
     subscriptions: SubscriptionState,
     metadata: ConsumerMetadata,
     on_commit: Callable[[Offsets], object],
 ) -> Coordinator:
+    group_id = str(config.group_id)
     settings = CoordinatorSettings(
         group_id=group_id,
         group_instance_id=config.group_instance_id,
@@ -169,16 +171,7 @@ def _coordinator(
     def start() -> Callable[[float], object]:
         return environment.run(membership, f"kafka-coordinator-heartbeat-thread | {group_id}")
 
+    parts = CoordinatorParts(membership, subscriptions, metadata, settings, rebalances, start, on_commit)
     if config.is_consumer_protocol:
-        return ReconcilingCoordinator(membership, subscriptions, metadata, settings, rebalances, start, on_commit)
-    return ClassicCoordinator(
-        membership,
-        subscriptions,
-        metadata,
-        settings,
-        rebalances,
-        start,
-        on_commit,
-        assignors=config.assignors,
-        rack_id=config["client.rack"] or None,
-    )
+        return ReconcilingCoordinator(parts)
+    return ClassicCoordinator(parts, assignors=config.assignors, rack_id=config["client.rack"] or None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.client.producer.partitioner import BY_NAME
-from barnabas.client.producer.sender import SenderConfig
+from barnabas.client.producer.sender_config import SenderConfig
 from barnabas.config.client_config import ClientConfig
 from barnabas.config.loading import load_attribute
 from barnabas.errors import ConfigError

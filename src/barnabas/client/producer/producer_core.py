@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.client.cluster import Cluster, PartitionInfo
+    from barnabas.client.producer.append_results import RecordAppendResult
     from barnabas.client.producer.producer_parts import ProducerParts
-    from barnabas.client.producer.record_accumulator import RecordAppendResult
     from barnabas.client.producer.send_table import TableFuture
     from barnabas.client.producer.waits import Waits
     from barnabas.client.steps import Steps

@@ -10,6 +10,7 @@ from barnabas.errors import UnsupportedVersionError
 if TYPE_CHECKING:
     from barnabas.client.producer.record_accumulator import RecordAccumulator
     from barnabas.client.producer.refusing_brokers import RefusingBrokers
+    from barnabas.client.producer.sender_config import SenderConfig
     from barnabas.client.producer.transactions.idempotence import IdempotenceManager
     from barnabas.client.producer_metadata import ProducerMetadata
     from barnabas.network.client_request import ClientResponse
@@ -27,17 +28,14 @@ class ProducerIdRequest:
         accumulator: RecordAccumulator,
         idempotence: IdempotenceManager,
         refusing: RefusingBrokers,
-        *,
-        timeout: float,
-        backoff: float,
+        config: SenderConfig,
     ) -> None:
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
         self._idempotence = idempotence
         self._refusing = refusing
-        self._timeout = timeout
-        self._backoff = backoff
+        self._config = config
         self._next_attempt = 0.0
 
     def tick(self, now: float) -> bool:
@@ -65,9 +63,9 @@ class ProducerIdRequest:
         self._refusing.forget()
         message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         request = self._client.new_client_request(
-            node.id, message, now, timeout=self._timeout, callback=self._on_response
+            node.id, message, now, timeout=self._config.request_timeout, callback=self._on_response
         )
-        self._next_attempt = now + self._backoff
+        self._next_attempt = now + self._config.retry_backoff
         try:
             idempotence.begin_initializing()
             self._client.send(request, now)

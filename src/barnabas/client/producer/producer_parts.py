@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.client.client_utils import metric_config
+from barnabas.client.producer.accumulator_settings import AccumulatorSettings
 from barnabas.client.producer.append import SendPath
 from barnabas.client.producer.buffer_pool import BufferPool, Waiter, WaitingThread
 from barnabas.client.producer.callback_exit import CallbackExit
@@ -14,7 +15,7 @@ from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_interceptors import ProducerInterceptors
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.record_accumulator import RecordAccumulator
-from barnabas.client.producer.sender import Sender
+from barnabas.client.producer.sender import Guarantees, Sender
 from barnabas.client.producer.transactions.idempotence import IdempotenceManager
 from barnabas.client.producer.transactions.manager import TransactionManager
 from barnabas.client.producer_metadata import ProducerMetadata
@@ -47,7 +48,8 @@ class ProducerParts:
         is_idempotent = config.idempotent and self.transactions is None
         idempotence = IdempotenceManager() if is_idempotent else None
         self.pool = BufferPool(config.get_int("buffer.memory"), environment.clock, window, new_waiter)
-        self.accumulator = self._accumulator(self.transactions or idempotence)
+        guarantees = Guarantees(idempotence, self.transactions)
+        self.accumulator = self._accumulator(guarantees.numbering)
         self.exit = CallbackExit(self.accumulator)
         self.metadata.add_listener(self.accumulator.on_metadata_changed)
         self.metadata.add_listener(partial(_forget_idle_topics, self.metrics, self.metadata))
@@ -55,27 +57,30 @@ class ProducerParts:
             self.transactions.states.refuse_records_by(self.accumulator.refuse)
         self.sender = Sender(
             self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics,
-            idempotence, self.transactions,
+            guarantees,
         )  # fmt: skip
         self.interceptors = ProducerInterceptors(config["interceptor.classes"], config.given, config.client_id)
 
     def _accumulator(self, numbering: BatchNumbering | None) -> RecordAccumulator:
         config = self.config
         codec, level = config.compression()
-        return RecordAccumulator(
+        settings = AccumulatorSettings(
             batch_size=config.get_int("batch.size"),
             linger=config.get_seconds("linger.ms"),
             delivery_timeout=config.delivery_timeout,
             retry_backoff=config.retry_backoff(self.environment.random),
-            buffer_pool=self.pool,
-            new_builder=partial(new_builder, codec, level),
-            clock=self.clock,
-            rng=self.environment.random,
-            numbering=numbering,
             adaptive_partitioning=self.partitioner is None
             and config.get_bool("partitioner.adaptive.partitioning.enable"),
             availability_timeout=config.get_seconds("partitioner.availability.timeout.ms"),
             compresses=codec != "none",
+        )
+        return RecordAccumulator(
+            settings,
+            self.pool,
+            partial(new_builder, codec, level),
+            clock=self.clock,
+            rng=self.environment.random,
+            numbering=numbering,
         )
 
     def send_path(self, find_topic: Callable[[str, int], TopicInfo | None]) -> SendPath:

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.producer.append import RecordAppender, TopicInfo
+from barnabas.client.producer.append_results import RecordAppendResult, RowsAppendResult
 from barnabas.client.producer.batch_drainer import BatchDrainer
 from barnabas.client.producer.batch_queues import BatchQueues
 from barnabas.client.producer.compression_ratio_estimator import CompressionRatioEstimator
@@ -24,43 +25,16 @@ if TYPE_CHECKING:
     import random
 
     from barnabas.client.cluster import Cluster
+    from barnabas.client.producer.accumulator_settings import AccumulatorSettings
     from barnabas.client.producer.append import FutureRecordMetadata
     from barnabas.client.producer.buffer_pool import Allocation, BufferPool
     from barnabas.client.producer.in_flight_batches import InFlightBatches
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
     from barnabas.client.producer.slow_append import EncodedRecord
     from barnabas.client.producer.transactions.sequences import BatchNumbering
-    from barnabas.network.exponential_backoff import ExponentialBackoff
     from barnabas.network.node import Node
+    from barnabas.records.builder import RecordBatchBuilder
     from barnabas.records.rows import ArrowRows
-
-
-class RecordAppendResult(NamedTuple):
-    """What `append_nowait` did: the record's future and partition.
-
-    Without a future nothing was appended, for want of `memory_needed` bytes, or (0) as a new batch was not wanted.
-    """
-
-    future: FutureRecordMetadata | None
-    partition: int
-    memory_needed: int = 0
-    batch_is_full: bool = False
-    new_batch_created: bool = False
-
-
-class RowsAppendResult(NamedTuple):
-    """What `append_rows_nowait` did: rows up to `next_row` are records `first` to `last` of the result's batch.
-
-    Without a result nothing was appended, for want of `memory_needed` bytes.
-    """
-
-    request_result: ProduceRequestResult | None
-    first: int = 0
-    last: int = -1
-    next_row: int = 0
-    batch_is_full: bool = False
-    new_batch_created: bool = False
-    memory_needed: int = 0
 
 
 class ReadyCheckResult(NamedTuple):
@@ -80,35 +54,29 @@ class RecordAccumulator(RecordAppender):
 
     def __init__(
         self,
-        *,
-        batch_size: int,
-        linger: float,
-        delivery_timeout: float,
-        retry_backoff: ExponentialBackoff,
+        settings: AccumulatorSettings,
         buffer_pool: BufferPool,
-        new_builder: Callable[[int, float], Any],
+        new_builder: Callable[[int, float], RecordBatchBuilder],
+        *,
         clock: Callable[[], float],
         rng: random.Random,
         numbering: BatchNumbering | None = None,
-        adaptive_partitioning: bool = True,
-        availability_timeout: float = 0.0,
-        compresses: bool = False,
     ) -> None:
         self._lock = threading.Lock()
         super().__init__(self._lock)
         self.closed = False
         self.free = buffer_pool
-        self.batch_size = max(1, batch_size)
-        self.delivery_timeout = delivery_timeout
-        self._linger = linger
-        self._retry_backoff = retry_backoff
+        self.batch_size = max(1, settings.batch_size)
+        self.delivery_timeout = settings.delivery_timeout
+        self._linger = settings.linger
+        self._retry_backoff = settings.retry_backoff
         self._new_builder = new_builder
         self._clock = clock
         self._rng = rng
         self._numbering = numbering
-        self._load = PartitionLoad(adaptive_partitioning, availability_timeout)
+        self._load = PartitionLoad(settings.adaptive_partitioning, settings.availability_timeout)
         self._ratios = CompressionRatioEstimator()
-        self._compresses = compresses
+        self._compresses = settings.compresses
         self._queues = BatchQueues(self._lock, self.topics)
         self._drainer = BatchDrainer(self._queues, numbering, self._note_ratio)
         self._incomplete = IncompleteBatches()

@@ -11,6 +11,7 @@ from barnabas.client.producer.partition_response import PartitionResponse, error
 from barnabas.client.producer.producer_batch import ProducerBatch
 from barnabas.client.producer.producer_id_request import ProducerIdRequest
 from barnabas.client.producer.refusing_brokers import RefusingBrokers
+from barnabas.client.producer.sender_config import SenderConfig
 from barnabas.client.producer.transactions.request_sender import TransactionalRequestSender
 from barnabas.errors import (
     DuplicateSequenceError,
@@ -46,15 +47,16 @@ log = client_logger("barnabas.producer")
 LAST_VERSION_OF_TRANSACTIONS_V1 = 11
 
 
-class SenderConfig(NamedTuple):
-    """The settings that the Sender reads; times in seconds."""
+class Guarantees(NamedTuple):
+    """What keeps records from being stored twice or in another order: at most one of the two, or neither."""
 
-    acks: int
-    retries: int
-    max_request_size: int
-    request_timeout: float
-    retry_backoff: float
-    guarantee_message_order: bool
+    idempotence: IdempotenceManager | None = None
+    transactions: TransactionManager | None = None
+
+    @property
+    def numbering(self) -> BatchNumbering | None:
+        """What numbers the batches."""
+        return self.transactions or self.idempotence
 
 
 class Sender:
@@ -71,16 +73,16 @@ class Sender:
         accumulator: RecordAccumulator,
         config: SenderConfig,
         metrics: ProducerMetrics,
-        idempotence: IdempotenceManager | None = None,
-        transactions: TransactionManager | None = None,
+        guarantees: Guarantees | None = None,
     ) -> None:
+        idempotence, transactions = guarantees or Guarantees()
         self.transactions = transactions
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
         self._config = config
         self._metrics = metrics
-        self._numbering: BatchNumbering | None = transactions or idempotence
+        self._numbering = guarantees.numbering if guarantees else None
         self._transactional: TransactionalRequestSender | None = None
         if transactions is not None:
             self._transactional = TransactionalRequestSender(
@@ -90,10 +92,7 @@ class Sender:
         self._refusing = RefusingBrokers(client, accumulator, self._in_flight, transactions)
         self._producer_id: ProducerIdRequest | None = None
         if idempotence is not None:
-            self._producer_id = ProducerIdRequest(
-                client, metadata, accumulator, idempotence, self._refusing,
-                timeout=config.request_timeout, backoff=config.retry_backoff,
-            )  # fmt: skip
+            self._producer_id = ProducerIdRequest(client, metadata, accumulator, idempotence, self._refusing, config)
 
     def run_once(self, now: float) -> None:
         """One turn at time `now`; returns when something happened or is due.

@@ -8,13 +8,15 @@ from functools import partial
 from typing import Any
 
 from barnabas.client.client_utils import create_network_client
+from barnabas.client.producer.accumulator_settings import AccumulatorSettings
 from barnabas.client.producer.append import FutureRecordMetadata, record_size_upper_bound
+from barnabas.client.producer.append_results import RecordAppendResult
 from barnabas.client.producer.buffer_pool import BufferPool
 from barnabas.client.producer.producer_config import IN_FLIGHT, ProducerConfig
 from barnabas.client.producer.producer_metrics import ProducerMetrics
 from barnabas.client.producer.producer_parts import new_builder
-from barnabas.client.producer.record_accumulator import RecordAccumulator, RecordAppendResult
-from barnabas.client.producer.sender import Sender
+from barnabas.client.producer.record_accumulator import RecordAccumulator
+from barnabas.client.producer.sender import Guarantees, Sender
 from barnabas.client.producer.slow_append import EncodedRecord
 from barnabas.client.producer.transactions.idempotence import IdempotenceManager
 from barnabas.client.producer.transactions.manager import TransactionManager
@@ -83,24 +85,27 @@ class Harness:
         self.manager: Any = self._make_manager()
         codec, level = config.compression()
         self.pool = BufferPool(config.get_int("buffer.memory"), lambda: self.now)
-        self.accumulator = RecordAccumulator(
+        settings = AccumulatorSettings(
             batch_size=config.get_int("batch.size"),
             linger=config.get_seconds("linger.ms"),
             delivery_timeout=config.delivery_timeout,
             retry_backoff=ExponentialBackoff(0.1, config.get_seconds("retry.backoff.max.ms"), self.rng),
-            buffer_pool=self.pool,
-            new_builder=partial(new_builder, codec, level),
+            compresses=codec != "none",
+        )
+        self.accumulator = RecordAccumulator(
+            settings,
+            self.pool,
+            partial(new_builder, codec, level),
             clock=lambda: self.now,
             rng=self.rng,
             numbering=self.manager,
-            compresses=codec != "none",
         )
-        managers = {"idempotence": self.manager}
+        guarantees = Guarantees(idempotence=self.manager)
         if config.transactional_id is not None:
-            managers = {"transactions": self.manager}
+            guarantees = Guarantees(transactions=self.manager)
             self.manager.states.refuse_records_by(self.accumulator.refuse)
         self.sender = Sender(
-            self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics, **managers
+            self.client, self.metadata, self.accumulator, config.sender_config(), self.metrics, guarantees
         )
         self.metadata.add(TOPIC, self.now)
         self.metadata.update(self.metadata_answer(), self.now)

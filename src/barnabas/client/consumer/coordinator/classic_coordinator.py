@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.client.consumer.assignors.consumer_partition_assignor import (
@@ -15,7 +15,7 @@ from barnabas.client.consumer.coordinator.consumer_protocol import (
     deserialize_assignment,
     serialize_subscription,
 )
-from barnabas.client.consumer.coordinator.coordinator import Coordinator
+from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorParts
 from barnabas.client.consumer.coordinator.group_leader import GroupLeader
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
@@ -36,12 +36,7 @@ from barnabas.errors import ConfigError, FencedInstanceIdError, IllegalStateErro
 from barnabas.network.log_context import client_logger
 
 if TYPE_CHECKING:
-    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-    from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
-    from barnabas.client.consumer.coordinator.offset_commits import Offsets
-    from barnabas.client.consumer.membership.core import MembershipCore
-    from barnabas.client.consumer.subscription_state import SubscriptionState
+    pass
 
 log = client_logger("barnabas.consumer")
 
@@ -51,18 +46,12 @@ class ClassicCoordinator(Coordinator):
 
     def __init__(
         self,
-        membership: MembershipCore,
-        subscriptions: SubscriptionState,
-        metadata: ConsumerMetadata,
-        settings: CoordinatorSettings,
-        rebalances: RebalanceMetrics,
-        start_heartbeat_thread: Callable[[], Callable[[float], object]],
-        on_commit: Callable[[Offsets], object],
+        parts: CoordinatorParts,
         *,
         assignors: Sequence[ConsumerPartitionAssignor],
         rack_id: str | None,
     ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, rebalances, start_heartbeat_thread, on_commit)
+        super().__init__(parts)
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = _common_protocol(assignors)
         self._rack_id = rack_id

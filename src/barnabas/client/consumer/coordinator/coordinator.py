@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
 from barnabas.client.consumer.coordinator.auto_commits import AutoCommits
@@ -37,6 +37,21 @@ if TYPE_CHECKING:
 log = client_logger("barnabas.consumer")
 
 
+class CoordinatorParts(NamedTuple):
+    """What a coordinator works with.
+
+    `start_heartbeat_thread()` gives what waits for the end of that thread; `on_commit` hears of every commit.
+    """
+
+    membership: MembershipCore
+    subscriptions: SubscriptionState
+    metadata: ConsumerMetadata
+    settings: CoordinatorSettings
+    rebalances: RebalanceMetrics
+    start_heartbeat_thread: Callable[[], Callable[[float], object]]
+    on_commit: Callable[[Offsets], object]
+
+
 class Coordinator:
     """Takes the events of the membership core, runs listeners, asks for commits.
 
@@ -47,23 +62,18 @@ class Coordinator:
 
     def __init__(
         self,
-        membership: MembershipCore,
-        subscriptions: SubscriptionState,
-        metadata: ConsumerMetadata,
-        settings: CoordinatorSettings,
-        rebalances: RebalanceMetrics,
-        start_heartbeat_thread: Callable[[], Callable[[float], object]],
-        on_commit: Callable[[Offsets], object],
+        parts: CoordinatorParts,
     ) -> None:
+        settings, membership, subscriptions = parts.settings, parts.membership, parts.subscriptions
         self._membership = membership
         self._subscriptions = subscriptions
-        self._metadata = metadata
+        self._metadata = parts.metadata
         self._settings = settings
-        self._start_heartbeat_thread = start_heartbeat_thread
+        self._start_heartbeat_thread = parts.start_heartbeat_thread
         self._join_heartbeat_thread: Callable[[float], object] | None = None
-        self.commits = OffsetCommits(membership, on_commit)
-        self._rebalances = rebalances
-        self.listener = ConsumerRebalanceListenerInvoker(subscriptions, rebalances)
+        self.commits = OffsetCommits(membership, parts.on_commit)
+        self._rebalances = parts.rebalances
+        self.listener = ConsumerRebalanceListenerInvoker(subscriptions, parts.rebalances)
         self.auto_commits = AutoCommits(settings, self.commits, subscriptions.all_consumed, self.commit_async)
         self._events: deque[Event] = deque()
         self._generation = NO_GENERATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.client.consumer.coordinator.coordinator import Coordinator
+from barnabas.client.consumer.coordinator.coordinator import Coordinator, CoordinatorParts
 from barnabas.client.consumer.membership.messages import (
     NO_GENERATION,
     Event,
@@ -25,14 +25,7 @@ from barnabas.network.log_context import client_logger
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from barnabas.client.consumer.consumer_metadata import ConsumerMetadata
-    from barnabas.client.consumer.consumer_metrics import RebalanceMetrics
-    from barnabas.client.consumer.coordinator.coordinator_settings import CoordinatorSettings
-    from barnabas.client.consumer.coordinator.offset_commits import Offsets
-    from barnabas.client.consumer.membership.core import MembershipCore
-    from barnabas.client.consumer.subscription_state import SubscriptionState
+    pass
 
 log = client_logger("barnabas.consumer")
 
@@ -45,17 +38,8 @@ class ReconcilingCoordinator(Coordinator):
     meanwhile is taken when the present one is done, or at once while nothing was begun.
     """
 
-    def __init__(
-        self,
-        membership: MembershipCore,
-        subscriptions: SubscriptionState,
-        metadata: ConsumerMetadata,
-        settings: CoordinatorSettings,
-        rebalances: RebalanceMetrics,
-        start_heartbeat_thread: Callable[[], Callable[[float], object]],
-        on_commit: Callable[[Offsets], object],
-    ) -> None:
-        super().__init__(membership, subscriptions, metadata, settings, rebalances, start_heartbeat_thread, on_commit)
+    def __init__(self, parts: CoordinatorParts) -> None:
+        super().__init__(parts)
         self._is_member = False
         self._subscribed: tuple[tuple[str, ...], str | None] | None = None
         # What the coordinator wants, while it is not what the application owns.

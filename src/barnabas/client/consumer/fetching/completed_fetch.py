@@ -34,7 +34,10 @@ _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 
 
 class CompletedFetch:
-    """What a broker sent for one partition; records are decoded as they are taken."""
+    """What a broker sent for one partition; records are decoded as they are taken.
+
+    `asked` are the offset that was asked for, and the `seek_id` of that moment.
+    """
 
     __slots__ = (
         "_config",
@@ -56,17 +59,16 @@ class CompletedFetch:
     def __init__(
         self,
         partition: TopicPartition,
-        fetch_offset: int,
+        asked: tuple[int, int],
         response: PartitionData,
         config: FetchConfig,
         node_id: int,
-        seek_id: int,
         aggregator: FetchMetricsAggregator,
     ) -> None:
         self.aggregator = aggregator
         self.partition = partition
         self.node_id = node_id
-        self.seek_id = seek_id
+        fetch_offset, self.seek_id = asked
         self.fetch_offset = fetch_offset
         # Records, for the metrics.
         self.handed_out = 0

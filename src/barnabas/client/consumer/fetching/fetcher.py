@@ -177,7 +177,7 @@ class Fetcher:
         if found.preferred_read_replica >= 0:
             until = self._client.now + self._metadata.max_age
             self._subscriptions.preferred_read_replicas.update(partition, found.preferred_read_replica, until)
-        fetch = CompletedFetch(partition, offset, found, self._config, node.id, seek_id, aggregator)
+        fetch = CompletedFetch(partition, asked[partition], found, self._config, node.id, aggregator)
         if fetch.has_data:
             self.completed_fetches.append(fetch)
             self._full_nodes.add(node.id)

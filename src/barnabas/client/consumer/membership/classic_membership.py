@@ -74,14 +74,12 @@ class ClassicMembership:
         lookup: CoordinatorLookup,
         group: GroupIdentity,
         heartbeat: Heartbeat,
-        backoff: Callable[[int], float],
         post: Callable[[Event], object],
     ) -> None:
         self._client = client
         self._lookup = lookup
         self._group = group
         self._heartbeat = heartbeat
-        self._backoff = backoff
         self._post = post
         self.state = ClassicState.UNJOINED
         self.generation = NO_GENERATION
@@ -231,7 +229,7 @@ class ClassicMembership:
         elif isinstance(error, RebalanceInProgressError):
             self._restart(0.0)
         elif error.retriable:
-            wait = self._backoff(self._failures)
+            wait = self._heartbeat.backoff(self._failures)
             self._failures += 1
             self._restart(self._client.now + wait)
         else:

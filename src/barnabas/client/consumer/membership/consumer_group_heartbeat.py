@@ -20,7 +20,7 @@ class HeartbeatState:
 
     def __init__(self, group: GroupIdentity, member_id: str, server_assignor: str | None, rack_id: str | None) -> None:
         self._group = group
-        self._member_id = member_id
+        self.member_id = member_id
         self._server_assignor = server_assignor
         self._rack_id = rack_id
         self._topic_names: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class HeartbeatState:
         self._sent = self._sent | fields
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group.group_id,
-            member_id=self._member_id,
+            member_id=self.member_id,
             member_epoch=JOIN_EPOCH if is_joining else member_epoch,
             instance_id=self._group.group_instance_id,
             **{name: _encoded(name, value) for name, value in changed.items()},
@@ -70,7 +70,7 @@ class HeartbeatState:
         epoch = LEAVE_EPOCH if for_good else LEAVE_STATIC_EPOCH
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group.group_id,
-            member_id=self._member_id,
+            member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self._group.group_instance_id,
         )

@@ -74,20 +74,17 @@ class ConsumerMembershipManager:
         lookup: CoordinatorLookup,
         group: GroupIdentity,
         heartbeat: Heartbeat,
-        backoff: Callable[[int], float],
         post: Callable[[Event], object],
         *,
-        member_id: str,
-        server_assignor: str | None,
-        rack_id: str | None,
+        request: HeartbeatState,
     ) -> None:
         self._client = client
         self._lookup = lookup
         self._group = group
         self._heartbeat = heartbeat
         self._post = post
-        self._member_id = member_id
-        self._request = HeartbeatState(group, member_id, server_assignor, rack_id)
+        self._member_id = request.member_id
+        self._request = request
         self.state = MemberState.UNSUBSCRIBED
         self.member_epoch = 0
         # The first epoch of this membership: partitions owned in an older one may belong to others by now.

@@ -61,7 +61,7 @@ class MembershipCore:
         self.heartbeat = heartbeat
         self.is_done = False
         self._lookup = CoordinatorLookup(client, group.group_id, backoff)
-        self._membership = membership(client, self._lookup, group, heartbeat, backoff, self._post)
+        self._membership = membership(client, self._lookup, group, heartbeat, self._post)
         self._offsets = CommitRequestManager(client, self._lookup, self._membership, group, backoff, self._post)
 
     @property

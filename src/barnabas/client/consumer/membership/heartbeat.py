@@ -23,7 +23,7 @@ class Heartbeat:
         self._session_timeout = session_timeout
         self._interval = interval
         self._max_poll_interval = max_poll_interval
-        self._backoff = backoff
+        self.backoff = backoff
         self._attempts = 0
         self._next_at = 0.0
         self._session_ends_at = 0.0
@@ -57,7 +57,7 @@ class Heartbeat:
     def on_failed(self, now: float) -> None:
         """No answer, or one that allows another try: soon, later each time, but at most an interval later."""
         self.in_flight = False
-        self._next_at = now + min(self._interval, self._backoff(self._attempts))
+        self._next_at = now + min(self._interval, self.backoff(self._attempts))
         self._attempts += 1
 
     def reset_session_timeout(self, now: float) -> None:
