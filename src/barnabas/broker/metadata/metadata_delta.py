@@ -94,7 +94,7 @@ class MetadataDelta:
             record.fenced,
             record.in_controlled_shutdown,
             tuple(record.log_dirs),
-            tuple(record.cordoned_log_dirs or ()),
+            None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs),
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
@@ -134,6 +134,7 @@ class MetadataDelta:
             record.controller_id,
             record.incarnation_id,
             {found.name: Endpoint(found.host, found.port, found.security_protocol) for found in record.end_points},
+            {found.name: (found.min_supported_version, found.max_supported_version) for found in record.features},
         )
 
     # -- topics ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.broker.metadata.partition_registration import PartitionRegistration
+from barnabas.broker.metadata.partition_registration import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    PartitionRegistration,
+)
 
 if TYPE_CHECKING:
     from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
@@ -27,7 +32,10 @@ class Endpoint(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as the controller knows it; `epoch` is that of its present life."""
+    """A broker as the controller knows it; `epoch` is that of its present life.
+
+    `cordoned_directories` is None until the broker has told of them.
+    """
 
     id: int
     epoch: int
@@ -38,12 +46,38 @@ class BrokerRegistration(NamedTuple):
     fenced: bool = True
     in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
-    cordoned_directories: tuple[bytes, ...] = ()
+    cordoned_directories: tuple[bytes, ...] | None = None
 
     @property
     def is_alive(self) -> bool:
         """Whether clients are sent there."""
         return not self.fenced
+
+    @property
+    def is_active(self) -> bool:
+        """Whether partitions may be led there."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online_directory(self, directory: bytes) -> bool:
+        """Whether a replica in that directory can be read; a broker that named none is believed (KAFKA-16162)."""
+        if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+            return True
+        if directory == LOST_DIRECTORY:
+            return False
+        return not self.directories or directory in self.directories
+
+    @property
+    def has_open_directory(self) -> bool:
+        """Whether new replicas may be placed there (KIP-1066)."""
+        cordoned = self.cordoned_directories
+        return not self.directories or cordoned is None or bool(set(self.directories) - set(cordoned))
+
+    @property
+    def default_directory(self) -> bytes:
+        """Where a new replica lies, as far as that is known before the broker says so (KIP-858)."""
+        if not self.directories:
+            return MIGRATING_DIRECTORY
+        return self.directories[0] if len(self.directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 class ControllerRegistration(NamedTuple):
@@ -52,6 +86,7 @@ class ControllerRegistration(NamedTuple):
     id: int
     incarnation_id: bytes
     listeners: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]] = {}
 
 
 class TopicImage(NamedTuple):

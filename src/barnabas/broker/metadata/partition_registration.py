@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NO_LEADER = -1
+#: Directory ids that stand for none (KIP-858): not known in this version, not chosen yet, offline.
+MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY = (number.to_bytes(16, "big") for number in range(3))
+_RESERVED_DIRECTORIES = 100
 RECOVERED, RECOVERING = 0, 1
 
 
@@ -28,3 +31,24 @@ class PartitionRegistration(NamedTuple):
     removing_replicas: tuple[int, ...] = ()
     directories: tuple[bytes, ...] = ()
     leader_recovery_state: int = RECOVERED
+
+    @property
+    def has_preferred_leader(self) -> bool:
+        """Whether the first replica leads."""
+        return bool(self.replicas) and self.leader == self.replicas[0]
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are being added or removed (KIP-455)."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def directory(self, replica: int) -> bytes:
+        """Return the directory of a replica; that of an unknown place if the partition names none."""
+        if replica not in self.replicas or not self.directories:
+            return MIGRATING_DIRECTORY
+        return self.directories[self.replicas.index(replica)]
+
+
+def is_reserved_directory(directory: bytes) -> bool:
+    """Whether an id stands for no directory."""
+    return int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES
