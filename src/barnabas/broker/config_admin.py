@@ -123,7 +123,7 @@ class ConfigAdmin:
             check_group_configs(self._config, configs)
         else:
             stored_kind = CLIENT_METRICS
-            _check_client_metrics(configs)
+            check_client_metrics_configs(configs)
         if not validate_only and configs != self._metadata.configs(stored_kind, stored_name):
             return ConfigsChange(stored_kind, stored_name, configs)
         return None
@@ -238,8 +238,8 @@ def _check_changes(changes: Sequence[Change]) -> None:
             raise errors.InvalidRequestError(f"Unknown operations type {change.operation}")
 
 
-def _check_client_metrics(configs: Mapping[str, str]) -> None:
-    # The rules of ClientMetricsConfigs.
+def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
+    """Raise KafkaError unless a subscription of client metrics may have these settings (ClientMetricsConfigs)."""
     for name, text in configs.items():
         if name not in CLIENT_METRICS_SETTINGS:
             raise errors.InvalidRequestError(f"Unknown client metrics configuration: {name}")
