@@ -1,0 +1,84 @@
+"""Responses that wait until their records are committed (DeferredEventQueue)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from barnabas.errors import KafkaError
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Deferred(Generic[T]):
+    """A response that comes once: the value, or the error that took its place.
+
+    `then(callback)` calls back with both, one of them None; at once if it is known already.
+    """
+
+    __slots__ = ("_callbacks", "is_done", "problem", "value")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.value: T | None = None
+        self.problem: KafkaError | None = None
+        self._callbacks: list[Callable[[T | None, KafkaError | None], None]] = []
+
+    @classmethod
+    def of(cls, value: T) -> Deferred[T]:
+        """Return a response that is known."""
+        made = cls()
+        made.complete(value)
+        return made
+
+    def complete(self, value: T | None, problem: KafkaError | None = None) -> None:
+        """Give the response; a second one is ignored."""
+        if self.is_done:
+            return
+        self.is_done, self.value, self.problem = True, value, problem
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(value, problem)
+
+    def then(self, callback: Callable[[T | None, KafkaError | None], None]) -> None:
+        """Call back when the response is known."""
+        if self.is_done:
+            callback(self.value, self.problem)
+        else:
+            self._callbacks.append(callback)
+
+
+class _Waiting(NamedTuple):
+    offset: int
+    deferred: Deferred[Any]
+    value: object
+
+
+class DeferredQueue:
+    """Responses in the order of the offsets that they wait for."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+
+    @property
+    def highest_offset(self) -> int | None:
+        """The last offset that a response waits for; None if none waits."""
+        return self._waiting[-1].offset if self._waiting else None
+
+    def add(self, offset: int, deferred: Deferred[T], value: T) -> None:
+        """Let a response wait; offsets never become smaller."""
+        self._waiting.append(_Waiting(offset, deferred, value))
+
+    def complete_up_to(self, offset: int) -> None:
+        """Give the responses whose records are committed, the first first."""
+        while self._waiting and self._waiting[0].offset <= offset:
+            _, deferred, value = self._waiting.popleft()
+            deferred.complete(value)
+
+    def fail_all(self, problem: KafkaError) -> None:
+        """Give an error in the place of all responses."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, deferred, _ in waiting:
+            deferred.complete(None, problem)

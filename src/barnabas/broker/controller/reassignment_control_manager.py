@@ -1,0 +1,150 @@
+"""Other replicas for partitions (the reassignments of ReplicationControlManager; KIP-455, KIP-860)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.controller.controller_result import ControllerResult, Records, check_size
+from barnabas.broker.controller.partition_indexes import TopicIdPartition
+from barnabas.broker.controller.partition_reassignment import (
+    PartitionReassignmentReplicas,
+    PartitionReassignmentRevert,
+)
+from barnabas.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from barnabas.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from barnabas.broker.controller.partition_changes import PartitionChanges
+    from barnabas.broker.metadata.metadata_image import MetadataImage, TopicImage
+    from barnabas.broker.metadata.metadata_records import ApiMessageAndVersion
+    from barnabas.broker.metadata.partition_registration import PartitionRegistration
+    from barnabas.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+    from barnabas.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsTopics
+
+
+class ReassignmentControlManager:
+    """Begins, changes and cancels reassignments; they end by themselves when the ISR allows it."""
+
+    def __init__(self, changes: PartitionChanges) -> None:
+        self._changes = changes
+        self._state = changes.state
+
+    def alter(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
+        """Reassign partitions, or (no replicas) cancel what is going on; each has its own result."""
+        may_change_factor = request.allow_replication_factor_change
+        response = AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=may_change_factor, error_message=None
+        )
+        records: Records = []
+        for topic in request.topics:
+            result = ReassignableTopicResponse(name=topic.name)
+            for asked in topic.partitions:
+                part = ReassignablePartitionResponse(partition_index=asked.partition_index, error_message=None)
+                try:
+                    found = self._altered(topic.name, asked.partition_index, asked.replicas, may_change_factor)
+                    records += [found] if found is not None else []
+                except errors.KafkaError as problem:
+                    part.error_code, part.error_message = problem.code, str(problem)
+                result.partitions.append(part)
+            response.responses.append(result)
+        check_size(records)
+        return ControllerResult(records, response, True)
+
+    def _altered(
+        self, name: str, index: int, replicas: Sequence[int] | None, may_change_factor: bool
+    ) -> ApiMessageAndVersion | None:
+        topic = self._state.image.topic(name)
+        if topic is None:
+            raise errors.UnknownTopicOrPartitionError(f"Unable to find a topic named {name}.")
+        if index not in topic.partitions:
+            raise errors.UnknownTopicOrPartitionError(f"Unable to find partition {name}:{index}.")
+        if replicas is None:
+            return self._cancelled(topic, index)
+        return self._begun(topic, index, replicas, may_change_factor)
+
+    def _cancelled(self, topic: TopicImage, index: int) -> ApiMessageAndVersion | None:
+        partition = topic.partitions[index]
+        if not partition.is_reassigning:
+            raise errors.NoReassignmentInProgressError()
+        revert = PartitionReassignmentRevert.of(partition)
+        if revert.is_unclean and not self._changes.schema.allows_unclean_election(topic.name):
+            raise errors.InvalidReplicaAssignmentError(
+                f"Unable to revert partition assignment for {topic.name}:{index} because it would require an unclean "
+                "leader election."
+            )
+        election = self._changes.automatic_election(topic.name)
+        builder = self._changes.builder(topic, TopicIdPartition(topic.id, index), election)
+        builder.isr, builder.replicas = revert.isr, revert.replicas
+        builder.adding = builder.removing = ()
+        return builder.build()
+
+    def _begun(
+        self, topic: TopicImage, index: int, replicas: Sequence[int], may_change_factor: bool
+    ) -> ApiMessageAndVersion | None:
+        partition = topic.partitions[index]
+        self._changes.check_manual_assignment(replicas)
+        if not may_change_factor and _factor(partition) != len(replicas):
+            raise errors.InvalidReplicationFactorError(
+                f"The replication factor is changed from {_factor(partition)} to {len(replicas)}"
+            )
+        way = PartitionReassignmentReplicas.between(partition.replicas, replicas)
+        builder = self._changes.builder(topic, TopicIdPartition(topic.id, index))
+        builder.replicas = way.replicas
+        builder.removing = way.removing or builder.removing
+        builder.adding = way.adding or builder.adding
+        return builder.build()
+
+
+def list_reassignments(
+    image: MetadataImage,
+    reassigning: Iterable[TopicIdPartition],
+    asked: Sequence[ListPartitionReassignmentsTopics] | None,
+) -> ListPartitionReassignmentsResponse:
+    """Return what is being reassigned: of the partitions asked for, or (None) of `reassigning`."""
+    wanted: dict[bytes, list[int]] = {}
+    if asked is None:
+        for whose in reassigning:
+            wanted.setdefault(whose.topic_id, []).append(whose.partition)
+    else:
+        for one in asked:
+            if one.name in image.topic_ids:
+                wanted[image.topic_ids[one.name]] = one.partition_indexes
+    response = ListPartitionReassignmentsResponse(error_message=None)
+    for topic_id, indexes in wanted.items():
+        topic = image.topics.get(topic_id)
+        ongoing = [] if topic is None else [_ongoing(topic, i) for i in indexes if _is_reassigning(topic, i)]
+        if topic is not None and ongoing:
+            response.topics.append(OngoingTopicReassignment(name=topic.name, partitions=ongoing))
+    return response
+
+
+def _is_reassigning(topic: TopicImage, index: int) -> bool:
+    return index in topic.partitions and topic.partitions[index].is_reassigning
+
+
+def _ongoing(topic: TopicImage, index: int) -> OngoingPartitionReassignment:
+    partition = topic.partitions[index]
+    return OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
+    )
+
+
+def _factor(partition: PartitionRegistration) -> int:
+    """Return how many replicas a partition has, or will have when its reassignment ends."""
+    return len({*partition.replicas, *partition.adding_replicas} - set(partition.removing_replicas))
