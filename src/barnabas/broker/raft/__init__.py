@@ -1,22 +1,28 @@
-"""The quorum of controllers (KRaft), so far as an observer sees it: a broker that reads the metadata log.
+"""The quorum of controllers (KRaft): Raft as Kafka has it, and an observer that reads the metadata log.
 
-`MetadataLogObserver` fetches the log from whichever controller leads, and `MetadataLoader` makes images of it. The
-names are Kafka's; behaviour follows KafkaRaftClient and MetadataLoader (KIP-595, 630, 631, 868).
+`KafkaRaftClient` is a voter or observer with a log of its own, and what a controller stands on (`raft_client.py` is the
+port). `MetadataLogObserver` is what a broker needs: it fetches the log from whichever controller leads and keeps none;
+`MetadataLoader` makes images. The names are Kafka's; behaviour follows KafkaRaftClient, QuorumState, LeaderState,
+KafkaMetadataLog and MetadataLoader (KIP-595, 630, 631, 853, 868, 996, 1166, 1186).
 
-Rule 1. **Nothing here knows a socket or a clock.** The observer is a `Requester` (`barnabas.broker.network`): it gives
-one request at a time, and is told what came of it.
+Rule 1. **Nothing here knows a socket, a clock or randomness of its own.** Requests go out as values, the disk is behind
+`ReplicatedLog` and `QuorumStateStore`.
 
-Rule 2. **What is not committed is not shown.** An observer is sent records beyond the high watermark. They wait, and
-go again if the next leader does not have them; what was committed never goes.
+Rule 2. **What was promised is on the disk before anybody can rely on it**: epoch, vote and leader before a response or
+request says so; records before a fetch acknowledges them; the leader's own copy before it counts.
 
-Rule 3. **A leader is believed by its epoch.** An answer of an earlier epoch than the one known changes nothing.
+Rule 3. **A record is committed when a majority of the voters has it, and one of the leader's own epoch behind it.**
+What is not committed is not shown, and may go; what is never goes.
 
-Rule 4. **The log is kept in memory only as far as it is not applied.** A broker that starts reads the newest snapshot
-and what follows it from the controllers, as it does when its offset is older than their log.
+Rule 4. **A leader is believed by its epoch.** A message of an earlier epoch changes nothing, one of a later ends what
+was. Two leaders in one epoch, or a truncation below what is committed, end the process: its log can be trusted no more.
 
-Rule 5. **A transaction of the controller is applied whole or not at all** (KIP-868).
+Rule 5. **A pre-vote promises nothing, and is refused by who hears from a leader** (KIP-996).
 
-`RaftClient` (`raft_client.py`) is the port through which the controller appends and hears what is committed.
+Rule 6. **Voters count as soon as they are written, and change one at a time** (KIP-853).
 
-Votes, and a log on a disk of our own, are not built yet (docs/internals/cluster.md).
+Rule 7. **A transaction of the controller is applied whole or not at all** (KIP-868).
+
+The state: `quorum_state.py` and `epoch_states.py`, `leader_state.py`. Messages: `voting.py`, `fetch_server.py`,
+`log_fetcher.py`, `voter_changes.py`; what they share is `replica.py`.
 """

@@ -1,0 +1,241 @@
+"""Elections: Vote, BeginQuorumEpoch and EndQuorumEpoch, asked and answered (KIP-595, 853, 996)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas import errors
+from barnabas.broker.raft.epoch_states import CandidateState, FollowerState, ProspectiveState, ResignedState
+from barnabas.broker.raft.leader_state import LeaderState
+from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.raft_messages import (
+    METADATA_TOPIC,
+    PARTITION,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from barnabas.broker.raft.replica import (
+    INCONSISTENT_CLUSTER_ID,
+    INVALID_REQUEST,
+    INVALID_VOTER_KEY,
+    NONE,
+)
+from barnabas.broker.raft.replica_key import ReplicaKey
+from barnabas.broker.raft.voter_set import Endpoint
+from barnabas.network.node import Node
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from barnabas.broker.raft.replica import Replica
+    from barnabas.broker.raft.voter_set import Endpoints
+
+UNSUPPORTED_VERSION = errors.UnsupportedVersionError.code
+_BACKOFF_BASE = 0.1
+
+
+class Voting:
+    """Gives and counts votes."""
+
+    __slots__ = ("_random", "_replica")
+
+    def __init__(self, replica: Replica, random: Random) -> None:
+        self._replica = replica
+        self._random = random
+
+    # -- Vote --------------------------------------------------------------------------------------------------------
+
+    def handle_vote(self, request: VoteRequest, listener: str, now: float) -> VoteResponse:
+        """Answer a candidate."""
+        replica = self._replica
+        if not replica.has_cluster_id(request.cluster_id):
+            return VoteResponse(error_code=INCONSISTENT_CLUSTER_ID)
+        if not is_metadata_topic(request):
+            return VoteResponse(error_code=INVALID_REQUEST)
+        asked = request.topics[0].partitions[0]
+        error = replica.check_voter_only(asked.replica_id, asked.replica_epoch)
+        least = asked.last_offset_epoch + (0 if asked.pre_vote else 1)
+        if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.replica_epoch < least:
+            error = INVALID_REQUEST
+        if error:
+            return replica.leadership(listener).vote_response(error, granted=False)
+        if asked.replica_epoch > replica.quorum.epoch:
+            replica.to_unattached(asked.replica_epoch, now)
+        if not replica.is_meant(request.voter_id, asked.voter_directory_id):
+            return replica.leadership(listener).vote_response(INVALID_VOTER_KEY, granted=False)
+        candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
+        up_to_date = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch).is_at_least(replica.log_end)
+        state = replica.quorum.state
+        granted = state.can_grant_vote(candidate, up_to_date=up_to_date, pre_vote=asked.pre_vote)
+        if granted and not asked.pre_vote and state.voted_key is None:
+            replica.quorum.to_voted(candidate, now)
+        return replica.leadership(listener).vote_response(NONE, granted=granted)
+
+    def handle_vote_response(self, response: VoteResponse, source: int, now: float) -> bool:
+        """Count a vote; whether the request was of use."""
+        replica = self._replica
+        if response.error_code == UNSUPPORTED_VERSION and isinstance(replica.quorum.state, ProspectiveState):
+            # A voter that knows no pre-vote: it will be asked for its vote.
+            return self._count(source, granted=True, now=now)
+        if response.error_code or not is_metadata_topic(response):
+            return False
+        found = response.topics[0].partitions[0]
+        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
+        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        if handled is not None:
+            return handled
+        if found.error_code:
+            return False
+        return self._count(source, granted=found.vote_granted, now=now)
+
+    def _count(self, source: int, *, granted: bool, now: float) -> bool:
+        state = self._replica.quorum.state
+        if isinstance(state, ProspectiveState | CandidateState):
+            state.votes.record(source, granted=granted)
+            if granted:
+                self._replica.maybe_elected(now)
+            elif state.votes.is_rejected:
+                self._lost(state, now)
+        return True
+
+    def _lost(self, state: ProspectiveState | CandidateState, now: float) -> None:
+        if isinstance(state, ProspectiveState):
+            self.give_up(state, now)
+        elif state.backoff_deadline is None:
+            state.backoff_deadline = now + self.backoff(state.retries)
+
+    def give_up(self, state: ProspectiveState, now: float) -> None:
+        """Go back from the pre-vote to what was before: the leader that is known, or none."""
+        replica = self._replica
+        if state.leader_id is not None and state.leader_endpoints:
+            replica.to_follower(state.epoch, state.leader_id, state.leader_endpoints, now)
+        else:
+            replica.to_unattached(state.epoch, now, state.leader_id)
+
+    def backoff(self, retries: int) -> float:
+        """Return how long a candidate waits that has lost, so that others come first."""
+        steps = self._random.randrange(2 << min(20, max(retries, 1) - 1))
+        return min(_BACKOFF_BASE * steps, self._replica.config.election_backoff_max)
+
+    # -- BeginQuorumEpoch --------------------------------------------------------------------------------------------
+
+    def handle_begin_quorum_epoch(
+        self, request: BeginQuorumEpochRequest, listener: str, now: float
+    ) -> BeginQuorumEpochResponse:
+        """Follow a leader that makes itself known."""
+        replica = self._replica
+        if not replica.has_cluster_id(request.cluster_id):
+            return BeginQuorumEpochResponse(error_code=INCONSISTENT_CLUSTER_ID)
+        if not is_metadata_topic(request):
+            return BeginQuorumEpochResponse(error_code=INVALID_REQUEST)
+        told = request.topics[0].partitions[0]
+        error = replica.check_voter_only(told.leader_id, told.leader_epoch)
+        if not error:
+            endpoints = tuple(
+                sorted(Endpoint(found.name, found.host, found.port) for found in request.leader_endpoints)
+            )
+            replica.maybe_transition(told.leader_id, told.leader_epoch, endpoints, now)
+            if not replica.is_meant(request.voter_id, told.voter_directory_id):
+                error = INVALID_VOTER_KEY
+        return replica.leadership(listener).begin_quorum_epoch_response(error)
+
+    def handle_begin_quorum_epoch_response(self, response: BeginQuorumEpochResponse, source: int, now: float) -> bool:
+        """Take note that a voter knows that this node leads."""
+        replica = self._replica
+        if response.error_code or not is_metadata_topic(response):
+            return False
+        found = response.topics[0].partitions[0]
+        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
+        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        if handled is not None:
+            return handled
+        state = replica.quorum.state
+        if isinstance(state, LeaderState) and source in state.voters and not found.error_code:
+            state.voters[source].has_acknowledged = True
+        return not found.error_code
+
+    # -- EndQuorumEpoch ----------------------------------------------------------------------------------------------
+
+    def handle_end_quorum_epoch(
+        self, request: EndQuorumEpochRequest, listener: str, now: float
+    ) -> EndQuorumEpochResponse:
+        """Look for another leader, the sooner the better this node's log is."""
+        replica = self._replica
+        if not replica.has_cluster_id(request.cluster_id):
+            return EndQuorumEpochResponse(error_code=INCONSISTENT_CLUSTER_ID)
+        if not is_metadata_topic(request):
+            return EndQuorumEpochResponse(error_code=INVALID_REQUEST)
+        told = request.topics[0].partitions[0]
+        error = replica.check_voter_only(told.leader_id, told.leader_epoch)
+        if not error:
+            endpoints = tuple(
+                sorted(Endpoint(found.name, found.host, found.port) for found in request.leader_endpoints)
+            )
+            replica.maybe_transition(told.leader_id, told.leader_epoch, endpoints, now)
+            state = replica.quorum.state
+            if isinstance(state, FollowerState) and state.leader_id == told.leader_id:
+                preferred = [
+                    ReplicaKey(one.candidate_id, one.candidate_directory_id) for one in told.preferred_candidates
+                ]
+                preferred = preferred or [ReplicaKey(one) for one in told.preferred_successors]
+                state.fetch_deadline = now + self._successor_backoff(preferred)
+                # The leader says itself that it is none any more: others may be voted for at once.
+                state.has_fetched = False
+        return replica.leadership(listener).end_quorum_epoch_response(error)
+
+    def _successor_backoff(self, preferred: list[ReplicaKey]) -> float:
+        local, most = self._replica.config.local, self._replica.config.election_backoff_max
+        position = next((place for place, key in enumerate(preferred) if key.matches(local)), len(preferred))
+        if position == 0 and preferred:
+            return 0.0
+        if position >= len(preferred):
+            return most
+        return min(most, most / (1 << (len(preferred) - 1)) * (1 << (position - 1)))
+
+    def handle_end_quorum_epoch_response(self, response: EndQuorumEpochResponse, source: int, now: float) -> bool:
+        """Take note that a voter knows that this node leads no more."""
+        replica = self._replica
+        if response.error_code or not is_metadata_topic(response):
+            return False
+        found = response.topics[0].partitions[0]
+        endpoints = replica.leader_endpoints(nodes_of(response), found.leader_id)
+        handled = replica.handle_common(found.error_code, found.leader_id, found.leader_epoch, endpoints, now)
+        if handled is not None:
+            return handled
+        state = replica.quorum.state
+        if isinstance(state, ResignedState) and not found.error_code:
+            state.unacknowledged.discard(source)
+        return not found.error_code
+
+
+Elections = (
+    VoteRequest
+    | VoteResponse
+    | BeginQuorumEpochRequest
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochRequest
+    | EndQuorumEpochResponse
+)
+
+
+def is_metadata_topic(message: Elections) -> bool:
+    """Say whether a message is of the metadata log, and of nothing else."""
+    return (
+        len(message.topics) == 1
+        and message.topics[0].topic_name == METADATA_TOPIC
+        and len(message.topics[0].partitions) == 1
+        and message.topics[0].partitions[0].partition_index == PARTITION
+    )
+
+
+def nodes_of(response: VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse) -> list[Node]:
+    """Return the nodes whose endpoints a response tells."""
+    return [Node(found.node_id, found.host, found.port) for found in response.node_endpoints]
+
+
+def _endpoints(request: BeginQuorumEpochRequest | EndQuorumEpochRequest) -> Endpoints:
+    return tuple(sorted(Endpoint(found.name, found.host, found.port) for found in request.leader_endpoints))

@@ -1,0 +1,50 @@
+"""A quorum keeps Raft's promises whatever happens to its nodes and its network; and faults planted in it are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.raft_cluster import BrokenPromiseError
+from tests.support.raft_faults import FAULTS
+from tests.support.raft_history import play
+
+#: Found within a few histories; the others take the long form, or the explorer.
+_SOON = (
+    "committed by a minority",
+    "elected without a majority",
+    "the epoch is not on the disk",
+    "vote twice in an epoch",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_quorum_keeps_its_promises(seed: int) -> None:
+    play(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 4000, 100))
+def test_a_quorum_keeps_its_promises_in_thousands_of_histories(first: int) -> None:
+    for seed in range(first, first + 100):
+        play(seed)
+
+
+def _is_found(name: str, patch: pytest.MonkeyPatch, histories: int) -> bool:
+    FAULTS[name](patch)
+    for seed in range(histories):
+        try:
+            play(seed)
+        except BrokenPromiseError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", _SOON)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _is_found(name, monkeypatch, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_every_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _is_found(name, monkeypatch, 1500)

@@ -1,0 +1,145 @@
+"""One history of a quorum from a seed: load, faults of the network and of nodes, voters that change, then peace."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.support.raft_cluster import BrokenPromiseError, RaftCluster, StateMachine
+
+if TYPE_CHECKING:
+    from tests.support.raft_cluster import Member
+
+#: A fault lasts at most so long, in seconds.
+_LONGEST = 6.0
+
+
+class History:
+    """Plays a quorum of three to five voters for some seconds of virtual time, and holds it to Raft's promises."""
+
+    def __init__(self, seed: int, *, seconds: float = 40.0) -> None:
+        self.random = Random(seed)
+        self._seconds = seconds
+        self.has_directories = self.random.random() < 0.6
+        voters = self.random.choice([3, 3, 3, 5])
+        extra = 2 if self.has_directories else 1
+        self.cluster = RaftCluster(
+            seed,
+            voters=voters,
+            nodes=voters + extra,
+            directories=self.has_directories,
+            auto_join=self.has_directories and self.random.random() < 0.2,
+        )
+        cluster = self.cluster
+        cluster.loss = self.random.choice([0.0, 0.02, 0.2])
+        cluster.duplication = self.random.choice([0.0, 0.1])
+        cluster.lateness = self.random.choice([0.0, 0.02])
+        self._written = 0
+
+    def run(self) -> None:
+        """Play it. Raises `BrokenPromiseError`."""
+        cluster = self.cluster
+        while cluster.now < self._seconds:
+            cluster.run(self.random.expovariate(8))
+            self._step()
+        cluster.check_logs()
+        self._make_peace()
+
+    def _step(self) -> None:
+        draw = self.random.random()
+        if draw < 0.6:
+            self._write()
+        elif draw < 0.66:
+            self.cluster.snapshot(self.random.choice(self.cluster.members), delete=self.random.random() < 0.7)
+        elif draw < 0.70 and self.has_directories:
+            self._change_voters()
+        elif draw < 0.72:
+            leader = self.cluster.leader
+            if leader is not None and leader.client is not None and leader.leader_state is not None:
+                leader.client.resign(leader.leader_state.epoch)
+        elif draw < 0.86:
+            self._fault()
+        if self.random.random() < 0.05:
+            self.cluster.check_logs()
+
+    def _write(self) -> None:
+        """Write through any node that believes to lead."""
+        member = self.random.choice(self.cluster.members)
+        for _ in range(self.random.randint(1, 3)):
+            self._written += 1
+            if not self.cluster.append([b"%d" % self._written], member):
+                self.cluster.append([b"%d" % self._written])
+
+    def _change_voters(self) -> None:
+        leader = self.cluster.leader
+        if leader is None or leader.client is None:
+            return
+        voters = leader.client.replica.partition_state.last_voter_set
+        node_id = self.random.randrange(len(self.cluster.members))
+        is_voter = voters.get(node_id) is not None
+        if not is_voter or len(voters) > 2:
+            self.cluster.change_voters(node_id, add=not is_voter)
+
+    def _fault(self) -> None:
+        cluster, random = self.cluster, self.random
+        leader = cluster.leader
+        member = leader if leader is not None and random.random() < 0.4 else random.choice(cluster.members)
+        until = cluster.now + (random.uniform(0.0, _LONGEST) if random.random() < 0.6 else random.uniform(0.0, 0.1))
+        kind = random.random()
+        if kind < 0.45:
+            self._kill(member, until, power_loss=random.random() < 0.7)
+        elif kind < 0.6:
+            member.paused_until = until
+            cluster.at(until, member.turn)
+        elif kind < 0.65:
+            for every in cluster.members:
+                self._kill(every, until, power_loss=True)
+        else:
+            others = [other for other in cluster.members if other is not member]
+            cut_off = random.sample(others, random.randint(1, len(others)))
+            pairs = {(member.id, other.id) for other in cut_off}
+            if random.random() < 0.7:
+                pairs |= {(other, this) for this, other in pairs}
+            cluster.cut |= pairs
+            cluster.at(until, lambda: cluster.cut.difference_update(pairs))
+
+    def _kill(self, member: Member, until: float, *, power_loss: bool) -> None:
+        if member.client is None:
+            return
+        member.stop(power_loss=power_loss)
+
+        def restart() -> None:
+            if member.client is None:
+                member.start()
+
+        self.cluster.at(until, restart)
+
+    def _make_peace(self) -> None:
+        cluster = self.cluster
+        cluster.heal()
+        cluster.run_until(self._has_leader, 30.0)
+        end = cluster.committed_end
+        cluster.run_until(lambda: cluster.append([b"the last"]), 10.0)
+        cluster.run_until(lambda: cluster.committed_end > end and self._are_equal(), 30.0)
+        cluster.check_logs()
+
+    def _has_leader(self) -> bool:
+        leader = self.cluster.leader
+        return leader is not None and leader.leader_state is not None and leader.leader_state.high_watermark is not None
+
+    def _are_equal(self) -> bool:
+        ends = {member.machine.next_offset for member in self.cluster.members}
+        return ends == {self.cluster.committed_end}
+
+
+def play(seed: int, seconds: float = 40.0) -> None:
+    """Play one history; what is raised names the seed."""
+    try:
+        History(seed, seconds=seconds).run()
+    except BrokenPromiseError as error:
+        raise BrokenPromiseError(f"seed {seed}: {error}") from error
+    except Exception as error:
+        raise BrokenPromiseError(f"seed {seed}: {error!r}") from error
+
+
+__all__ = ["History", "StateMachine", "play"]

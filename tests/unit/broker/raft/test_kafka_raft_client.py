@@ -1,0 +1,232 @@
+"""What a node of the quorum does, one rule a test, on virtual time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barnabas.broker.raft import raft_messages
+from barnabas.broker.raft.batch_accumulator import MAX_BATCH_SIZE_BYTES
+from barnabas.broker.raft.errors import BufferAllocationError, NotLeaderError
+from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.errors import DuplicateVoterError, RecordBatchTooLargeError, VoterNotFoundError
+from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from tests.support.raft_cluster import CLUSTER_ID, RaftCluster, directory_of
+
+if TYPE_CHECKING:
+    from tests.support.raft_cluster import Member
+
+
+def _elected(**settings: object) -> tuple[RaftCluster, Member]:
+    cluster = RaftCluster(7, **settings)  # type: ignore[arg-type]
+    cluster.run_until(lambda: _commits(cluster))
+    cluster.run(1.0)
+    leader = cluster.leader
+    assert leader is not None
+    return cluster, leader
+
+
+def _commits(cluster: RaftCluster) -> bool:
+    leader = cluster.leader
+    return leader is not None and leader.leader_state is not None and leader.leader_state.high_watermark is not None
+
+
+def _follower(cluster: RaftCluster) -> Member:
+    return next(member for member in cluster.members if member is not cluster.leader)
+
+
+def test_a_node_alone_leads_at_once() -> None:
+    cluster = RaftCluster(1, voters=1)
+    cluster.run(0.01)
+    assert _commits(cluster)
+    assert cluster.members[0].machine.leader == (0, 1)
+
+
+def test_a_node_alone_leads_the_next_epoch_after_a_restart() -> None:
+    cluster = RaftCluster(1, voters=1)
+    cluster.run(0.01)
+    member = cluster.members[0]
+    member.stop(power_loss=True)
+    member.start()
+    cluster.run(0.01)
+    assert member.machine.leader.leader_id == 0
+    assert member.machine.leader.epoch > 1
+
+
+def test_what_is_appended_is_committed_on_every_node_in_order() -> None:
+    cluster, leader = _elected()
+    for number in range(20):
+        assert cluster.append([b"a%d" % number, b"b%d" % number], leader)
+    cluster.run(2.0)
+    expected = [value for number in range(20) for value in (b"a%d" % number, b"b%d" % number)]
+    assert [member.machine.values for member in cluster.members] == [expected] * 3
+
+
+def test_an_append_gives_the_offset_of_its_last_record() -> None:
+    _, leader = _elected()
+    assert leader.client is not None
+    epoch, end = leader.client.leader_and_epoch.epoch, leader.log.end_offset
+    assert leader.client.prepare_values(epoch, [b"a", b"b"]) == end + 1
+    assert leader.client.prepare_values(epoch, [b"c"]) == end + 2
+
+
+def test_only_the_leader_of_the_epoch_appends() -> None:
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    assert leader.client is not None
+    assert follower.client is not None
+    epoch = leader.client.leader_and_epoch.epoch
+    with pytest.raises(NotLeaderError):
+        follower.client.prepare_values(epoch, [b"a"])
+    with pytest.raises(NotLeaderError):
+        leader.client.prepare_values(epoch - 1, [b"a"])
+
+
+def test_what_waits_to_be_written_has_a_bound() -> None:
+    _, leader = _elected()
+    assert leader.client is not None
+    epoch = leader.client.leader_and_epoch.epoch
+    with pytest.raises(RecordBatchTooLargeError):
+        leader.client.prepare_values(epoch, [bytes(MAX_BATCH_SIZE_BYTES + 1)])
+    big = bytes(MAX_BATCH_SIZE_BYTES - 100)
+    for _ in range(10):
+        leader.client.prepare_values(epoch, [big])
+    with pytest.raises(BufferAllocationError):
+        leader.client.prepare_values(epoch, [big])
+
+
+def test_a_leader_that_resigns_is_followed_by_another_at_once() -> None:
+    cluster, leader = _elected()
+    assert leader.client is not None
+    epoch = leader.client.leader_and_epoch.epoch
+    leader.client.resign(epoch)
+    leader.turn()
+    cluster.run(0.5)
+    found = cluster.leader
+    assert found is not None
+    assert found is not leader
+    assert found.client is not None
+    assert found.client.leader_and_epoch.epoch == epoch + 1
+
+
+def test_resigning_from_an_epoch_that_is_not_ones_own_is_refused() -> None:
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    assert leader.client is not None
+    assert follower.client is not None
+    epoch = leader.client.leader_and_epoch.epoch
+    with pytest.raises(ValueError, match="cannot resign"):
+        leader.client.resign(epoch + 1)
+    with pytest.raises(ValueError, match="cannot resign"):
+        follower.client.resign(epoch)
+    leader.client.resign(epoch - 1)
+    cluster.run(1.0)
+    assert cluster.leader is leader
+
+
+def test_a_leader_without_a_majority_gives_up() -> None:
+    cluster, leader = _elected()
+    cluster.cut = {(leader.id, other.id) for other in cluster.members}
+    cluster.cut |= {(other.id, leader.id) for other in cluster.members}
+    cluster.run(3.5)
+    assert leader.leader_state is None
+    assert _commits(cluster)
+
+
+def test_a_voter_that_was_cut_off_does_not_disturb_the_leader() -> None:
+    """The pre-vote: without it the voter would come back with a later epoch (KIP-996)."""
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    pairs = {(follower.id, other.id) for other in cluster.members}
+    cluster.cut = pairs | {(other, this) for this, other in pairs}
+    cluster.run(30.0)
+    cluster.cut = set()
+    cluster.run(5.0)
+    assert cluster.leader is leader
+    assert cluster.leaders == {1: leader.id}
+
+
+def test_a_voter_that_hears_from_the_leader_only_does_not_vote_for_another() -> None:
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    cluster.cut = {(leader.id, follower.id)}
+    cluster.run(30.0)
+    assert cluster.leader is leader
+
+
+def test_a_follower_that_was_away_for_long_gets_the_snapshot() -> None:
+    cluster, leader = _elected()
+    follower = _follower(cluster)
+    follower.stop(power_loss=True)
+    for number in range(10):
+        cluster.append([b"%d" % number], leader)
+        cluster.run(0.1)
+    cluster.snapshot(leader, delete=True)
+    assert leader.log.start_offset > 0
+    follower.start()
+    cluster.run(3.0)
+    assert follower.machine.values == leader.machine.values
+    assert follower.log.start_offset == leader.log.start_offset
+
+
+def test_a_snapshot_of_what_is_not_committed_is_refused() -> None:
+    _, leader = _elected()
+    assert leader.client is not None
+    end = OffsetAndEpoch(leader.log.end_offset + 1, 1)
+    with pytest.raises(ValueError, match="no snapshot"):
+        leader.client.create_snapshot(end, 0)
+    with pytest.raises(ValueError, match="another epoch"):
+        leader.client.create_snapshot(OffsetAndEpoch(leader.log.end_offset, 99), 0)
+
+
+def test_a_voter_joins_and_leaves() -> None:
+    cluster, leader = _elected(voters=3, nodes=4, directories=True)
+    added = cluster.change_voters(3, add=True)
+    cluster.run(2.0)
+    assert cluster.answers[added].error_code == 0  # type: ignore[attr-defined]
+    removed = cluster.change_voters(leader.id, add=False)
+    cluster.run(5.0)
+    assert cluster.answers[removed].error_code == 0  # type: ignore[attr-defined]
+    assert _commits(cluster)
+    assert cluster.leader is not leader
+    for member in cluster.members:
+        assert member.client is not None
+        ids = member.client.replica.partition_state.last_voter_set.ids
+        assert ids == [other.id for other in cluster.members if other is not leader]
+
+
+def test_what_cannot_become_of_the_voters_is_refused_by_its_error() -> None:
+    cluster, _ = _elected(voters=3, nodes=4, directories=True)
+    known = cluster.change_voters(1, add=True)
+    unknown = cluster.change_voters(3, add=False)
+    cluster.run(1.0)
+    assert cluster.answers[known].error_code == DuplicateVoterError.code  # type: ignore[attr-defined]
+    assert cluster.answers[unknown].error_code == VoterNotFoundError.code  # type: ignore[attr-defined]
+
+
+def test_a_controller_joins_by_itself_if_it_is_told_to() -> None:
+    cluster, leader = _elected(voters=3, nodes=5, directories=True, auto_join=True)
+    cluster.run(20.0)
+    assert leader.client is not None
+    assert leader.client.replica.partition_state.last_voter_set.ids == [0, 1, 2, 3, 4]
+
+
+def test_describe_quorum_tells_voters_and_observers() -> None:
+    cluster, leader = _elected(voters=3, nodes=4, directories=True)
+    topic = TopicData(raft_messages.METADATA_TOPIC, [PartitionData(0)])
+    answer = cluster.answers[cluster.ask(DescribeQuorumRequest([topic]))]
+    partition = answer.topics[0].partitions[0]  # type: ignore[attr-defined]
+    assert partition.leader_id == leader.id
+    assert [found.replica_id for found in partition.current_voters] == [0, 1, 2]
+    assert [found.replica_directory_id for found in partition.observers] == [directory_of(3)]
+    assert {found.log_end_offset for found in partition.current_voters} == {leader.log.end_offset}
+
+
+def test_another_clusters_request_is_refused() -> None:
+    _, leader = _elected()
+    assert leader.client is not None
+    request = raft_messages.VoteRequest(cluster_id="other")
+    answer = leader.client._voting.handle_vote(request, "CONTROLLER", 0.0)
+    assert answer.error_code
+    assert CLUSTER_ID != "other"
