@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
     from barnabas.broker.replication.replica import FollowerFetch
     from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+    from barnabas.protocol.buffer import Buffer
     from barnabas.protocol.message import Message
 
-Buffer = bytes | bytearray | memoryview
 
 #: In place of an offset in DeleteRecords: everything that can be read.
 _HIGH_WATERMARK = -1

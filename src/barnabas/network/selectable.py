@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.protocol.buffer import Buffer as Buffer
+
 if TYPE_CHECKING:
     from barnabas.errors import AuthenticationError
-
-Buffer = bytes | bytearray | memoryview
 
 
 class Authentication(NamedTuple):

@@ -66,7 +66,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from barnabas.protocol.message import Buffer
+    from barnabas.protocol.buffer import Buffer
 
 KINDS: dict[str, int] = {
     "bool": BOOL,

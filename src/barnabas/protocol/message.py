@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.protocol.buffer import Buffer as Buffer
 from barnabas.protocol.codec import Decoder, Encoder
 from barnabas.protocol.kafka_uuid import ZERO_UUID as ZERO_UUID
 from barnabas.protocol.plan import plan_of
@@ -9,8 +10,6 @@ from barnabas.protocol.plan import plan_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, Self
-
-Buffer = bytes | bytearray | memoryview
 
 NEW: Any = ...
 """As an argument's default: a new list, or a new struct with its own defaults."""

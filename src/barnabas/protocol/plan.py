@@ -17,11 +17,19 @@ from barnabas.protocol.kafka_uuid import ZERO_UUID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from barnabas.protocol.message import Message
+    class MessageType(Protocol):
+        """What a plan needs of a generated class."""
 
-_plans: dict[tuple[type, int], Plan] = {}
+        NAME: str
+        FLEXIBLE_FROM: int
+
+        @property
+        def VALID_VERSIONS(self) -> tuple[int, int]: ...  # noqa: N802, D102 - a class attribute
+
+
+_plans: dict[tuple[object, int], Plan] = {}
 
 _ZEROS: dict[str, Any] = {
     "bool": False,
@@ -33,7 +41,7 @@ _ZEROS: dict[str, Any] = {
 }
 
 
-def plan_of(cls: type[Message], version: int) -> Plan:
+def plan_of(cls: MessageType, version: int) -> Plan:
     """Return the plan of a message in a version; `UnsupportedVersionError` when there is no such version."""
     plan = _plans.get((cls, version))
     if plan is None:
@@ -44,13 +52,13 @@ def plan_of(cls: type[Message], version: int) -> Plan:
     return plan
 
 
-def _build(cls: type, version: int, flexible: bool) -> Plan:
+def _build(cls: Any, version: int, flexible: bool) -> Plan:
     plan = _plans.get((cls, version))
     if plan is not None:
         return plan
     present: list[Field] = []
     absent: list[Field] = []
-    for line in cls.FIELDS:  # type: ignore[attr-defined]  # every generated class has it
+    for line in cls.FIELDS:
         name, kind, versions, *rest = line.split(" ")
         marks = dict(mark.partition("=")[::2] for mark in rest)
         field = _field(cls, name, kind, marks, version, flexible)

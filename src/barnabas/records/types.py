@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-Buffer = bytes | bytearray | memoryview
+from barnabas.protocol.buffer import Buffer as Buffer
+
 Headers = Iterable[tuple[str, Buffer | None]]
 EncodedHeaders = list[tuple[bytes, bytes | None]]
 AbortedTransactions = Iterable[tuple[int, int]]

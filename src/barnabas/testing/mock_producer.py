@@ -9,10 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from barnabas.client.cluster import PartitionInfo
-from barnabas.client.producer.append import FutureRecordMetadata, new_future
+from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata, new_future
 from barnabas.client.producer.produce_request_result import ProduceRequestResult
 from barnabas.client.producer.producer_record import ProducerRecord
-from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.transaction import Transaction
 from barnabas.client.producer.transaction_calls import leave_transaction
 from barnabas.client.serializers import apply_serializer, as_bytes, resolve_serializer

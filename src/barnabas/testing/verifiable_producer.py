@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from barnabas import Producer
-from barnabas.client.producer.record_metadata import RecordMetadata
+from barnabas.client.producer.append import RecordMetadata
 from barnabas.errors import KafkaError
 from barnabas.testing.verifiable_events import add_common_arguments, on_stop_signals, print_event, settings_of
 

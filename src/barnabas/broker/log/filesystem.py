@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Protocol
 
+from barnabas.protocol.buffer import Buffer as Buffer
 from barnabas.protocol.stored_records import StoredRecords
-
-Buffer = bytes | bytearray | memoryview
 
 
 class DirectoryEntry(NamedTuple):

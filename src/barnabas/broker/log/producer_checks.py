@@ -12,6 +12,8 @@ from barnabas.broker.log.earlier_batches import earlier_batches
 from barnabas.broker.log.log_health import READING
 
 if TYPE_CHECKING:
+    from barnabas.broker.log.log_health import LogHealth
+    from barnabas.broker.log.log_segments import LogSegments
     from barnabas.broker.log.log_validator import ValidatedRecords
     from barnabas.broker.log.producer_append_info import (
         BatchMetadata,
@@ -19,19 +21,18 @@ if TYPE_CHECKING:
         ProducerAppendInfo,
         ProducerStateEntry,
     )
-    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.broker.log.producer_state_manager import ProducerStateManager
     from barnabas.records.batch_header import BatchHeader
 
 
 def check_producers(
-    log: UnifiedLog, records: ValidatedRecords, origin: int
+    records: ValidatedRecords, origin: int, state: ProducerStateManager, segments: LogSegments, health: LogHealth
 ) -> tuple[dict[int, ProducerAppendInfo], list[CompletedTxn], BatchMetadata | None]:
-    """Check batches against what the log knows of their producers, before any of them is written.
+    """Check batches against what a log knows of their producers (`state`), before any of them is written.
 
     Gives the producers' new state, the transactions that end here, and the earlier batch where a client sends one
     again; then nothing is to be written. Raises what `ProducerAppendInfo.append` raises, and `KafkaStorageError`.
     """
-    state = log.producer_state
     producers: dict[int, ProducerAppendInfo] = {}
     completed = []
     for header, batch in zip(records.headers, records.batches, strict=True):
@@ -39,7 +40,7 @@ def check_producers(
         if producer_id >= 0:
             entry = state.producers.get(producer_id)
             if entry is not None and origin == CLIENT:
-                repeated = _find_duplicate(log, entry, header)
+                repeated = _find_duplicate(entry, header, segments, health)
                 if repeated is not None:
                     return {}, [], repeated
             info = producers.get(producer_id)
@@ -51,13 +52,15 @@ def check_producers(
     return producers, completed, None
 
 
-def _find_duplicate(log: UnifiedLog, entry: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
+def _find_duplicate(
+    entry: ProducerStateEntry, header: BatchHeader, segments: LogSegments, health: LogHealth
+) -> BatchMetadata | None:
     numbers = header.producer_epoch, header.base_sequence, header.last_sequence
     found = entry.find_duplicate(*numbers)
     if found is None and entry.may_lack(header.producer_epoch, header.base_sequence):
         try:
-            entry.remember(earlier_batches(log.local_log.segments, entry))
+            entry.remember(earlier_batches(segments, entry))
         except OSError as error:
-            raise log.storage_failure("looking for a repeated batch", error, kind=READING) from error
+            raise health.failed("looking for a repeated batch", error, READING) from error
         found = entry.find_duplicate(*numbers)
     return found

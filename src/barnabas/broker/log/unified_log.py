@@ -189,7 +189,7 @@ class UnifiedLog:
         size = len(records.buffer)
         if size > self.config.segment_bytes:
             raise RecordBatchTooLargeError(f"{size} bytes for {self.topic_partition} exceed segment.bytes")
-        producers, completed, duplicate = check_producers(self, records, origin)
+        producers, completed, duplicate = self._check_producers(records, origin)
         if duplicate is not None:
             return self._duplicate_info(duplicate)
         self._write(records, leader_epoch, now_ms)
@@ -220,7 +220,7 @@ class UnifiedLog:
         if records is None:
             return None
         for piece in split_for_segments(records, self.config.segment_bytes):
-            producers, completed, _ = check_producers(self, piece, REPLICATION)
+            producers, completed, _ = self._check_producers(piece, REPLICATION)
             if not self.local_log.segments.active.offset_index.can_append(piece.last_offset):
                 # The next segment has to begin near its records: what compaction has taken may be a wide gap.
                 self.local_log.log_end_offset = piece.first_offset
@@ -231,6 +231,11 @@ class UnifiedLog:
         size, epoch = len(records.buffer), records.headers[-1].partition_leader_epoch
         first, last, count = records.first_offset, records.last_offset, records.record_count
         return LogAppendInfo(first, last, -1, self.log_start_offset, count, size, False, epoch)
+
+    def _check_producers(
+        self, records: ValidatedRecords, origin: int
+    ) -> tuple[dict[int, ProducerAppendInfo], list[CompletedTxn], BatchMetadata | None]:
+        return check_producers(records, origin, self.producer_state, self.local_log.segments, self.health)
 
     def _duplicate_info(self, batch: BatchMetadata) -> LogAppendInfo:
         append_time = batch.timestamp if self.config.message_timestamp_type else -1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from barnabas.client.producer.append import RecordMetadata
 from barnabas.client.producer.producer_core import ProducerCore
 from barnabas.client.producer.producer_record import ProducerRecord
-from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.transaction_calls import TransactionCalls
 from barnabas.client.telemetry.reports_telemetry import ReportsTelemetry
 from barnabas.errors import IllegalArgumentError, IllegalTypeError

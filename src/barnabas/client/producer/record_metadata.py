@@ -1,18 +1,29 @@
-"""Where a record was stored, and how to wait for that in asyncio."""
+"""How to wait in asyncio until a record is stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from barnabas.client.producer.append import FutureRecordMetadata, RecordMetadata
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from barnabas.client.producer.produce_request_result import ProduceRequestResult
 
-__all__ = ["RecordMetadata", "wait_for_record", "wait_in_loop"]
+Stored = TypeVar("Stored", covariant=True)
 
 
-async def wait_in_loop(future: FutureRecordMetadata) -> RecordMetadata:
+class StoredRecord(Protocol[Stored]):
+    """What is waited for of a record's future."""
+
+    request_result: ProduceRequestResult
+    relative_offset: int
+
+    def done(self) -> bool:
+        """Whether the record is stored, or has failed."""
+
+    def result(self, timeout: float) -> Stored:
+        """Return where it was stored; raises its error."""
+
+
+async def wait_in_loop(future: StoredRecord[Stored]) -> Stored:
     """Return what `await future` does: wait in the running asyncio loop without blocking it."""
     if not future.done():
         await wait_for_record(future.request_result, future.relative_offset)

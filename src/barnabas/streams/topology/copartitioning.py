@@ -9,14 +9,26 @@ from barnabas.streams.errors import TopologyError
 from barnabas.streams.topology.nodes import SourceNode
 
 if TYPE_CHECKING:
-    from barnabas.streams.topology.topology_builder import TopologyBuilder
+    from collections.abc import Callable, Mapping
+
+    from barnabas.streams.topology.nodes import InternalTopicProperties, Node
 
 
 class Copartitioning:
-    """Groups of source nodes whose topics are partitioned alike."""
+    """Groups of source nodes whose topics are partitioned alike.
 
-    def __init__(self, builder: TopologyBuilder) -> None:
-        self._builder = builder
+    `nodes` and `internal_topics` are the topology's, and grow with it; `real_name(topic)` is the name on the cluster.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        internal_topics: Mapping[str, InternalTopicProperties],
+        real_name: Callable[[str], str],
+    ) -> None:
+        self._nodes = nodes
+        self._internal_topics = internal_topics
+        self._real_name = real_name
         self._groups: list[set[str]] = []
 
     def add(self, source_nodes: Iterable[str]) -> None:
@@ -36,7 +48,7 @@ class Copartitioning:
             numbers = {
                 topic: number
                 for topic in topics
-                if (properties := self._builder.internal_topics.get(topic)) is not None
+                if (properties := self._internal_topics.get(topic)) is not None
                 and (number := properties.number_of_partitions) is not None
             }
             if numbers and set(numbers) == topics and len(set(numbers.values())) > 1:
@@ -47,7 +59,7 @@ class Copartitioning:
         """Return the topics that belong together, under their names on the cluster."""
         merged: list[set[str]] = []
         for topics in self._topics():
-            group = {self._builder.real_name(topic) for topic in topics}
+            group = {self._real_name(topic) for topic in topics}
             for other in [known for known in merged if known & group]:
                 merged.remove(other)
                 group |= other
@@ -56,8 +68,7 @@ class Copartitioning:
         return merged
 
     def _topics(self) -> list[set[str]]:
-        nodes = self._builder.nodes
         return [
-            {topic for name in group if isinstance(node := nodes.get(name), SourceNode) for topic in node.topics}
+            {topic for name in group if isinstance(node := self._nodes.get(name), SourceNode) for topic in node.topics}
             for group in self._groups
         ]

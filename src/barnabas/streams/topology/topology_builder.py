@@ -40,7 +40,7 @@ class TopologyBuilder:
         self.store_source_nodes: dict[str, list[str]] = {}
         self.global_topics: set[str] = set()
         self.groups = NodeGroups()
-        self.copartitioning = Copartitioning(self)
+        self.copartitioning = Copartitioning(self.nodes, self.internal_topics, self.real_name)
         self.names = InternalNames()
         self.application_id: str | None = None
         self.made_at: str | None = None

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from barnabas import errors
+from barnabas.client.producer.append import RecordMetadata
 from barnabas.client.producer.producer import Producer
 from barnabas.client.producer.producer_config import ProducerConfig
 from barnabas.client.producer.producer_record import ProducerRecord, RecordHeaders
 from barnabas.client.producer.record_accumulator import RecordAccumulator
-from barnabas.client.producer.record_metadata import RecordMetadata
 from barnabas.client.producer.sender import Sender
 from barnabas.client.serializers import StringSerializer
 from barnabas.errors import IllegalStateError, KafkaTimeoutError, RecordTooLargeError, SerializationError

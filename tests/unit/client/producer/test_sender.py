@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas import errors
-from barnabas.client.producer.record_metadata import RecordMetadata
+from barnabas.client.producer.append import RecordMetadata
 from barnabas.errors import KafkaError, KafkaTimeoutError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.init_producer_id_response import InitProducerIdResponse
