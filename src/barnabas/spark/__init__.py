@@ -13,9 +13,9 @@ Rule 4. **Options, schema and errors are the built-in connector's**, held agains
 tests/spark/test_like_the_built_in_connector.py: an option added to the source is added to its random options too. In
 `options` each is refused, without effect, or read, and no error shows a secret.
 
-Rule 5. **`barnabas.streams` asks for more, by options of its own**: `coPartitions` makes one task of partition p of
-several topics and puts the time into the offsets (`co_partitions`, `co_partitioned_reader`, `co_partitioned_rows`),
-`takeNotes` lets a task tell the decision log of its state (`exactly_once/task_notes.py`).
+Rule 5. **`barnabas.streams` asks for more**: `coPartitions` makes one task of partition p of
+several topics and puts the time into the offsets (`co_partitions`, `co_partitioned_reader`, `co_partitioned_rows`).
+Its tasks write through `exactly_once.task_writer` themselves, and leave a note on their state (`task_notes`).
 
 The source: `data_source` → `stream_reader`, `batch_reader` (driver) → `ranges`, `input_partitions` → `fetch_loop`
 (task). `values/` makes columns of values (JSON, Avro, Protobuf, a registry). `checkpoint` reads a query's checkpoint

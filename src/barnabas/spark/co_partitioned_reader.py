@@ -67,7 +67,7 @@ class CoPartitionedStreamReader(DataSourceStreamReader, SupportsTriggerAvailable
         """See `KafkaStreamReader`."""
         self._reader.prepareForTriggerAvailableNow()
 
-    def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetsMapping, end: OffsetsMapping) -> Sequence[CoPartition]:
         """Return a micro-batch's tasks. Raises DataLossError as `KafkaStreamReader` does."""
         ranges = self._reader.ranges(start, end)
         tasks = planned_tasks(self._wanted, ranges, time_of(start), time_of(end))

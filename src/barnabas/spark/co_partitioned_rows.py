@@ -25,10 +25,16 @@ def read_task(
     options: SourceOptions, task: PlannedTask, topic_ids: Mapping[str, bytes | None]
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row that tells of the task (topic `""`, value `PlannedTask.to_json`), then its records, merged."""
-    streams = [read_ranges(options, [each], topic_ids) for each in task.ranges if each.size > 0]
-    batches = merged(streams)
+    batches = read_records(options, task, topic_ids)
     yield _plan_row(options.columns, task)
     yield from batches
+
+
+def read_records(
+    options: SourceOptions, task: PlannedTask, topic_ids: Mapping[str, bytes | None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a task, merged. Raises as `read_ranges` does."""
+    return merged([read_ranges(options, [each], topic_ids) for each in task.ranges if each.size > 0])
 
 
 def _plan_row(columns: Sequence[str], task: PlannedTask) -> pa.RecordBatch:

@@ -54,7 +54,7 @@ READ_OPTIONS = {
     )
 }  # fmt: skip
 WRITE_OPTIONS = {
-    "topic", "includeheaders", "includetimestamp", "guarantee", "transactionalidprefix", "decisiontopic", "takenotes",
+    "topic", "includeheaders", "includetimestamp", "guarantee", "transactionalidprefix", "decisiontopic",
 }  # fmt: skip
 GUARANTEES = AT_LEAST_ONCE, EXACTLY_ONCE = ("at-least-once", "exactly-once")
 
@@ -134,8 +134,6 @@ class SinkOptions:
         self.guarantee = lowered.get("guarantee", AT_LEAST_ONCE).strip().lower()
         self.transactional_id_prefix = lowered.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX).strip()
         self.decision_topic = lowered.get("decisiontopic", DECISION_TOPIC).strip()
-        #: For `barnabas.streams` only: see `exactly_once.task_notes`.
-        self.take_notes = _boolean(lowered, "takeNotes", default=False)
         self._check_guarantee(lowered)
 
     def _check_guarantee(self, lowered: Mapping[str, str]) -> None:
@@ -147,8 +145,6 @@ class SinkOptions:
                 raise OptionError(f"option {name}={value!r} is for guarantee=exactly-once only")
             if value is not None and not value.strip():
                 raise OptionError(f"option {name} is empty; leave it out for the default")
-        if self.take_notes and (self.guarantee != EXACTLY_ONCE or self.topic is not None):
-            raise OptionError("option takeNotes=true needs guarantee=exactly-once, and a column topic in the rows")
         if self.guarantee != EXACTLY_ONCE:
             return
         for name, why in REFUSED_EXACTLY_ONCE.items():

@@ -171,10 +171,11 @@ class DriverPerformer:
             self._decision = self._cluster.decision()
         return self._decision
 
-    def ListOpen(self) -> Requests:
+    def ListOpen(self, run: str = "") -> Requests:
         answer = yield ListTransactionsRequest(state_filters=["Ongoing"]), 1
         found = {each.transactional_id: each.producer_id for each in answer.transaction_states}
-        return {name: value for name, value in found.items() if name.startswith(f"{BASE}-task-")}
+        prefix = f"{BASE}-task-" + (f"{run}-" if run else "")
+        return {name: value for name, value in found.items() if name.startswith(prefix)}
 
     def Describe(self, names: tuple[str, ...]) -> Requests:
         answer = yield DescribeTransactionsRequest(transactional_ids=list(names)), 0
@@ -220,7 +221,11 @@ class Worker:
     """A Python worker: ids of its own. `name` is unique."""
 
     def __init__(self, name: str) -> None:
-        self.pool = IdPool(BASE, name)
+        self.name = name
+        self.pools: dict[str, IdPool] = {}
+
+    def pool(self, run: str) -> IdPool:
+        return self.pools.setdefault(run, IdPool(BASE, f"{run}-{self.name}"))
 
 
 def attempt(cluster: Cluster, worker: Worker, run: str, batch: int, partition: int) -> Requests:
@@ -229,7 +234,7 @@ def attempt(cluster: Cluster, worker: Worker, run: str, batch: int, partition: i
     rows = rows_of(batch, partition)
     if not rows:
         return protocol.TaskReport(*task)
-    steps = protocol.write_task(task, worker.pool, cluster.broker.now)
+    steps = protocol.write_task(task, worker.pool(run), cluster.broker.now)
     return (yield from drive(steps, TaskPerformer(cluster, rows)))
 
 

@@ -33,7 +33,7 @@ def test_a_quiet_run_initializes_each_id_once() -> None:
     model.execute(cluster, model.query(cluster, model.Checkpoint(), "r1", 10, workers))
 
     assert dict(cluster.rows()) == model.expected(10)
-    assert [len(worker.pool) for worker in workers] == [1, 1, 1]
+    assert [len(worker.pool("r1")) for worker in workers] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("answer_last", [True, False], ids=["last request arrives", "last request is lost"])
@@ -59,7 +59,7 @@ def test_the_same_when_the_workers_outlive_the_run() -> None:
         model.execute(cluster, model.query(cluster, checkpoint, "r2", BATCHES, workers))
 
         assert dict(cluster.rows()) == model.expected(BATCHES), f"after {survived} requests"
-        assert max(len(worker.pool) for worker in workers) <= 2
+        assert max(len(pool) for worker in workers for pool in worker.pools.values()) <= 2
 
 
 def test_an_abort_after_a_commit_that_failed_anywhere_takes_nothing_back() -> None:
@@ -97,3 +97,23 @@ def test_an_abort_after_a_task_failed_takes_back_what_the_others_wrote() -> None
     model.execute(cluster, model.drive(protocol.abort_batch([None, None]), driver))
 
     assert cluster.request(ListTransactionsRequest(state_filters=["Ongoing"]), 1).transaction_states == []
+
+
+def left_open(cluster: model.Cluster) -> list[str]:
+    found = cluster.request(ListTransactionsRequest(state_filters=["Ongoing"]), 1).transaction_states
+    return [each.transactional_id for each in found]
+
+
+@pytest.mark.parametrize("worker", ["goes on under its id", "is new"])
+def test_what_a_run_left_open_whose_reports_are_lost_is_aborted(worker: str) -> None:
+    cluster, checkpoint, workers = model.Cluster(), model.Checkpoint(), model.new_workers("r1")
+    model.execute(cluster, model.query(cluster, checkpoint, "r1", 1, workers))
+    writes = model.Worker("other") if worker == "is new" else workers[0]
+    model.execute(cluster, model.attempt(cluster, writes, "r1", 1, 0))
+    assert left_open(cluster)
+
+    model.execute(cluster, model.drive(protocol.abort_run("r1"), model.DriverPerformer(cluster)))
+
+    assert left_open(cluster) == []
+    model.execute(cluster, model.query(cluster, checkpoint, "r2", BATCHES, model.new_workers("r2")))
+    assert dict(cluster.rows()) == model.expected(BATCHES)

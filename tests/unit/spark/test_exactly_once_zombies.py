@@ -70,6 +70,9 @@ class Chaos:
         batch = self.checkpoint.committed
         while (batch := batch + 1) < BATCHES:
             reports = yield from self.batch(run, batch, driver)
+            if self.random.random() < 0.1:
+                yield from model.drive(protocol.abort_run(run), driver)
+                raise KafkaError("Spark: a task failed, and what the others reported is lost")
             try:
                 yield from model.drive(protocol.commit_batch(batch, reports), driver)
             except KafkaError:

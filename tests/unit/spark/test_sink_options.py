@@ -32,8 +32,6 @@ def test_exactly_once_has_brokers_longest_time_out_unless_another_is_given() -> 
         ({"decisionTopic": "d"}, "for guarantee=exactly-once only"),
         ({"guarantee": "exactly-once", "transactionalIdPrefix": " "}, "is empty"),
         ({"guarantee": "exactly-once", "kafka.transactional.id": "mine"}, "transactionalIdPrefix"),
-        ({"takeNotes": "true"}, "needs guarantee=exactly-once"),
-        ({"guarantee": "exactly-once", "takeNotes": "true", "topic": "t"}, "a column topic in the rows"),
         ({"guarantee": "exactly-once", "kafka.acks": "1"}, "transactions need acks=all"),
     ],
 )

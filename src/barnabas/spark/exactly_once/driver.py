@@ -28,6 +28,10 @@ class SinkPlace(NamedTuple):
         """Return what the query's transactional ids begin with."""
         return f"{self.prefix}-{query}"
 
+    def tasks(self, query: str, run: str = "") -> str:
+        """Return what the transactional ids of the query's tasks begin with, or of those of one run."""
+        return f"{self.base(query)}-task-" + (f"{run}-" if run else "")
+
     def __repr__(self) -> str:
         return f"SinkPlace({ClientSettings(self.client)!r}, topic={self.topic!r}, prefix={self.prefix!r})"
 
@@ -49,7 +53,7 @@ class Driver:
         self._mark_error: KafkaError | None = None
         self._steps: dict[type[Any], Callable[[Any], Any]] = {
             protocol.TakeOver: lambda step: self.take_over(step.run),
-            protocol.ListOpen: lambda step: transactions.list_open(self._admin, f"{place.base(query)}-task-"),
+            protocol.ListOpen: lambda step: transactions.list_open(self._admin, place.tasks(query, step.run)),
             protocol.Describe: lambda step: transactions.describe(self._admin, step.transactional_ids),
             protocol.Record: lambda step: self._record(step.decision),
             protocol.EndAll: lambda step: transactions.end_all(self._admin, step.transactions, step.commit),
@@ -128,6 +132,11 @@ def abort(place: SinkPlace, reports: Sequence[protocol.TaskReport | None]) -> No
         _perform(place, query, protocol.abort_batch(reports))
 
 
+def abort_run(place: SinkPlace, query: str, run: str) -> None:
+    """Abort what tasks of a run have written whose reports are lost: see `protocol.abort_run`."""
+    _perform(place, query, protocol.abort_run(run))
+
+
 def _perform(place: SinkPlace, query: str, steps: protocol.SinkSteps, batch: int | None = None) -> None:
     key = place, query
     driver = _DRIVERS.acquire(key, lambda: Driver(place, query))
@@ -167,7 +176,7 @@ def _check_known(place: SinkPlace, query: str) -> None:
         if reader.read(query) is not None:
             return
     with AdminClient(settings_of("admin", client)) as admin:
-        if transactions.list_open(admin, f"{place.base(query)}-task-"):
+        if transactions.list_open(admin, place.tasks(query)):
             return
     raise DecisionError(
         f"nothing is known of a query {query!r}: {place.topic} holds no decision of it, and no transaction whose id "

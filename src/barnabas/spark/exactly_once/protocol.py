@@ -56,7 +56,9 @@ class TakeOver(NamedTuple):
 
 
 class ListOpen(NamedTuple):
-    """List the query's open transactions; gives {transactional id: producer id}."""
+    """List the query's open transactions, or those of one of its runs; gives {transactional id: producer id}."""
+
+    run: str = ""
 
 
 class Describe(NamedTuple):
@@ -258,6 +260,18 @@ def abort_batch(reports: Sequence[TaskReport | None]) -> SinkSteps:
     written = [report.transaction for report in reports if report is not None and report.transaction is not None]
     if written:
         yield EndAll(_identities(written), commit=False)
+
+
+def abort_run(run: str) -> SinkSteps:
+    """Return what the driver does after a task failed, where what the others reported is lost with it.
+
+    A run decides on a batch when it has finished those before, and nobody else decides on what its tasks have written:
+    whatever of it is open is of the batch that failed.
+    """
+    open_now: dict[str, int] = yield ListOpen(run)
+    strangers = yield from _identified(set(open_now))
+    if strangers:
+        yield EndAll(strangers, commit=False)
 
 
 def _check_order(batch: int, decision: Decision | None) -> None:

@@ -29,7 +29,7 @@ class ExactlyOnceStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         """Keep what can be pickled to the tasks; another writer is made in the process that commits."""
-        self.rows = task_writer.RowSettings(options.topic, options.include_timestamp, options.take_notes)
+        self.rows = task_writer.RowSettings(options.topic, options.include_timestamp)
         self.place = SinkPlace(
             tuple(sorted(options.client.items())), options.decision_topic, options.transactional_id_prefix
         )

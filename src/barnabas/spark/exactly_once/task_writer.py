@@ -19,7 +19,7 @@ from barnabas.spark.exactly_once.decision import TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader
 from barnabas.spark.exactly_once.driver import SinkPlace
 from barnabas.spark.exactly_once.id_pool import IdPool
-from barnabas.spark.exactly_once.task_notes import NoteTaker
+from barnabas.spark.exactly_once.task_notes import Note
 from barnabas.spark.garbage_collection import freeze_loaded_objects
 from barnabas.spark.row_writer import RowWriter
 
@@ -29,20 +29,24 @@ if TYPE_CHECKING:
 #: Seconds for aborting what a failed task has written; if it takes longer the driver or the cluster will do it.
 ABORT_TIMEOUT = 5.0
 
-#: Of so many queries a process keeps the ids.
+#: Of so many runs a process keeps the ids.
 _MOST_POOLS = 16
 
 
 class RowSettings(NamedTuple):
-    """The sink's options that say how rows become records; `takes_notes`: see `task_notes`."""
+    """How rows become records.
+
+    `note` gives what a task with a state says of it, once all its rows are taken; None when it computed nothing.
+    """
 
     topic: str | None
     include_timestamp: bool
-    takes_notes: bool
+    note: Callable[[], Note | None] = lambda: None
+    notes_ends: bool = False
 
     def writer(self, producer: Producer[Any, Any]) -> RowWriter:
         """Return a writer for the rows of a task."""
-        return RowWriter(producer, self.topic, include_timestamp=self.include_timestamp, notes_ends=self.takes_notes)
+        return RowWriter(producer, self.topic, include_timestamp=self.include_timestamp, notes_ends=self.notes_ends)
 
 
 class Worker:
@@ -50,7 +54,7 @@ class Worker:
 
     def __init__(self, place: SinkPlace) -> None:
         self._place = place
-        self._pools: OrderedDict[str, IdPool] = OrderedDict()
+        self._pools: OrderedDict[str, IdPool] = OrderedDict()  # by run
         self._reader: DecisionReader | None = None
         self._producer: Producer[Any, Any] | None = None
 
@@ -59,20 +63,21 @@ class Worker:
     ) -> protocol.TaskReport:
         """Write a task's rows in a transaction that stays open, if they are still to be written."""
         first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
+        if first is None and settings.note() is None:
             return protocol.TaskReport(*task)
-        performer = _TaskPerformer(self, task, itertools.chain([first], batches), settings)
-        pool = self._pool(task.query)
+        rows = batches if first is None else itertools.chain([first], batches)
+        performer = _TaskPerformer(self, task, rows, settings)
+        pool = self._pool(task.query, task.run)
         report: protocol.TaskReport = protocol.take_steps(protocol.write_task(task, pool, time.monotonic()), performer)
         for _ in performer.rows:
             # Nobody wants them, but Spark would end a Python worker that leaves rows behind.
             pass
         return report
 
-    def _pool(self, query: str) -> IdPool:
-        """Return a query's ids. A pool that was forgotten is made anew under another name, so no id is used again."""
-        pool = self._pools.pop(query, None) or IdPool(self._place.base(query), uuid.uuid4().hex)
-        self._pools[query] = pool
+    def _pool(self, query: str, run: str) -> IdPool:
+        """Return a run's ids. A pool that was forgotten is made anew under another name, so no id is used again."""
+        pool = self._pools.pop(run, None) or IdPool(self._place.base(query), f"{run}-{uuid.uuid4().hex}")
+        self._pools[run] = pool
         if len(self._pools) > _MOST_POOLS:
             self._pools.popitem(last=False)
         return pool
@@ -143,10 +148,12 @@ class _TaskPerformer:
             if self._initialized != step.transactional_id:
                 detached_transaction.resume(producer, *step)
             producer.begin_transaction()
-            writer, notes = self._settings.writer(producer), NoteTaker()
+            writer = self._settings.writer(producer)
             for batch in self.rows:
-                writer.write(notes.without_notes(batch) if self._settings.takes_notes else batch)
+                writer.write(batch)
             rows = writer.finish()
+            note = self._settings.note()
+            state = None if note is None else note.state(writer.ends.items())
             detached = detached_transaction.detach(producer)
         except BaseException:
             self._worker.give_up_producer()
@@ -154,7 +161,7 @@ class _TaskPerformer:
         topics: dict[str, list[int]] = {}
         for topic, partition in sorted(detached.partitions):
             topics.setdefault(topic, []).append(partition)
-        return rows, topics, notes.state(writer.ends.items())
+        return rows, topics, state
 
 
 #: The workers of this process that are not at work, by place.

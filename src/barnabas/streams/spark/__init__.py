@@ -1,13 +1,13 @@
-"""Kafka Streams on Spark: the engine's tasks between the source and the exactly-once sink of `barnabas.spark`.
+"""Kafka Streams on Spark, which plans and starts the engine's tasks; the records pass it by.
 
 Rules of the room
 -----------------
-1. Only this part of `barnabas.streams` knows Spark. A task of the topology is a task of Spark: the source plans one for
-   each co-partition (`coPartitions`), and its rows stay in it up to the sink.
+1. Only this part of `barnabas.streams` knows Spark. The source plans a task for each co-partition (`coPartitions`). A
+   process of its own reads, computes and writes; what Spark's rows hold are its reports, on which the driver decides.
 2. A micro-batch is the set of records that wait, and a commit. Its time lies in its planned offsets, so a batch that is
    repeated sees the same time.
-3. Output, repartition and changelog records are rows of one exactly-once batch, and the decision on it is on the state
-   of each task, too: `state_protocol` says when a task may compute and from which state, as steps without I/O.
+3. Output, repartition and changelog records are one batch of `barnabas.spark.exactly_once`, and the decision on it is
+   on the state of each task, too: `state_protocol` says when a task may compute and from which state, without I/O.
 4. A repartition topic is a topic, as in Kafka: what one batch writes to it the next one reads. Order and results are
    Kafka's; the cost is a batch of latency for each step.
 5. What travels to the tasks is `Application`, by value; what a process holds of a task is only a cache of what the
@@ -16,7 +16,8 @@ Rules of the room
 
 Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
 (how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for others),
-`application`; in a task `task_runner`, `task_server` (a process that keeps a task's state from batch to batch),
-`task_home` (takes the steps, runs the engine), `engine_task` (its stores, and how they are restored), `kept_state` (the
-directory of a task), `rows` (Arrow to records and back); `state_protocol`.
+`application`, `data_source` (tasks as rows), `batch_commits` (the driver's part of a batch); in a task `task_server` (a
+process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine), `engine_task`
+(its stores, and how they are restored), `kept_state` (the directory of a task), `rows` (Arrow to records and back);
+`state_protocol`.
 """

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from barnabas.spark.client_settings import ClientSettings
 from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.options import SourceOptions
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.topology.nodes import ProcessorTopology
 
@@ -32,6 +33,7 @@ class Application(NamedTuple):
     must_wait: frozenset[int]
     place: SinkPlace
     client: ClientSettings
+    source: SourceOptions
 
 
 def application_folder(config: StreamsConfig) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,14 +20,14 @@ from barnabas.streams.config import StreamsConfig
 from barnabas.streams.durations import Duration, as_ms
 from barnabas.streams.errors import StreamsError
 from barnabas.streams.queries.store_view import StoreView
-from barnabas.streams.spark import group_offsets, internal_topics, plan, rows, starting_offsets
+from barnabas.streams.spark import group_offsets, internal_topics, plan, starting_offsets
 from barnabas.streams.spark.application import Application, application_folder
+from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
-from barnabas.streams.spark.task_runner import TaskRunner
 from barnabas.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOGGER = logging.getLogger("barnabas.streams")
@@ -235,7 +236,7 @@ class KafkaStreams:
             )
             counts = internal_topics.counted(self._plan.infos, self._plan.copartitioned, existing)
             internal_topics.create_internal_topics(admin, self._plan.infos, counts, values["replication.factor"])
-            application = plan.application(self._plan, counts, existing)
+            application = plan.application(self._plan, counts, existing, self._max_records)
             default = values.get("consumer.auto.offset.reset") or values.get("auto.offset.reset") or "earliest"
             policies = starting_offsets.reset_policies(self._plan.subtopologies.values(), default)
             if not (Path(self._checkpoint) / "offsets").exists():
@@ -243,19 +244,13 @@ class KafkaStreams:
                 starting_offsets.settle(admin, self._config.application_id, counts.partitions, policies, decided)
         return application
 
-    def frame(self) -> DataFrame:
-        """Return the rows that the topology makes of its topics, as the sink takes them."""
-        read = self._spark.readStream.format("barnabas").options(**self._source_options()).load()
-        return read.mapInArrow(TaskRunner(self._application), rows.OUTPUT_SCHEMA)
-
-    def _source_options(self) -> dict[str, str]:
-        return {**plan.source_options(self._plan), "maxOffsetsPerTrigger": str(self._max_records)}
-
     def _start_query(self) -> None:
-        import barnabas.spark
+        from barnabas.streams.spark.data_source import data_source
 
-        barnabas.spark.register(self._spark)
-        writer = self.frame().writeStream.format("barnabas").options(**plan.sink_options(self._config.values))
+        found = data_source(self._application, _slots(self._spark))
+        self._spark.dataSource.register(found)
+        self._batches = BatchCommits(self._application.place)
+        writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
         self._query = writer.trigger(**self._trigger).start()
 
@@ -279,7 +274,9 @@ class KafkaStreams:
             offsets.follow(query)
             if self._state is State.PENDING_SHUTDOWN:
                 return
-            error = query.exception()
+            error: BaseException | None = query.exception()
+            if error is not None and self._batches.error is not None:
+                error = self._batches.error
             if error is None:
                 # A trigger that ends by itself.
                 self._set(State.RUNNING)
@@ -304,6 +301,13 @@ class KafkaStreams:
         self._set(State.PENDING_ERROR)
         self._set(State.ERROR)
         return False
+
+
+def _slots(spark: SparkSession) -> int | None:
+    """Return how many tasks Spark runs at once, where that cannot grow."""
+    context = spark.sparkContext
+    is_one_process = re.fullmatch(r"local(\[.*)?", str(context.master)) is not None
+    return context.defaultParallelism if is_one_process else None
 
 
 def _has_begun(query: StreamingQuery) -> bool:

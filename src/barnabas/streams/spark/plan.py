@@ -106,8 +106,10 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, list | tuple) else str(value)
 
 
-def application(plan: Plan, counts: TopicCounts, sink_counts: Mapping[str, int]) -> Application:
-    """Return what travels to the tasks."""
+def application(
+    plan: Plan, counts: TopicCounts, sink_counts: Mapping[str, int], max_records: int | None = None
+) -> Application:
+    """Return what travels to the tasks; a batch has at most `max_records`."""
     values = plan.config.values
     sink = SinkOptions(sink_options(values))
     must_wait = {number for number, found in plan.subtopologies.items() if _has_own_times(found)}
@@ -120,6 +122,7 @@ def application(plan: Plan, counts: TopicCounts, sink_counts: Mapping[str, int])
         frozenset(must_wait),
         SinkPlace(tuple(sorted(sink.client.items())), sink.decision_topic, sink.transactional_id_prefix),
         ClientSettings(clients_of(values, "consumer")),
+        SourceOptions(source_options(plan, max_records), streaming=True),
     )
 
 
@@ -161,8 +164,8 @@ def _is_of_the_dsl(supplier: Any) -> bool:
     return str(getattr(supplier, "__module__", None) or type(supplier).__module__).startswith("barnabas.streams.")
 
 
-def source_options(plan: Plan) -> dict[str, str]:
-    """Return the options of `readStream`."""
+def source_options(plan: Plan, max_records: int | None = None) -> dict[str, str]:
+    """Return the options of the source that plans the batches and of the tasks that read them."""
     values = plan.config.values
     options = {f"kafka.{name}": value for name, value in clients_of(values, "consumer").items()}
     options |= {
@@ -174,17 +177,17 @@ def source_options(plan: Plan) -> dict[str, str]:
         "columns": ",".join(rows.INPUT_COLUMNS),
         "coPartitions": co_partitions(plan).to_json(),
     }
-    SourceOptions(options, streaming=True)
+    if max_records is not None:
+        options["maxOffsetsPerTrigger"] = str(max_records)
     return options
 
 
 def sink_options(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of `writeStream`."""
+    """Return the options of the sink through which the tasks write."""
     refused = {"acks", "enable.idempotence", "transactional.id", "key.serializer", "value.serializer"}
     client = {name: value for name, value in clients_of(values, "producer").items() if name not in refused}
     return {
         **{f"kafka.{name}": value for name, value in client.items()},
         "guarantee": "exactly-once",
-        "takeNotes": "true",
         "transactionalIdPrefix": TRANSACTIONAL_ID_PREFIX,
     }

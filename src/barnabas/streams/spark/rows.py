@@ -1,4 +1,4 @@
-"""Rows of Spark as records of the engine and back."""
+"""Arrow batches as records of the engine and back."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from barnabas.spark.exactly_once.task_notes import NOTE_TOPIC, Note
 from barnabas.streams.engine.record import InputRecord, OutputRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: What goes into the sink.
-OUTPUT_SCHEMA = (
-    "topic string, partition int, key binary, value binary, timestamp bigint, "
-    "headers array<struct<key:string,value:binary>>"
-)
 
 #: What is read of the source.
 INPUT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
@@ -47,24 +40,18 @@ def output_rows(records: Iterable[OutputRecord]) -> pa.RecordBatch | None:
         return None
     topics, partitions, keys, values, times, headers = columns
     texts = [[{"key": name, "value": value} for name, value in found] if found else None for found in headers]
-    return _rows([topics, partitions, keys, values, times, texts])
-
-
-def note_row(note: Note) -> pa.RecordBatch:
-    """Return the row by which a task tells the sink of its state."""
-    return _rows([[NOTE_TOPIC], [None], [None], [note.encode()], [None], [None]])
-
-
-def _rows(columns: list[Any]) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = output_schema()
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip((topics, partitions, keys, values, times, texts), schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def output_schema() -> pa.Schema:
-    """Return `OUTPUT_SCHEMA` for Arrow."""
+    """Return what goes into the sink."""
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

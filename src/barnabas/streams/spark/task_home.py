@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.admin.admin_client import AdminClient
 from barnabas.errors import KafkaError
 from barnabas.protocol.topic_partition import TopicPartition
+from barnabas.spark.co_partitioned_rows import read_records
+from barnabas.spark.co_partitions import PlannedTask
+from barnabas.spark.exactly_once import task_writer
 from barnabas.spark.exactly_once.decision import Decision, TaskState
 from barnabas.spark.exactly_once.decision_log import DecisionReader, log_end, settings_of
 from barnabas.spark.exactly_once.protocol import Task as SparkTask
+from barnabas.spark.exactly_once.protocol import TaskReport
 from barnabas.spark.exactly_once.task_notes import Note
+from barnabas.spark.exactly_once.task_writer import RowSettings
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.engine.global_task import GlobalTask
 from barnabas.streams.engine.record import InputRecord
@@ -38,10 +43,11 @@ Rows = Generator["pa.RecordBatch", None, Any]
 
 
 class Request(NamedTuple):
-    """Which task is to compute which batch: as Spark calls it, and what the source planned for it (JSON)."""
+    """Which task is to compute which batch: as the sink calls it, what the source planned, the ids of its topics."""
 
     spark: SparkTask
-    planned: str
+    planned: PlannedTask
+    topic_ids: Mapping[str, bytes | None]
 
 
 class TaskHome:
@@ -60,16 +66,22 @@ class TaskHome:
         self._global: GlobalTask | None = None
         self._global_positions: dict[TopicPartition, int] = {}
 
-    def run(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield what the task sends in the batch, and its note; nothing when the batch is decided already."""
-        plan: BatchPlan = json.loads(request.planned)
-        name = str(plan["task"])
+    def run(self, request: Request) -> TaskReport:
+        """Read, compute and write the batch of a task, in a transaction that stays open; returns what to decide on."""
+        source = self._application.source
+        with closing(self.attempt(request, read_records(source, request.planned, request.topic_ids))) as attempt:
+            settings = RowSettings(None, True, lambda: attempt.note, notes_ends=True)
+            return task_writer.write(self._application.place, request.spark, attempt.rows, settings)
+
+    def attempt(self, request: Request, batches: Iterable[pa.RecordBatch]) -> Attempt:
+        """Return what computes the batch of these records, to be closed; the task is its own until then."""
+        name = request.planned.name
         held = self._held.pop(name, None) or EngineTask(self._folder)
-        attempt = _Attempt(self, request, plan, held, batches)
-        try:
-            yield from attempt.run()
-        finally:
-            self._held[name] = held
+        return Attempt(self, request, held, batches)
+
+    def give_back(self, name: str, held: EngineTask) -> None:
+        """Take back what an attempt has worked on."""
+        self._held[name] = held
 
     def decision(self, query: str, least: int) -> Decision | None:
         """See `state_protocol.ReadDecision`."""
@@ -145,25 +157,27 @@ class TaskHome:
                     client.close()
 
 
-class _Attempt:
-    """One attempt to compute a batch of a task."""
+class Attempt:
+    """One attempt to compute a batch of a task. `rows` are for the sink; none when the batch is decided already.
 
-    def __init__(
-        self,
-        home: TaskHome,
-        request: Request,
-        plan: BatchPlan,
-        held: EngineTask,
-        batches: Iterable[pa.RecordBatch],
-    ) -> None:
+    `note` is what the task says of its state: set once all rows were taken, if it was computed.
+    """
+
+    def __init__(self, home: TaskHome, request: Request, held: EngineTask, batches: Iterable[pa.RecordBatch]) -> None:
         self._home = home
         self._spark = request.spark
-        self._plan = plan
+        self._plan: BatchPlan = json.loads(request.planned.to_json())
         self._held = held
-        self._batches = iter(batches)
+        self._batches = batches
+        self.note: Note | None = None
+        self.rows = self._run()
 
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows; takes all of the input even if it is not computed, as Spark wants."""
+    def close(self) -> None:
+        """Give the task back, whatever became of it."""
+        self.rows.close()
+        self._home.give_back(self._plan["task"], self._held)
+
+    def _run(self) -> Rows:
         steps = run_task(TaskBatch(self._plan["task"], self._spark.batch, self._spark.partition), self._held)
         try:
             step = next(steps)
@@ -177,8 +191,6 @@ class _Attempt:
             raise
         finally:
             steps.close()
-        for _ in self._batches:
-            pass
 
     def _perform(self, step: ReadDecision | Restore | Keep) -> Decision | None:
         if isinstance(step, ReadDecision):
@@ -212,7 +224,7 @@ class _Attempt:
             yield sent
         note = {"id": uuid.uuid4().hex, "metadata": task.metadata().decode(), "positions": _positions(self._plan)}
         text = json.dumps(note)
-        yield rows.note_row(Note(self._plan["task"], text, self._home.changelogs_of(task.id)))
+        self.note = Note(self._plan["task"], text, self._home.changelogs_of(task.id))
         return text
 
     @staticmethod

@@ -1,11 +1,12 @@
 """A process for each task, so that its state stays in one place whichever Python worker Spark takes for a batch.
 
 Spark gives a task to any idle worker, and a worker that has not run the last batch would have to restore the state from
-its changelogs. So workers pass their rows on to the task's process, through a Unix socket, as Arrow streams. It ends
-with the Spark that began it, or when it has had nothing to do for ten minutes; what it held is a cache.
+its changelogs. So workers only tell the task's process what to do, through a Unix socket, and it reads, computes and
+writes: no record passes through Spark. It ends with the Spark that began it, or when it has had nothing to do for ten
+minutes; what it held is a cache.
 
-A connection: a frame with the pickled application, a frame with the pickled `Request`, the input as an Arrow stream;
-back come the output as an Arrow stream, and a frame with the pickled error, empty without one.
+A connection: a frame with the pickled application, a frame with the pickled `Request`; back comes a frame with the
+pickled `TaskReport`, or the error.
 """
 
 from __future__ import annotations
@@ -24,17 +25,13 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from barnabas.records.arrow import arrow_schema
+from barnabas.spark.exactly_once.protocol import TaskReport
 from barnabas.streams.errors import StreamsError
-from barnabas.streams.spark import rows
 from barnabas.streams.spark.task_home import Request, TaskHome
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: Seconds until a process ends that is asked for nothing.
 IDLE = 600.0
@@ -48,45 +45,15 @@ _SIZE = struct.Struct(">I")
 # The workers' side.
 
 
-def run(application: bytes, name: str, request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Have the task's process compute a batch; raises what it raised."""
-    import pyarrow as pa
-
+def run(application: bytes, name: str, request: Request) -> TaskReport:
+    """Have the task's process do its part of a batch; raises what it raised."""
     with _connected(name) as connection, connection.makefile("rwb") as stream:
         _send(stream, application)
         _send(stream, pickle.dumps(request))
-        sender = _Sender(stream, batches)
-        sender.start()
-        with pa.ipc.open_stream(stream) as output:
-            yield from output
-        sender.join()
-        if sender.error is not None:
-            raise sender.error
-        if failed := _receive(stream):
-            raise pickle.loads(failed)  # noqa: S301  of a process of ours
-
-
-class _Sender(threading.Thread):
-    """Sends the input, while the output is read."""
-
-    def __init__(self, stream: Any, batches: Iterator[pa.RecordBatch]) -> None:
-        super().__init__(daemon=True)
-        self._stream = stream
-        self._batches = batches
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        import pyarrow as pa
-
-        try:
-            schema = arrow_schema(rows.INPUT_COLUMNS)
-            with pa.ipc.new_stream(self._stream, schema) as writer:
-                for batch in self._batches:
-                    columns = [batch.column(field.name).cast(field.type) for field in schema]
-                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-            self._stream.flush()
-        except BaseException as error:  # noqa: BLE001  the thread that waits raises it
-            self.error = error
+        answer = pickle.loads(_receive(stream))  # noqa: S301  of a process of ours
+    if isinstance(answer, TaskReport):
+        return answer
+    raise answer
 
 
 @contextlib.contextmanager
@@ -167,23 +134,17 @@ class TaskServer:
 
     def serve(self, connection: socket.socket) -> None:
         """Answer one connection; one that only looks whether there is someone is closed at once."""
-        import pyarrow as pa
-
         with connection, connection.makefile("rwb") as stream:
             try:
-                home = self._home_of(_receive(stream))
-                request = pickle.loads(_receive(stream))  # noqa: S301  of a worker of ours
+                application, request = _receive(stream), _receive(stream)
             except EOFError:
                 return
-            error = b""
-            with pa.ipc.open_stream(stream) as batches, pa.ipc.new_stream(stream, rows.output_schema()) as writer:
-                try:
-                    _write(writer, home.run(request, batches))
-                except (OSError, EOFError):
-                    raise
-                except Exception as failed:  # noqa: BLE001  the worker raises it
-                    error = _pickled(failed)
-            _send(stream, error)
+            try:
+                report = self._home_of(application).run(pickle.loads(request))  # noqa: S301  of a worker of ours
+                answer = pickle.dumps(report)
+            except Exception as failed:  # noqa: BLE001  the worker raises it
+                answer = _pickled(failed)
+            _send(stream, answer)
 
     def _home_of(self, application: bytes) -> TaskHome:
         """Return the home of this version of the application; another one begins without a task."""
@@ -192,11 +153,6 @@ class TaskServer:
                 self._home.close()
             self._application, self._home = application, TaskHome(pickle.loads(application))  # noqa: S301  of ours
         return self._home
-
-
-def _write(writer: Any, batches: Iterable[pa.RecordBatch]) -> None:
-    for batch in batches:
-        writer.write_batch(batch)
 
 
 def _pickled(error: Exception) -> bytes:

@@ -263,7 +263,7 @@ def attempt(cluster: Cluster, process: Process, run: str, batch: int, task: int)
         return protocol.TaskReport(*identity)
     worker = process.take_worker()
     try:
-        writing = protocol.write_task(identity, worker.pool, cluster.broker.now)
+        writing = protocol.write_task(identity, worker.pool(run), cluster.broker.now)
         return (yield from model.drive(writing, SinkPerformer(cluster, engine)))
     finally:
         process.workers.append(worker)

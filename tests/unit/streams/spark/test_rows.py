@@ -1,4 +1,4 @@
-"""Rows of Spark as records of the engine and back."""
+"""Arrow batches as records of the engine and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from barnabas.records.arrow import arrow_schema
-from barnabas.spark.exactly_once.task_notes import NOTE_TOPIC, Note
 from barnabas.streams.engine.record import InputRecord, OutputRecord
 from barnabas.streams.spark import rows
 
@@ -39,9 +38,3 @@ def test_records_become_rows_for_the_sink_in_their_order() -> None:
         {"topic": "t-changelog", "partition": 3, "key": b"k", "value": None, "timestamp": None, "headers": None},
     ]  # fmt: skip
     assert rows.output_rows([]) is None
-
-
-def test_a_note_is_a_row_of_no_topic() -> None:
-    (row,) = rows.note_row(Note("0_1", "text", ("c",))).to_pylist()
-
-    assert (row["topic"], Note.decode(row["value"])) == (NOTE_TOPIC, Note("0_1", "text", ("c",)))

@@ -220,7 +220,7 @@ def test_a_protocol_without_one_of_its_rules_is_found_out(name: str, monkeypatch
         except AssertionError:
             return True
 
-    assert any(fails(seed) for seed in range(60))
+    assert any(fails(seed) for seed in range(120))
 
 
 def test_the_decision_log_is_read_to_its_end_where_its_last_record_is_late(monkeypatch: pytest.MonkeyPatch) -> None:

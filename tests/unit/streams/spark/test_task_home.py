@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +14,16 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 
+from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.arrow import arrow_schema
-from barnabas.spark.client_settings import ClientSettings
-from barnabas.spark.exactly_once.driver import SinkPlace
+from barnabas.spark.co_partitions import PlannedTask
+from barnabas.spark.exactly_once.decision import COMPLETE, Decision, TaskState
 from barnabas.spark.exactly_once.protocol import Task
-from barnabas.spark.exactly_once.task_notes import NOTE_TOPIC
+from barnabas.spark.ranges import OffsetRange
 from barnabas.streams import StreamsBuilder
 from barnabas.streams.config import StreamsConfig
 from barnabas.streams.spark import plan, rows
-from barnabas.streams.spark.application import Application
+from barnabas.streams.spark.internal_topics import TopicCounts
 from barnabas.streams.spark.task_home import Request, TaskHome
 
 
@@ -34,9 +36,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskHome]:
         "application.id": "app", "bootstrap.servers": "nowhere:1", "state.dir": str(tmp_path),
         "default.key.serde": "string", "default.value.serde": "string",
     }  # fmt: skip
-    topologies = plan.planned(builder.build(), StreamsConfig(config)).subtopologies
-    place = SinkPlace((), "decisions", "prefix")
-    found = TaskHome(Application("app", config, topologies, None, {"out": 1}, frozenset(), place, ClientSettings({})))
+    planned = plan.planned(builder.build(), StreamsConfig(config))
+    found = TaskHome(plan.application(planned, TopicCounts({"a": 1, "b": 1}, {}), {"out": 1}))
     monkeypatch.setattr(found, "decision", lambda query, least: None)
     yield found
     found.close()
@@ -68,12 +69,28 @@ RECORDS = [
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7])
 def test_records_are_taken_in_the_order_of_the_source_in_whatever_pieces_they_come(home: TaskHome, piece: int) -> None:
-    planned = {"task": "0_0", "now_ms": 100, "ranges": [["a", 0, 0, 3], ["b", 0, 0, 4]], "shared": []}
-    request = Request(Task("q", "r", 0, 0), json.dumps(planned))
+    ranges = tuple(OffsetRange(TopicPartition(topic, 0), 0, end) for topic, end in (("a", 3), ("b", 4)))
+    request = Request(Task("q", "r", 0, 0), PlannedTask("0_0", 0, ranges, 100, ()), {})
     pieces = [merged_rows(*RECORDS[at : at + piece]) for at in range(0, len(RECORDS), piece)]
 
-    found = [row for batch in home.run(request, pieces) for row in batch.to_pylist()]
+    with contextlib.closing(home.attempt(request, pieces)) as attempt:
+        found = [row for batch in attempt.rows for row in batch.to_pylist()]
 
-    assert [row["value"] for row in found if row["topic"] != NOTE_TOPIC] == [value.encode() for *_, value in RECORDS]
-    (note,) = (json.loads(row["value"]) for row in found if row["topic"] == NOTE_TOPIC)
-    assert json.loads(note[1])["positions"] == {"a": {"0": 3}, "b": {"0": 4}}
+    assert [row["value"] for row in found] == [value.encode() for *_, value in RECORDS]
+    assert attempt.note is not None
+    assert json.loads(attempt.note.text)["positions"] == {"a": {"0": 3}, "b": {"0": 4}}
+
+
+def test_a_batch_that_is_decided_is_neither_read_nor_computed(home: TaskHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = Decision(0, "r", COMPLETE, (), states=(TaskState("0_0", "{}", {}),))
+    monkeypatch.setattr(home, "decision", lambda query, least: decided)
+    request = Request(Task("q", "r", 0, 0), PlannedTask("0_0", 0, (), 100, ()), {})
+
+    def unread() -> Iterator[pa.RecordBatch]:
+        raise AssertionError("it was read")
+        yield
+
+    with contextlib.closing(home.attempt(request, unread())) as attempt:
+        assert [*attempt.rows] == []
+
+    assert attempt.note is None
