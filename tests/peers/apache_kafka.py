@@ -75,15 +75,18 @@ class ApacheKafka:
         system: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
         class_path: str | None = None,
+        zookeeper: str | None = None,
     ) -> None:
         """`settings` are added to server.properties; `system` are Java's system properties; `format_options` go to the
-        tool that formats the storage; `class_path` has Kafka's jars and more, for plugins.
+        tool that formats the storage; `class_path` has Kafka's jars and more, for plugins. With `zookeeper` (what
+        `zookeeper.connect` says) it is a broker in that cluster, and `class_path` has jars of 3.9.
         """
         self.port, self.controller_port = free_port(), free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._options = [f"-Xmx{heap}", *(f"-D{name}={value}" for name, value in (system or {}).items())]
         self._class_path = class_path
+        self._zookeeper = zookeeper
         self.settings = dict(settings or {})
         self._format_options = format_options
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,8 +114,9 @@ class ApacheKafka:
         properties = self.folder / "server.properties"
         if not properties.exists():
             properties.write_text(self._properties(), encoding="utf-8")
-            options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
-            self._java("kafka.tools.StorageTool", "format", *options)
+            if self._zookeeper is None:
+                options = ("-t", "YmFybmFiYXMtcGVlci0wMQ", "-c", str(properties), *self._format_options)
+                self._java("kafka.tools.StorageTool", "format", *options)
         jars = self._class_path or classpath()
         command = ["java", *self._options, "-cp", jars, "kafka.Kafka", str(properties)]
         with (self.folder / "kafka.log").open("ab") as log:
@@ -135,6 +139,9 @@ class ApacheKafka:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _properties(self) -> str:
+        if self._zookeeper is not None:
+            own = {"zookeeper.connect": self._zookeeper, "log.dirs": str(self.folder / "data")}
+            return "".join(f"{name}={value}\n" for name, value in {**own, **self.settings}.items())
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",

@@ -45,6 +45,13 @@ class Listener(NamedTuple):
         return join_address(self.host or "*", self.port)
 
 
+class ZooKeeperConnect(NamedTuple):
+    """What `zookeeper.connect` says: servers with commas, and the znode below which a cluster is ("" for none)."""
+
+    servers: str
+    chroot: str
+
+
 class BrokerConfig(Config):
     """`Config` of the section "broker", with what has to be computed from several settings.
 
@@ -140,6 +147,14 @@ class BrokerConfig(Config):
                 self._given[other] = self._values[other] = self.get_int(name)
 
     def _check_roles(self) -> None:
+        if self.zookeeper is not None:
+            self._check_zookeeper(self.zookeeper)
+            return
+        if self.is_given("zookeeper.connect"):
+            _warn(
+                f"zookeeper.connect={self['zookeeper.connect']} has no effect: this broker keeps its metadata itself. "
+                "Set inter.broker.protocol.version=3.9 as well to join the cluster whose metadata are in that ZooKeeper"
+            )
         roles = self.get_list("process.roles")
         if "broker" not in roles:
             raise ConfigError(f"process.roles={','.join(roles)}: only nodes with the role broker can be run")
@@ -149,18 +164,39 @@ class BrokerConfig(Config):
         self._check_quorum("controller.quorum.voters")
         self._check_quorum("controller.quorum.bootstrap.servers")
 
+    def _check_zookeeper(self, zookeeper: ZooKeeperConnect) -> None:
+        if not zookeeper.servers:
+            raise ConfigError(f"zookeeper.connect={self['zookeeper.connect']}: name servers, such as zk1:2181/kafka")
+        version = self.get_str("inter.broker.protocol.version")
+        if not version.startswith("3.9"):
+            raise ConfigError(
+                f"inter.broker.protocol.version={version}: a broker in a cluster with ZooKeeper speaks 3.9 only; "
+                "upgrade the cluster's brokers to 3.9 and this setting of theirs first"
+            )
+        if self.is_given("authorizer.class.name"):
+            raise ConfigError("authorizer.class.name: ACLs in ZooKeeper are not supported yet; remove it")
+        self._check_plaintext({self.inter_broker_listener: self._protocol_of(self.inter_broker_listener)})
+
+    def _protocol_of(self, listener: str) -> str:
+        return next(found.protocol for found in self.listeners if found.name == listener)
+
     def _check_member(self) -> None:
         if not self.controllers:
             raise ConfigError(
                 "process.roles=broker is a member of a cluster with controllers of its own: name them in "
                 "controller.quorum.bootstrap.servers, or leave process.roles out to run this broker on its own"
             )
-        protocols = {listener.name: listener.protocol for listener in self.listeners}
         of_controllers = str((self["controller.listener.names"] or ["CONTROLLER"])[0]).upper()
-        for name, protocol in (
-            (self.inter_broker_listener, protocols[self.inter_broker_listener]),
-            (of_controllers, self._protocols().get(of_controllers, "PLAINTEXT")),
-        ):
+        self._check_plaintext(
+            {
+                self.inter_broker_listener: self._protocol_of(self.inter_broker_listener),
+                of_controllers: self._protocols().get(of_controllers, "PLAINTEXT"),
+            }
+        )
+
+    @staticmethod
+    def _check_plaintext(protocols: Mapping[str, str]) -> None:
+        for name, protocol in protocols.items():
             if protocol != "PLAINTEXT":
                 raise ConfigError(
                     f"listener {name} uses {protocol}, and connections to other brokers and controllers with it are "
@@ -170,7 +206,22 @@ class BrokerConfig(Config):
     @property
     def is_member(self) -> bool:
         """Whether the controllers of the broker are other nodes."""
-        return "controller" not in self.get_list("process.roles")
+        return self.zookeeper is not None or "controller" not in self.get_list("process.roles")
+
+    @property
+    def zookeeper(self) -> ZooKeeperConnect | None:
+        """The ZooKeeper whose cluster the broker joins; None for a broker that joins none.
+
+        A file of Kafka's own that names a ZooKeeper on this machine only, and no protocol between brokers, is one to
+        try a single broker with, and needs none.
+        """
+        if not self["zookeeper.connect"] or self.is_given("process.roles"):
+            return None
+        servers, _, chroot = str(self["zookeeper.connect"]).partition("/")
+        names = [server.strip().rpartition(":")[0] or server.strip() for server in servers.split(",")]
+        if not self.is_given("inter.broker.protocol.version") and all(map(is_loopback, names)):
+            return None
+        return ZooKeeperConnect(servers, f"/{chroot.strip('/')}" if chroot.strip("/") else "")
 
     @property
     def controllers(self) -> list[tuple[str, int]]:
@@ -237,11 +288,7 @@ class BrokerConfig(Config):
         overrides, others = parse_overrides(prefixed, [listener.name for listener in self.listeners])
         controllers, _ = parse_overrides(dict.fromkeys(others), self["controller.listener.names"] or [])
         if len(controllers) < len(others):
-            import logging
-
-            logging.getLogger("barnabas.config").warning(
-                "%s: no listener for clients or controllers has that name", ", ".join(others)
-            )
+            _warn(f"{', '.join(others)}: no listener for clients or controllers has that name")
         return overrides
 
     def _protocols(self) -> dict[str, str]:
@@ -273,6 +320,12 @@ class BrokerConfig(Config):
                     "name the address they shall use"
                 )
         return found
+
+
+def _warn(text: str) -> None:
+    import logging
+
+    logging.getLogger("barnabas.config").warning("%s", text)
 
 
 def parse_listener(text: str) -> Listener:

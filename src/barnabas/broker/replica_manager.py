@@ -167,7 +167,7 @@ class ReplicaManager:
             elif len(registration.replicas) == 1:
                 in_sync = None
             partition.make_leader(cluster.me, registration, in_sync, now_ms)
-        elif partition.make_follower(registration):
+        elif partition.make_follower(registration) or registration.leader < 0:
             fetchers.remove(name)
             if registration.leader >= 0:
                 fetchers.add(name, partition.topic_id, registration.leader, partition.leader_epoch, now_ms)

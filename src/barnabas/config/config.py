@@ -51,7 +51,7 @@ class Config:
         if name not in self._definitions.keys and gone_since_kafka_4(self.section, canonical_name(name), value):
             without_effect.append(canonical_name(name))
             return
-        if canonical_name(name).startswith(WHOLE_PREFIXES):
+        if canonical_name(name).startswith(WHOLE_PREFIXES) and canonical_name(name) not in self._definitions.keys:
             raise ConfigError(f"{name} is not supported yet ({subject_of(canonical_name(name))}); remove it")
         key = self._definitions.key(name)
         if key.name in self._given:

@@ -57,6 +57,11 @@ OUR_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "broker": [
         {"name": "super.users", "type": "string", "default": None},
         {"name": "allow.everyone.if.no.acl.found", "type": "boolean", "default": "false"},
+        # Of Kafka 3.9, for clusters whose metadata lie in ZooKeeper.
+        {"name": "zookeeper.connect", "type": "string", "default": None},
+        {"name": "zookeeper.session.timeout.ms", "type": "int", "default": "18000", "valid": "[1,...]"},
+        {"name": "zookeeper.connection.timeout.ms", "type": "int", "default": None},
+        {"name": "inter.broker.protocol.version", "type": "string", "default": "3.9-IV0"},
     ],
 }
 

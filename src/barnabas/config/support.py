@@ -87,6 +87,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "broker": _names(
         """
         advertised.listeners allow.everyone.if.no.acl.found authorizer.class.name auto.create.topics.enable broker.id
+        inter.broker.protocol.version zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
         broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
         connections.max.idle.ms connections.max.reauth.ms controller.listener.names
@@ -221,11 +222,13 @@ WHOLE_PREFIXES = ("listener.name.", "config.providers.", "zookeeper.")
 
 
 _ZOOKEEPER = "zookeeper."
+#: What secures the way to ZooKeeper, or changes what stands there: leaving it out would be another cluster.
+_OF_SECURE_ZOOKEEPER = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 #: Settings of Kafka 3.9's brokers that Kafka 4 does not have: files for 3.9 hold them, and they changed nothing here.
 GONE_SINCE_KAFKA_4 = _names(
     """
     broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
-    controlled.shutdown.retry.backoff.ms group.coordinator.new.enable inter.broker.protocol.version
+    controlled.shutdown.retry.backoff.ms group.coordinator.new.enable
     leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
     metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
@@ -245,20 +248,14 @@ _REPLACED = {
 def gone_since_kafka_4(section: str, name: str, value: Any) -> bool:
     """Say whether a name belongs to Kafka 3.9's brokers only and has no effect.
 
-    Raises `ConfigError` where leaving it out would change what the broker does: above all for a `zookeeper.connect`
-    that names other machines, whose cluster this broker would not join.
+    Raises `ConfigError` where leaving it out would change what the broker does.
     """
     if section != "broker":
         return False
+    if name in _OF_SECURE_ZOOKEEPER and str(value).strip().lower() == "true":
+        raise ConfigError(f"{name} is not supported yet (ZooKeeper mode); remove it")
     if name in _REPLACED and str(value).strip().lower() != "false":
         raise ConfigError(f"{name} is not supported: {_REPLACED[name]}")
-    if name == "zookeeper.connect":
-        hosts = [server.rpartition(":")[0] for server in str(value).partition("/")[0].split(",")]
-        if any(host.strip("[] ") not in ("localhost", "127.0.0.1", "::1") for host in hosts):
-            raise ConfigError(
-                f"{name}={value!r} is not supported yet (ZooKeeper mode): a barnabas broker keeps its metadata in its "
-                "data directory and would not join that cluster; remove it to run this broker on its own"
-            )
     return name in GONE_SINCE_KAFKA_4 or name in _REPLACED or name.startswith(_ZOOKEEPER)
 
 

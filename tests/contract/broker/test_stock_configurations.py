@@ -119,7 +119,7 @@ def test_the_containers_environment_starts_a_broker_on_the_loopback(tmp_path: Pa
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("zookeeper.connect=zk1:2181,zk2:2181/kafka", "would not join that cluster"),
+        ("inter.broker.protocol.version=3.5\nzookeeper.connect=zk1:2181,zk2:2181/kafka", "speaks 3.9 only"),
         ("controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093", "names a quorum of other controllers"),
         ("controller.quorum.bootstrap.servers=a:9093,b:9093", "names a quorum of other controllers"),
         ("log.message.timestamp.difference.max.ms=1000", "log.message.timestamp.before.max.ms"),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from barnabas import errors
 from barnabas.broker.features import FEATURES, finalized
 from barnabas.broker.handlers.registry import SERVED
-from barnabas.protocol.api import stable_versions
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -79,6 +78,4 @@ def handle(broker: BrokerState, context: RequestContext, request: ApiVersionsReq
 def _of_clusters(broker: BrokerState) -> list[ApiVersion]:
     if broker.member is None:
         return []
-    from barnabas.broker.membership.forwarding import OF_CLUSTERS
-
-    return [ApiVersion(int(key), *stable_versions(key)) for key in OF_CLUSTERS]
+    return [ApiVersion(int(key), low, high) for key, (_, low, high) in broker.member.control.served.items()]

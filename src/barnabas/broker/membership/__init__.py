@@ -1,12 +1,14 @@
-"""A broker's membership in a KRaft cluster whose controllers are others: Apache Kafka's, or ours when they are built.
+"""A broker's membership in a cluster whose controllers are others: Apache Kafka's, or ours when they are built.
 
-`ClusterMember` puts the parts together: the observer of the metadata log (`barnabas.broker.raft`), `BrokerLifecycle`
-(registration, heartbeats), `AlterPartitions`, `ControllerProducerIds`, `Forwarding` (requests of clients for the
-controller), the fetchers' ways to their leaders, and `ImagePublisher`, which carries every change into the broker.
+`ClusterMember` puts together what every member has: `AlterPartitions`, `ControllerProducerIds`, `TopicCreation`, the
+fetchers' ways to their leaders, markers, verification, and `ImagePublisher`, which carries every change into the
+broker. Where metadata and roles come from is a `ControlPlane`: `KRaftControl` here, with the observer of the metadata
+log (`barnabas.broker.raft`), `BrokerLifecycle` (registration, heartbeats) and `Forwarding` (requests of clients for the
+controller); `ZooKeeperControl` in `barnabas.broker.zookeeper`.
 
-Rule 1. **First the metadata, then the broker.** A member reads the metadata log to its end before its data directory is
-opened, so nothing in the broker ever sees half an image. Then it registers, and is unfenced when every partition that
-is assigned to it has its log.
+Rule 1. **First the metadata, then the broker.** A member reads the metadata to their end before its data directory is
+opened, so nothing in the broker ever sees half an image. Then it registers, and under KRaft is unfenced when every
+partition that is assigned to it has its log.
 
 Rule 2. **All that changes goes through `ImagePublisher`, in one order**: replicas that go, topics and settings, then
 roles. A role that cannot be taken yet (its log is being recovered) is tried again with what holds then.
@@ -16,7 +18,8 @@ its way. Heartbeats have a connection of their own, as have ISR changes, forward
 them waits for another's response.
 
 Rule 4. **What belongs to the controller is not decided here.** Topics, settings, quotas, elections and reassignments
-are forwarded as they came, in an Envelope with the client's principal (KIP-590); the image brings what came of it.
+are forwarded as they came, under KRaft in an Envelope with the client's principal (KIP-590); the image brings what came
+of it.
 
 Rule 5. **A broker that cannot hear of changes does harm to none**: leader epochs, partition epochs and broker epochs
 refuse what it does with old ones (KIP-101, 497, 903).

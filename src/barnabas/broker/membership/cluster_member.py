@@ -178,7 +178,7 @@ class ClusterMember:
 
     def served(self, api_key: int) -> tuple[str, int, int] | None:
         """Return what is served in clusters only, as `SERVED` has it: name, lowest and highest version."""
-        return self.control.served(api_key)
+        return self.control.served.get(api_key)
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API in a cluster: the controller, or this broker with what it has to ask others."""

@@ -28,6 +28,10 @@ class ControlPlane(Protocol):
     on_changed: Callable[[], None]
 
     @property
+    def served(self) -> Mapping[int, tuple[str, int, int]]:
+        """What is served in such clusters only, as `SERVED` has it: name, lowest and highest version by API."""
+
+    @property
     def image(self) -> MetadataImage:
         """The newest metadata that are known."""
 
@@ -78,9 +82,6 @@ class ControlPlane(Protocol):
 
     def leave(self) -> None:
         """Ask the controller to move this broker's leaderships elsewhere."""
-
-    def served(self, api_key: int) -> tuple[str, int, int] | None:
-        """Return what is served in such clusters only, as `SERVED` has it: name, lowest and highest version."""
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """Return what serves an API: the controller, the control plane, or (`local`) the broker itself."""

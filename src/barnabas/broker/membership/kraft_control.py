@@ -125,9 +125,10 @@ class KRaftControl:
 
     # -- what belongs to the controller ------------------------------------------------------------------------------
 
-    def served(self, api_key: int) -> tuple[str, int, int] | None:
+    @property
+    def served(self) -> Mapping[int, tuple[str, int, int]]:
         """See `ControlPlane`."""
-        return ("forwarding", *stable_versions(api_key)) if api_key in OF_CLUSTERS else None
+        return {key: ("forwarding", *stable_versions(key)) for key in OF_CLUSTERS}
 
     def handler(self, api_key: int, local: Handler | None) -> Handler:
         """See `ControlPlane`."""

@@ -15,6 +15,8 @@ from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.network.node_channel import NodeChannel
 from barnabas.broker.network.socket_server import read_clocks
+from barnabas.clock import wall_clock_ms
+from barnabas.errors import KafkaTimeoutError
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.network.socket_server import SocketServer
     from barnabas.broker.node import BrokerNode
+    from barnabas.broker.zookeeper.operations import ZooKeeperSession
 
 #: How long a controlled shutdown may take before the broker ends without it, in seconds.
 _LEAVING = 60.0
@@ -53,13 +56,26 @@ class Membership:
         self._changed = asyncio.Event()
         self._state = LifecycleState.STARTING
         found = read_meta_properties(OsFileSystem(), f"{data_directory}/{META_PROPERTIES}")
-        controllers = [
-            Node(_FIRST_UNKNOWN - index, host, port) for index, (host, port) in enumerate(config.controllers)
-        ]
         known = found.cluster_id if found is not None else None
-        self._control: ControlPlane = KRaftControl(config, controllers, self._random, report, known or cluster_id)
+        self._session: ZooKeeperSession | None = None
+        self._control = self._make_control(known, cluster_id)
         self._control.on_changed = self._changed.set
         self.member = ClusterMember(config, self._control, self._open_channel)
+
+    def _make_control(self, known_cluster_id: str | None, cluster_id: str | None) -> ControlPlane:
+        config, report = self._config, self._report
+        zookeeper = config.zookeeper
+        if zookeeper is None:
+            controllers = [
+                Node(_FIRST_UNKNOWN - index, host, port) for index, (host, port) in enumerate(config.controllers)
+            ]
+            return KRaftControl(config, controllers, self._random, report, known_cluster_id or cluster_id)
+        from barnabas.broker.zookeeper.kazoo_session import KazooSession
+        from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
+
+        timeout = config.get_int("zookeeper.session.timeout.ms") / 1000
+        self._session = KazooSession(*zookeeper, timeout)
+        return ZooKeeperControl(config, self._session, self._random, report, wall_clock_ms, known_cluster_id)
 
     def _open_channel(self, requester: Requester, client_id: str, timeout: float) -> NodeChannel:
         channel = NodeChannel(
@@ -87,13 +103,27 @@ class Membership:
         Raises what the log cannot be read for, such as a record of a later version.
         """
         self._control.observe()
-        while not self._control.is_caught_up:
-            if self._control.problem is not None:
-                raise self._control.problem
-            if not await self._wait(stopped):
-                return False
+        try:
+            async with asyncio.timeout(self._connection_timeout()):
+                while not self._control.is_caught_up:
+                    if self._control.problem is not None:
+                        raise self._control.problem
+                    if not await self._wait(stopped):
+                        return False
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"ZooKeeper at {self._config['zookeeper.connect']} did not answer in {self._connection_timeout()} s "
+                "(zookeeper.connection.timeout.ms): is it running, and reached from here?"
+            ) from None
         self.store = self._control.make_store()
         return True
+
+    def _connection_timeout(self) -> float | None:
+        """How long ZooKeeper may not answer at the start, in seconds; controllers are waited for without end."""
+        if self._session is None:
+            return None
+        given = self._config["zookeeper.connection.timeout.ms"]
+        return float(given or self._config.get_int("zookeeper.session.timeout.ms")) / 1000
 
     def join(self, node: BrokerNode) -> None:
         """Give a started node its roles."""
@@ -145,6 +175,8 @@ class Membership:
             self._report("the controller did not let this broker go within a minute; it ends without its consent")
 
     def close(self) -> None:
-        """End all channels."""
+        """End all channels, and the session."""
         for channel in self._channels:
             channel.close()
+        if self._session is not None:
+            self._session.close()

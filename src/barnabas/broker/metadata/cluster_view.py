@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from barnabas.broker.metadata.partition_registration import NO_LEADER
+from barnabas.broker.metadata.partition_registration import NO_LEADER, PartitionRegistration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
-    from barnabas.broker.metadata.partition_registration import PartitionRegistration
 
 INITIAL_LEADER_EPOCH = 0
+#: A partition that never had a leader, of which a controller under ZooKeeper tells nothing.
+_WITHOUT_LEADER = PartitionRegistration((), (), NO_LEADER, -1, -1)
 
 
 class BrokerNode(NamedTuple):
@@ -132,9 +133,7 @@ class ImageView:
         alive = {node.id for node in self.brokers(listener)}
         total = found.partition_count
         for index in range(first, total if count < 0 else min(total, first + count)):
-            registration = found.partitions.get(index)
-            if registration is not None:
-                yield _view(index, registration, alive)
+            yield _view(index, found.partitions.get(index, _WITHOUT_LEADER), alive)
 
 
 def _view(index: int, found: PartitionRegistration, alive: Collection[int]) -> PartitionView:

@@ -1,0 +1,162 @@
+"""Reads topics and settings from their znodes, as metadata records, and follows the announced changes of settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas import errors
+from barnabas.broker.metadata.partition_registration import NO_LEADER
+from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.operations import (
+    Children,
+    Create,
+    Delete,
+    Get,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    Program,
+    Znode,
+    expect,
+    found_or_none,
+)
+from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
+from barnabas.protocol.messages.partition_record import PartitionRecord
+from barnabas.protocol.messages.topic_record import TopicRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from barnabas.broker.metadata.metadata_image import MetadataImage
+    from barnabas.protocol.message import Message
+
+#: Before a controller has said anything of a partition.
+UNKNOWN_EPOCH = -1
+#: So many notifications stay for brokers that have not read them; Apache Kafka deletes what is older than 15 minutes.
+KEPT_CHANGES = 1000
+
+
+class Change(NamedTuple):
+    """An entity with settings, such as `topics/flights`, and what its znode has; None: it has none."""
+
+    entity: str
+    values: dict[str, str] | None
+
+
+class ClusterZnodes(NamedTuple):
+    """What stands in ZooKeeper when a broker starts; `last_change` is the number of the last notification."""
+
+    cluster_id: str
+    topics: dict[str, znodes.TopicZnode]
+    settings: Sequence[Change]
+    last_change: int
+
+
+def prepare(wanted_cluster_id: str) -> Program[str]:
+    """Make the znodes that have to be there, and return the cluster's id: the wanted one where there was none."""
+    for path in (*znodes.PERSISTENT, znodes.CLUSTER_ID.rpartition("/")[0]):
+        (made,) = yield [Create(path)]
+        if not isinstance(made, NodeExistsError):
+            _raise(made)
+    (made,) = yield [Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(wanted_cluster_id))]
+    if not isinstance(made, NodeExistsError):
+        _raise(made)
+        return wanted_cluster_id
+    (found,) = yield [Get(znodes.CLUSTER_ID)]
+    return znodes.decode_cluster_id(expect(found, Znode).data)
+
+
+def read_cluster(cluster_id: str) -> Program[ClusterZnodes]:
+    """Read topics and settings. Changes of settings are watched from before they are read, so none is missed."""
+    (changes,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
+    last = max((znodes.change_number(name) for name in expect(changes, list)), default=-1)
+    settings = yield from _read_entities()
+    (names,) = yield [Children(znodes.TOPICS)]
+    names = expect(names, list)
+    found = yield [Get(znodes.topic_path(name)) for name in names]
+    topics = {}
+    for name, result in zip(names, found, strict=True):
+        znode = found_or_none(result)
+        if znode is not None:
+            topics[name] = znodes.decode_topic(znodes.topic_path(name), znode.data)
+    return ClusterZnodes(cluster_id, topics, settings, last)
+
+
+def _read_entities() -> Program[list[Change]]:
+    entities: list[str] = []
+    listed = yield [Children(f"{znodes.CONFIG}/{kind}") for kind in znodes.CONFIG_TYPES]
+    for kind, names in zip(znodes.CONFIG_TYPES, listed, strict=True):
+        if not isinstance(names, NoNodeError):
+            entities += [f"{kind}/{name}" for name in expect(names, list)]
+    users = [entity for entity in entities if entity.startswith("users/")]
+    listed = yield [Children(f"{znodes.CONFIG}/{user}/clients") for user in users]
+    for user, names in zip(users, listed, strict=True):
+        if not isinstance(names, NoNodeError):
+            entities += [f"{user}/clients/{name}" for name in expect(names, list)]
+    return (yield from read_settings(entities))
+
+
+def read_settings(entities: Sequence[str]) -> Program[list[Change]]:
+    """Read the settings of entities, those without any included."""
+    paths = [f"{znodes.CONFIG}/{entity}" for entity in entities]
+    found = yield [Get(path) for path in paths]
+    changes = []
+    for entity, path, result in zip(entities, paths, found, strict=True):
+        znode = found_or_none(result)
+        changes.append(Change(entity, None if znode is None else znodes.decode_config(path, znode.data)))
+    return changes
+
+
+def read_changes(after: int) -> Program[tuple[list[Change], int]]:
+    """Read what was announced after a notification's number; returns the settings, and the last number."""
+    (names,) = yield [Children(znodes.CONFIG_CHANGES, watch=True)]
+    numbered = sorted((znodes.change_number(name), name) for name in expect(names, list))
+    new = [f"{znodes.CONFIG_CHANGES}/{name}" for number, name in numbered if number > after]
+    found = yield [Get(path) for path in new]
+    entities: dict[str, None] = {}
+    for path, result in zip(new, found, strict=True):
+        znode = found_or_none(result)
+        if znode is not None:
+            entities[znodes.decode_config_change(path, znode.data)] = None
+    changes = yield from read_settings(list(entities))
+    last = max((number for number, _ in numbered), default=after)
+    old: list[Operation] = [Delete(f"{znodes.CONFIG_CHANGES}/{name}") for _, name in numbered[:-KEPT_CHANGES]]
+    if old:
+        yield old
+    return changes, max(last, after)
+
+
+def cluster_records(image: MetadataImage, found: ClusterZnodes) -> Iterable[Message]:
+    """Give the records with which an image has the topics and settings that were read.
+
+    A topic that the image has already, by what a controller said, stays as it is.
+    """
+    for name, topic in found.topics.items():
+        if topic.topic_id is None or name in image.topic_ids:
+            continue
+        yield TopicRecord(name=name, topic_id=topic.topic_id)
+        for index, replicas in topic.replicas.items():
+            yield PartitionRecord(
+                topic_id=topic.topic_id,
+                partition_id=index,
+                replicas=list(replicas),
+                leader=NO_LEADER,
+                leader_epoch=UNKNOWN_EPOCH,
+                partition_epoch=UNKNOWN_EPOCH,
+                adding_replicas=list(topic.adding.get(index, ())),
+                removing_replicas=list(topic.removing.get(index, ())),
+            )
+    read = {change.entity for change in found.settings}
+    gone = [Change(entity, None) for entity in known_entities(image) if entity not in read]
+    yield from settings_records(image, [*gone, *found.settings])
+
+
+def settings_records(image: MetadataImage, changes: Iterable[Change]) -> Iterable[Message]:
+    """Give the records with which an image has settings as they are now."""
+    for entity, values in changes:
+        yield from setting_records(image, entity, values or {})
+
+
+def _raise(result: object) -> None:
+    if isinstance(result, errors.KafkaError):
+        raise result

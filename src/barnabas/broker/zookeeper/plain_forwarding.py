@@ -1,0 +1,86 @@
+"""Requests of clients that the controller carries out, sent on as they came: brokers of 3.9 take no Envelope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from barnabas import errors
+from barnabas.broker.membership.controller_requests import ControllerRequest
+from barnabas.broker.membership.refusals import refused
+from barnabas.broker.purgatory import DelayedOperation
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.kinds import ConfigResourceType
+
+if TYPE_CHECKING:
+    from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.instant import Instant
+    from barnabas.broker.membership.controller_requests import ControllerRequests
+    from barnabas.broker.request_context import RequestContext
+    from barnabas.protocol.message import Message
+
+#: How long a request waits for a controller, in seconds.
+_TIMEOUT = 30.0
+
+_FORWARDED = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    )
+)
+_SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+#: What stands in znodes that this broker does not read yet.
+_REFUSED = frozenset((ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
+
+
+class PlainForwarding:
+    """Sends requests on in this broker's name, and gives the responses back. Each was authorized before."""
+
+    def __init__(self, requests: ControllerRequests) -> None:
+        self._requests = requests
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
+        """Return what serves an API: the controller where it is for that, else the broker's own handler."""
+        if api_key in _FORWARDED:
+            return self._handle
+        if api_key in _REFUSED:
+            return _refuse
+        assert local is not None, "all else is served here"
+        return self._settings_handler(local) if api_key in _SETTINGS else local
+
+    def _settings_handler(self, local: Handler) -> Handler:
+        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+            kinds = {one.resource_type for one in request.resources}
+            if kinds == {ConfigResourceType.BROKER_LOGGER}:
+                return local(broker, context, request)
+            if ConfigResourceType.BROKER_LOGGER in kinds or any(
+                one.resource_type == ConfigResourceType.BROKER and one.resource_name for one in request.resources
+            ):
+                # Settings of one broker are written by that broker, which the controller is not.
+                return refused(request, errors.InvalidRequestError.code)
+            return self._handle(broker, context, request)
+
+        return handle
+
+    def _handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
+        operation = DelayedOperation()
+
+        def done(response: Message, now: Instant) -> None:
+            operation.complete(response)
+
+        def give_up() -> None:
+            operation.complete(refused(request, errors.KafkaTimeoutError.code))
+
+        self._requests.submit(ControllerRequest(lambda: request, done, context.now + _TIMEOUT, give_up))
+        return operation
+
+
+def _refuse(broker: BrokerState, context: RequestContext, request: Any) -> Message:
+    return refused(request, errors.SecurityDisabledError.code)

@@ -1,0 +1,96 @@
+"""A broker's ephemeral znode in `/brokers/ids` (KafkaZkClient.registerBroker)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.membership.broker_lifecycle import NO_EPOCH
+from barnabas.broker.zookeeper import znodes
+from barnabas.broker.zookeeper.operations import (
+    ConnectionLostError,
+    Create,
+    Created,
+    Get,
+    NodeExistsError,
+    Program,
+    Znode,
+    ZooKeeperError,
+    expect,
+    found_or_none,
+    run,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.broker.zookeeper.operations import ZooKeeperSession
+
+
+class Registration:
+    """Keeps a broker registered in every session that it has; `done` is called when it is, in a new epoch.
+
+    The epoch is the transaction id of the znode's creation. While the znode of another session is there, that of the
+    broker's last life for instance, it waits until that is gone.
+    """
+
+    def __init__(
+        self, me: int, session: ZooKeeperSession, report: Callable[[str], None], done: Callable[[], None]
+    ) -> None:
+        self._path = f"{znodes.BROKER_IDS}/{me}"
+        self._me = me
+        self._session = session
+        self._report = report
+        self._done = done
+        self._data: Callable[[], bytes] | None = None
+        self._session_id = 0
+        self._is_registered = False
+        self._is_waiting = False
+        self.broker_epoch = NO_EPOCH
+
+    def begin(self, data: Callable[[], bytes]) -> None:
+        """Register from now on, with what `data` gives."""
+        self._data = data
+        self._register()
+
+    def connected(self, session_id: int) -> None:
+        """Register anew in a new session, or go on with what was interrupted."""
+        if session_id != self._session_id:
+            self._session_id, self._is_registered = session_id, False
+        self._register()
+
+    def changed(self, path: str) -> None:
+        """Try again when the znode of another session is gone."""
+        if path == self._path:
+            self._register()
+
+    def _register(self) -> None:
+        if self._data is not None and not self._is_registered and self._session_id:
+            run(self._session, self._program(self._data(), self._session_id), self._finished)
+
+    def _program(self, data: bytes, session_id: int) -> Program[Znode]:
+        while True:
+            (made,) = yield [Create(self._path, data, ephemeral=True)]
+            if not isinstance(made, NodeExistsError):
+                return Znode(data, 0, expect(made, Created).created, session_id)
+            (result,) = yield [Get(self._path, watch=True)]
+            found = found_or_none(result)
+            if found is not None:
+                return found
+
+    def _finished(self, result: Znode | ZooKeeperError) -> None:
+        if isinstance(result, ConnectionLostError) or self._is_registered:
+            # It goes on when the session is connected again.
+            return
+        if isinstance(result, ZooKeeperError):
+            self._report(f"broker {self._me} is not registered: {result}")
+        elif result.owner != self._session_id:
+            if not self._is_waiting:
+                self._is_waiting = True
+                self._report(
+                    f"another process with broker.id={self._me} is registered in ZooKeeper; this one waits until it is "
+                    "gone. If it was this broker's last life, its session expires after zookeeper.session.timeout.ms"
+                )
+        else:
+            self._is_registered, self._is_waiting = True, False
+            self.broker_epoch = result.created
+            self._done()

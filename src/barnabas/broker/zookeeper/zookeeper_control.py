@@ -1,0 +1,258 @@
+"""The control plane of a member under ZooKeeper: registration, znodes, and what controllers send (KafkaServer)."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import TYPE_CHECKING, TypeVar
+
+from barnabas import errors
+from barnabas.broker.membership.broker_lifecycle import NO_EPOCH, LifecycleState
+from barnabas.broker.metadata.image_store import ImageStore
+from barnabas.broker.metadata.metadata_delta import MetadataDelta
+from barnabas.broker.metadata.metadata_image import MetadataImage
+from barnabas.broker.zookeeper import metadata_znodes, znodes
+from barnabas.broker.zookeeper.controlled_shutdown import ControlledShutdown
+from barnabas.broker.zookeeper.controller_pushes import PUSHED, ControllerPushes
+from barnabas.broker.zookeeper.operations import ConnectionLostError, ZooKeeperError, run
+from barnabas.broker.zookeeper.plain_forwarding import PlainForwarding
+from barnabas.broker.zookeeper.registration import Registration
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.handlers.registry import Handler
+    from barnabas.broker.membership.cluster_member import ClusterMember
+    from barnabas.broker.membership.image_publisher import Roles
+    from barnabas.broker.metadata.metadata_image import Endpoint
+    from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
+    from barnabas.network.node import Node
+    from barnabas.protocol.message import Message
+    from barnabas.protocol.messages.update_metadata_request import UpdateMetadataRequest
+    from barnabas.protocol.topic_partition import TopicPartition
+
+T = TypeVar("T")
+
+
+class ZooKeeperControl:
+    """Implements `ControlPlane`, `SessionListener` and `PushTarget`.
+
+    `known_cluster_id` is that of the data directory, `wall_clock_ms` the time that stands in the registration.
+    """
+
+    takes_roles_from_images = False
+    served = PUSHED
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        session: ZooKeeperSession,
+        random: random.Random,
+        report: Callable[[str], None],
+        wall_clock_ms: Callable[[], int],
+        known_cluster_id: str | None = None,
+    ) -> None:
+        self._config = config
+        self._me = config.node_id
+        self._session = session
+        self._report = report
+        self._wall_clock_ms = wall_clock_ms
+        self._known_cluster_id = known_cluster_id
+        self._new_cluster_id = known_cluster_id or urlsafe_b64encode(random.randbytes(16)).rstrip(b"=").decode()
+        self._cluster_id: str | None = None
+        self._connections = 0
+        self._last_change = -1
+        self._controller_id: int | None = None
+        self._state = LifecycleState.STARTING
+        self._on_state: Callable[[LifecycleState], None] = lambda state: None
+        self._registration = Registration(self._me, session, report, self._registered)
+        self._pushes = ControllerPushes(self._me, self)
+        self.image = MetadataImage()
+        self.is_caught_up = False
+        self.problem: Exception | None = None
+        self.on_changed: Callable[[], None] = lambda: None
+
+    def attach(self, member: ClusterMember) -> None:
+        """See `ControlPlane`."""
+        self._member = member
+        self._forwarding = PlainForwarding(member.forwarded)
+
+    # -- the session -------------------------------------------------------------------------------------------------
+
+    def observe(self) -> None:
+        """See `ControlPlane`."""
+        self._session.start(self)
+
+    def connected(self, session_id: int) -> None:
+        """See `SessionListener`: read everything again, for no watch may be left, and changes may have been missed."""
+        self._connections += 1
+        self._registration.connected(session_id)
+        self._run(self._read(), self._take_in)
+
+    def disconnected(self) -> None:
+        """See `SessionListener`."""
+        if self.is_caught_up:
+            self._report(
+                "no ZooKeeper server is reached: settings of new topics are not read, and if this lasts longer than "
+                "zookeeper.session.timeout.ms the controller takes this broker for dead"
+            )
+
+    def changed(self, path: str) -> None:
+        """See `SessionListener`."""
+        if path == znodes.CONFIG_CHANGES:
+            self._run(metadata_znodes.read_changes(self._last_change), self._take_changes)
+        else:
+            self._registration.changed(path)
+
+    def _run(self, program: Program[T], done: Callable[[T], None]) -> None:
+        """Carry a program out; what comes of it counts only while the connection is the one it was begun on."""
+        connection = self._connections
+
+        def finished(result: T | ZooKeeperError) -> None:
+            if connection != self._connections or isinstance(result, ConnectionLostError):
+                return
+            if isinstance(result, errors.KafkaError):
+                self._failed(result)
+                return
+            try:
+                done(result)
+            except errors.KafkaError as problem:
+                self._failed(problem)
+
+        run(self._session, program, finished)
+
+    def _failed(self, problem: errors.KafkaError) -> None:
+        if self.is_caught_up:
+            self._report(f"what ZooKeeper has was not taken over: {problem}")
+        else:
+            self.problem = problem
+            self.on_changed()
+
+    # -- what stands in znodes ---------------------------------------------------------------------------------------
+
+    def _read(self) -> Program[metadata_znodes.ClusterZnodes]:
+        cluster_id = yield from metadata_znodes.prepare(self._new_cluster_id)
+        return (yield from metadata_znodes.read_cluster(cluster_id))
+
+    def _take_in(self, found: metadata_znodes.ClusterZnodes) -> None:
+        if self._known_cluster_id not in (None, found.cluster_id):
+            self._failed(
+                errors.InconsistentClusterIdError(
+                    f"the data directory belongs to cluster {self._known_cluster_id}, and zookeeper.connect names "
+                    f"cluster {found.cluster_id}: check zookeeper.connect, or choose another data directory"
+                )
+            )
+            return
+        self._cluster_id, self._last_change = found.cluster_id, found.last_change
+        self.change(metadata_znodes.cluster_records(self.image, found))
+        self.is_caught_up = True
+        self._pushes.retry()
+        self.on_changed()
+
+    def _take_changes(self, found: tuple[list[metadata_znodes.Change], int]) -> None:
+        changes, last = found
+        self._last_change = max(self._last_change, last)
+        self.change(metadata_znodes.settings_records(self.image, changes))
+
+    def read_topic_settings(self, topics: Sequence[str], done: Callable[[list[Message]], None]) -> None:
+        """See `PushTarget`."""
+        program = metadata_znodes.read_settings([f"topics/{name}" for name in topics])
+        self._run(program, lambda found: done(list(metadata_znodes.settings_records(MetadataImage(), found))))
+
+    def make_store(self) -> ImageStore:
+        """See `ControlPlane`."""
+        assert self._cluster_id is not None, "the znodes were read"
+        return ImageStore(self._cluster_id, self.image)
+
+    # -- what controllers send ---------------------------------------------------------------------------------------
+
+    def change(self, records: Iterable[Message], roles: Roles | None = None) -> None:
+        """See `PushTarget`."""
+        from barnabas.broker.membership.image_publisher import Roles
+
+        delta, is_new = MetadataDelta(self.image), False
+        for record in records:
+            delta.replay(record)
+            is_new = True
+        if is_new:
+            self.image = delta.apply(self.image.offset + 1, self._pushes.controller_epoch)
+        if is_new or roles is not None:
+            self._member.publish(self.image, roles or Roles({}))
+            self._member.wake_all()
+            self.on_changed()
+
+    @property
+    def failed_roles(self) -> Mapping[TopicPartition, errors.KafkaError]:
+        """See `PushTarget`."""
+        return self._member.failed_roles
+
+    def metadata_updated(self, request: UpdateMetadataRequest) -> None:
+        """See `PushTarget`."""
+        self._controller_id = request.controller_id
+        is_alive = any(found.id == self._me for found in request.live_brokers)
+        if is_alive and self._state is LifecycleState.STARTING and self.broker_epoch != NO_EPOCH:
+            self._go_to(LifecycleState.RUNNING)
+
+    @property
+    def controller_id(self) -> int | None:
+        """See `ControlPlane`."""
+        return -1 if self._controller_id is None else self._controller_id
+
+    @property
+    def controller(self) -> Node | None:
+        """See `ControlPlane`."""
+        return None if self._controller_id is None else self._member.node(self._controller_id)
+
+    def published(self) -> None:
+        """See `ControlPlane`."""
+
+    def handler(self, api_key: int, local: Handler | None) -> Handler:
+        """See `ControlPlane`."""
+        return self._pushes.handle if api_key in PUSHED else self._forwarding.handler(api_key, local)
+
+    # -- the broker's life -------------------------------------------------------------------------------------------
+
+    @property
+    def broker_epoch(self) -> int:
+        """See `ControlPlane`."""
+        return self._registration.broker_epoch
+
+    def register(
+        self,
+        listeners: Mapping[str, Endpoint],
+        directory_id: bytes,
+        previous_epoch: int,
+        on_state: Callable[[LifecycleState], None],
+    ) -> None:
+        """See `ControlPlane`: make the ephemeral znode in `/brokers/ids`."""
+        self._on_state = on_state
+        rack = self._config["broker.rack"]
+        self._registration.begin(lambda: znodes.encode_broker(listeners, rack, self._wall_clock_ms()))
+
+    def _registered(self) -> None:
+        self.on_changed()
+
+    def leave(self) -> None:
+        """See `ControlPlane`."""
+        if self._state is not LifecycleState.RUNNING or self.controller is None:
+            self._left(None if self.controller is not None else "no controller is known")
+            return
+        self._go_to(LifecycleState.PENDING_CONTROLLED_SHUTDOWN)
+        shutdown = ControlledShutdown(self._me, lambda: self.broker_epoch, lambda: self.controller, self._left)
+        self._member.open("controlled-shutdown", shutdown)
+
+    def _left(self, problem: str | None) -> None:
+        if problem is not None:
+            self._report(f"this broker ends without the controller's consent: {problem}")
+        self._go_to(LifecycleState.SHUTTING_DOWN)
+
+    @property
+    def is_out(self) -> bool:
+        """See `ControlPlane`."""
+        return self._state is LifecycleState.SHUTTING_DOWN
+
+    def _go_to(self, state: LifecycleState) -> None:
+        self._state = state
+        self._on_state(state)
+        self.on_changed()

@@ -1,0 +1,161 @@
+"""A real ZooKeeper, and brokers of Apache Kafka 3.9 and ours whose metadata lie there: fetched through Maven once."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.peers.apache_kafka import ApacheKafka, free_port
+from tests.peers.maven import Jars
+from tests.peers.mixed_cluster import BarnabasBroker
+
+VERSION = "3.9.1"
+#: ZooKeeper 3.8 comes along. kafka-tools-api is left out: Maven Central does not have it.
+JARS = Jars(
+    f"apache-kafka-{VERSION}",
+    (
+        ("org.apache.kafka", "kafka_2.13", VERSION),
+        ("org.apache.kafka", "kafka-tools", VERSION),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ),
+    ("org.apache.kafka", "kafka-tools-api"),
+)
+#: Three copies of everything, one may be missing; a dead broker is given up after 3 s, not 18.
+_SETTINGS = {
+    "inter.broker.protocol.version": "3.9",
+    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.connection.timeout.ms": "30000",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.min.isr": "2",
+    "replica.lag.time.max.ms": "4000",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+def why_not() -> str | None:
+    """Why such a cluster cannot be had here; None when it can."""
+    if shutil.which("java") is None:
+        return "Java is missing (apt-get install openjdk-17-jre-headless)"
+    if find_spec("kazoo") is None:
+        return "kazoo is missing (pip install 'barnabas[zookeeper]')"
+    return JARS.why_not()
+
+
+def class_path() -> str:
+    """The jars of Apache Kafka 3.9 and ZooKeeper; fetches them on the first call, which takes half a minute.
+
+    Of two bindings of slf4j that come along, only the simple one is taken.
+    """
+    jars = sorted(JARS.fetch().glob("*.jar"))
+    return ":".join(str(jar) for jar in jars if "reload4j" not in jar.name)
+
+
+class ZooKeeper:
+    """One server, with its data in a temporary directory; a context manager. Ticks of 0.2 s allow sessions of 0.4 s."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder = Path(tempfile.mkdtemp(prefix="zookeeper-"))
+        self.servers = f"127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Run, and return when the port answers."""
+        settings = {
+            "dataDir": self.folder / "data",
+            "clientPort": self.port,
+            "tickTime": 200,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "maxSessionTimeout": 60000,
+        }
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        (self.folder / "zoo.cfg").write_text("".join(lines), encoding="utf-8")
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        command = ["java", "-Xmx128m", "-cp", class_path(), main, str(self.folder / "zoo.cfg")]
+        with (self.folder / "zookeeper.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+                return self
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    text = (self.folder / "zookeeper.log").read_text(encoding="utf-8", errors="replace")
+                    raise RuntimeError(f"ZooKeeper did not open port {self.port}: {text[-2000:]}") from None
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the process by SIGKILL, and keep the data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(60)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ZooKeeperCluster:
+    """Brokers 1, 2, ... of Apache Kafka 3.9, then ours, in racks rack-1, rack-2, ...; a context manager."""
+
+    def __init__(self, theirs: int = 2, ours: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        self.zookeeper = ZooKeeper()
+        connect = f"{self.zookeeper.servers}/several/flights"
+        jars = class_path()
+        self.theirs = {
+            number: ApacheKafka(heap="256m", class_path=jars, zookeeper=connect) for number in range(1, theirs + 1)
+        }
+        self.ours = {number: BarnabasBroker() for number in range(theirs + 1, theirs + ours + 1)}
+        self.brokers: dict[int, ApacheKafka | BarnabasBroker] = {**self.theirs, **self.ours}
+        for number, broker in self.brokers.items():
+            own = {"broker.id": str(number), "broker.rack": f"rack-{number}", "zookeeper.connect": connect}
+            listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{broker.port}"}
+            broker.settings.update({**_SETTINGS, **(settings or {}), **own, **listeners})
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers' addresses, whether they run or not."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def __enter__(self) -> Self:
+        self.zookeeper.start()
+        with ThreadPoolExecutor(len(self.theirs)) as threads:
+            list(threads.map(ApacheKafka.start, self.theirs.values()))
+        for broker in self.ours.values():
+            broker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.brokers.values():
+            node.stop(kill=True)
+            shutil.rmtree(node.folder, ignore_errors=True)
+        self.zookeeper.__exit__(kind, error, trace)
+
+    def data_of(self, number: int) -> Path:
+        """The directory with a broker's logs."""
+        return self.brokers[number].folder / "data"
