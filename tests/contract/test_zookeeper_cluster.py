@@ -1,0 +1,153 @@
+"""Our broker as a member of an Apache Kafka 3.9 cluster under ZooKeeper: two of theirs, one of which is controller.
+
+The short form is part of the ordinary run where Java and kazoo are there; the long one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas import AdminClient
+from barnabas.errors import TopicExistsError
+from tests.contract.mixed_world import (
+    OURS,
+    SOON,
+    World,
+    a_killed_broker_of_ours_catches_up,
+    a_paused_broker_of_ours_harms_nothing,
+    a_topic_that_goes_leaves_no_log,
+    brokers_of_both_kinds_die_in_turn,
+    groups_and_transactions_move_with_their_leaders,
+    ours_hands_its_leaderships_over,
+    records_go_through_every_leader,
+    settings_reach_our_logs,
+    transactions_are_whole_while_brokers_die,
+    world_of,
+)
+from tests.contract.waiting import eventually
+from tests.peers import zookeeper
+from tests.peers.zookeeper import ZooKeeperCluster
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("zookeeper-cluster")]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ZooKeeperCluster]:
+    missing = zookeeper.why_not()
+    if missing:
+        pytest.skip(missing)
+    with ZooKeeperCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def world(cluster: ZooKeeperCluster) -> Iterator[World]:
+    with world_of(cluster) as world:
+        yield world
+
+
+def test_one_cluster_with_one_controller_is_seen_through_every_broker(world: World) -> None:
+    controllers = set()
+    for broker in world.brokers.values():
+        with AdminClient({"bootstrap.servers": broker.bootstrap_servers, **SOON}) as admin:
+            found = admin.describe_cluster()
+            assert {node.id: node.rack for node in found.nodes} == {1: "rack-1", 2: "rack-2", 3: "rack-3"}
+            assert found.cluster_id == world.admin.describe_cluster().cluster_id
+            assert found.controller is not None
+            controllers.add(found.controller.id)
+    assert len(controllers) == 1
+    assert controllers <= {1, 2}
+
+
+def test_records_go_through_every_leader_to_every_replica(world: World) -> None:
+    records_go_through_every_leader(world)
+
+
+@pytest.mark.slow
+def test_groups_and_transactions_live_on_whichever_broker_leads_them(world: World) -> None:
+    groups_and_transactions_move_with_their_leaders(world, "classic")
+
+
+@pytest.mark.slow
+def test_our_broker_hands_its_leaderships_over_when_it_ends_and_comes_back(world: World) -> None:
+    ours_hands_its_leaderships_over(world)
+
+
+def test_a_killed_broker_of_ours_catches_up(world: World) -> None:
+    a_killed_broker_of_ours_catches_up(world)
+
+
+@pytest.mark.slow
+def test_a_broker_of_ours_that_starts_within_its_old_session_waits_for_its_end(world: World) -> None:
+    topic = world.create("restarted", {0: [OURS, 1, 2]})
+    world.brokers[OURS].stop(kill=True)
+    world.brokers[OURS].start()
+    assert "another process with broker.id=3 is registered" in world.cluster.ours[OURS].log
+    eventually(lambda: world.is_whole(topic), 30)
+    world.prefer(topic)
+    eventually(lambda: world.leaders(topic) == [OURS])
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_deleted_or_moved_away_leaves_no_log_with_us(world: World) -> None:
+    a_topic_that_goes_leaves_no_log(world)
+
+
+@pytest.mark.slow
+def test_settings_reach_our_logs_through_their_notifications(world: World) -> None:
+    settings_reach_our_logs(world)
+
+
+@pytest.mark.slow
+def test_brokers_of_both_kinds_die_in_turn_and_nothing_is_lost(world: World) -> None:
+    brokers_of_both_kinds_die_in_turn(world)
+
+
+@pytest.mark.slow
+def test_a_paused_broker_of_ours_leaves_the_isr_and_its_old_leadership_harms_nothing(world: World) -> None:
+    a_paused_broker_of_ours_harms_nothing(world)
+
+
+@pytest.mark.slow
+def test_transactions_are_whole_while_brokers_of_both_kinds_die(world: World) -> None:
+    transactions_are_whole_while_brokers_die(world)
+
+
+@pytest.mark.slow
+def test_the_next_controller_is_followed_when_one_is_killed(world: World) -> None:
+    first = world.admin.describe_cluster().controller
+    assert first is not None
+    world.brokers[first.id].stop(kill=True)
+
+    def is_replaced() -> bool:
+        found = world.admin.describe_cluster().controller
+        return found is not None and found.id not in (-1, first.id)
+
+    eventually(is_replaced, 30)
+    other = 3 - first.id
+    topic = world.create("under-the-next", {0: [OURS, other], 1: [other, OURS]})
+    assert world.leaders(topic) == [OURS, other]
+    world.brokers[first.id].start()
+    eventually(lambda: world.is_whole(topic), 60)
+
+
+@pytest.mark.slow
+def test_a_topic_deleted_while_ours_is_away_is_gone_here_when_it_is_back(world: World) -> None:
+    topic = world.create("deleted-meanwhile", {0: [1, OURS], 1: [OURS, 2]})
+    data = world.cluster.data_of(OURS)
+    world.brokers[OURS].stop()
+    world.admin.delete_topics([topic])
+    world.brokers[OURS].start()
+    eventually(lambda: not list(data.glob(f"{topic}-*[01]")), 30)
+
+    def is_made_again() -> bool:
+        try:
+            world.create(topic, {0: [OURS, 1]})
+        except TopicExistsError:  # it is marked for deletion until all replicas are gone
+            return False
+        return True
+
+    eventually(is_made_again, 30)
+    assert world.leaders(topic) == [OURS]
