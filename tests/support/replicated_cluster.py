@@ -34,15 +34,14 @@ from barnabas.protocol.messages.list_offsets_request import ListOffsetsPartition
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records import read_batches
 from tests.support.core_broker import START_MS, CoreBroker, CoreClient, batch, fetch, produce
+from tests.support.replicated_controller import CONTROLLER, Controller, Oracles
 
 NAME = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
 LAG_MS = 4_000
-SESSION = 1.5
 REQUEST_TIMEOUT = 2.0
 TICK = 0.05
 FETCH_VERSION, LIST_OFFSETS_VERSION, PRODUCE_VERSION = 18, 9, 11
-CONTROLLER = -1
 FAULTS = (
     "kill", "pause", "cut from controller", "deaf to the controller", "cut from brokers", "half cut", "move", "power",
     "restart all", "disk",
@@ -303,127 +302,6 @@ class Link:
             self.fetcher.receive(response, self.node.world.instant)
             self.node.settle()
             self.work()
-
-
-class Controller:
-    """Scripted: knows who lives (after a while), elects from the ISR, checks AlterPartition as Kafka's does."""
-
-    def __init__(self, cluster: ReplicatedCluster, replicas: tuple[int, ...]) -> None:
-        self.cluster, self.world = cluster, cluster.world
-        self.registration = PartitionRegistration(replicas, replicas, replicas[0], 0, 0)
-        self.version = 0
-        self.epochs: dict[int, int] = {}
-        self.next_epoch = 1
-        self.heard: dict[int, float] = {}
-
-    def register(self, node: Node) -> None:
-        """A process begins: it has another broker epoch, and is in no ISR until it has caught up (KIP-966, unclean)."""
-        node.broker_epoch, self.next_epoch = self.next_epoch, self.next_epoch + 1
-        if node.life > 1:
-            self.fence(node.id, lost_disk=True)
-        self.epochs = {**self.epochs, node.id: node.broker_epoch}
-        self.heard[node.id] = self.world.now
-        self.elect()
-
-    def fence(self, id: int, *, lost_disk: bool = False) -> None:
-        found = self.registration
-        self.epochs = {broker: epoch for broker, epoch in self.epochs.items() if broker != id}
-        isr = tuple(member for member in found.isr if member != id) or found.isr
-        leader = -1 if found.leader == id else found.leader
-        if isr != found.isr or leader != found.leader:
-            epoch = found.leader_epoch + (leader != found.leader)
-            self._change(found._replace(isr=isr, leader=leader, leader_epoch=epoch))
-        self.elect()
-
-    def elect(self) -> None:
-        found = self.registration
-        if found.leader < 0:
-            leader = next((member for member in found.isr if member in self.epochs), -1)
-            if leader >= 0:
-                self._change(found._replace(leader=leader, leader_epoch=found.leader_epoch + 1))
-        self.publish()
-
-    def move_leader(self) -> None:
-        """An election of another leader, as the preferred one or by a reassignment."""
-        found = self.registration
-        able = [member for member in found.isr if member in self.epochs]
-        if able:
-            leader = self.world.random.choice(able)
-            self._change(found._replace(leader=leader, leader_epoch=found.leader_epoch + 1))
-            self.publish()
-
-    def _change(self, registration: PartitionRegistration) -> None:
-        self.registration = registration._replace(partition_epoch=self.registration.partition_epoch + 1)
-
-    def alter_partition(self, sender: int, proposed: LeaderAndIsr) -> PartitionRegistration | int:
-        found = self.registration
-        if proposed.leader != found.leader or sender != found.leader:
-            return errors.FencedLeaderEpochError.code
-        if proposed.leader_epoch != found.leader_epoch:
-            return errors.FencedLeaderEpochError.code
-        if proposed.partition_epoch != found.partition_epoch:
-            return errors.InvalidUpdateVersionError.code
-        for member, epoch in proposed.isr:
-            if member not in self.epochs or epoch not in (-1, self.epochs[member]):
-                return errors.IneligibleReplicaError.code
-        self._change(found._replace(isr=tuple(member for member, _ in proposed.isr)))
-        self.publish()
-        return self.registration
-
-    def publish(self) -> None:
-        self.version += 1
-        for node in self.cluster.nodes.values():
-            self.send_to(node)
-
-    def send_to(self, node: Node) -> None:
-        version, registration, epochs = self.version, self.registration, dict(self.epochs)
-        life = node.life
-        self.world.send(
-            CONTROLLER,
-            node.id,
-            lambda: node.do(lambda: node.take_metadata(version, registration, epochs), life),
-        )
-
-    def look(self) -> None:
-        """Fence whoever was not heard of, take back who is; metadata go out again, for they may have been lost."""
-        world = self.world
-        for node in self.cluster.nodes.values():
-            reachable = (node.id, CONTROLLER) not in world.cut and (CONTROLLER, node.id) not in world.cut
-            if node.alive and not node.paused and reachable:
-                self.heard[node.id] = world.now
-                if node.id not in self.epochs:
-                    self.epochs = {**self.epochs, node.id: node.broker_epoch}
-                    self.elect()
-            elif node.id in self.epochs and world.now - self.heard[node.id] > SESSION:
-                self.fence(node.id)
-            self.send_to(node)
-
-
-class Oracles:
-    """What was promised to producers and seen by consumers."""
-
-    def __init__(self) -> None:
-        self.acknowledged: dict[int, bytes] = {}
-        self.seen: dict[int, bytes] = {}
-        self.ends: dict[int, int] = {}
-
-    def acknowledge(self, offset: int, value: bytes) -> None:
-        known = self.acknowledged.setdefault(offset, value)
-        assert known == value, f"offset {offset} was acknowledged for {known!r} and for {value!r}"
-
-    def read(self, records: bytes) -> int:
-        last = -1
-        for found in read_batches(records):
-            for record in found:
-                known = self.seen.setdefault(record.offset, record.value)
-                assert known == record.value, f"offset {record.offset} was read as {known!r} and as {record.value!r}"
-                last = record.offset
-        return last
-
-    def end(self, consumer: int, offset: int) -> None:
-        before = self.ends.get(consumer, 0)
-        assert offset >= before, f"the end that consumer {consumer} was told went back from {before} to {offset}"
-        self.ends[consumer] = offset
 
 
 class ReplicatedCluster:

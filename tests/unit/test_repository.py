@@ -1,10 +1,12 @@
-"""What is committed: sources and data, nothing that a command has left behind."""
+"""What is committed: sources and data, nothing that a command has left behind; how long and tangled sources may be."""
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -58,3 +60,131 @@ def test_nothing_that_a_command_makes_is_committed(committed: list[Path]) -> Non
 def test_no_file_is_large(committed: list[Path]) -> None:
     there = [path for path in committed if (ROOT / path).is_file()]
     assert [path for path in there if (ROOT / path).stat().st_size > MOST_BYTES] == []
+
+
+# -- limits of form: a file is one idea, a function can be read at once, and imports go one way ----------------------
+
+#: What is compiled as one module for speed, and may be longer.
+LONG_FILES = {Path("src/barnabas/client/producer/append.py"), Path("src/barnabas/protocol/codec.py")}
+MOST_LINES = 600
+MOST_LINES_OF_A_FUNCTION = 70
+#: Rooms in which classes name each other's types: a stream becomes a table, a handler gets the broker that calls it.
+TYPES_GO_ROUND = ("barnabas.broker.", "barnabas.streams.dsl.")
+GENERATED = ("src/barnabas/protocol/messages/", "src/barnabas/errors.py")
+
+
+class Source(NamedTuple):
+    """What one pass over a file has found; an import is a module and the name that is taken from it, or none."""
+
+    lines: int
+    long_functions: list[str]
+    imports_at_load: set[tuple[str, str]]
+    all_imports: set[tuple[str, str]]
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def imported(node: ast.AST) -> set[tuple[str, str]]:
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return {(node.module, alias.name) for alias in node.names}
+    return {(alias.name, "") for alias in node.names} if isinstance(node, ast.Import) else set()
+
+
+def look_at(text: str) -> Source:
+    source = Source(text.count("\n"), [], set(), set())
+
+    def visit(node: ast.AST, at_load: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and child.end_lineno - child.lineno >= MOST_LINES_OF_A_FUNCTION:
+                source.long_functions.append(child.name)
+            names = imported(child)
+            source.all_imports.update(names)
+            if at_load:
+                source.imports_at_load.update(names)
+            if not isinstance(child, ast.expr):
+                visit(child, at_load and not is_function and not is_for_types(child))
+
+    visit(ast.parse(text), True)
+    return source
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, Source]:
+    """All Python files of the repository that people write, by path."""
+    folders = ("src", "tests", "tools", "benchmarks", "codegen", "examples")
+    found = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    paths = {path.relative_to(ROOT).as_posix(): path for path in found}
+    return {
+        name: look_at(path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if not name.startswith(GENERATED) and "node_modules" not in path.parts
+    }
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other, by Tarjan's algorithm."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found = []
+
+    def visit(name: str) -> None:
+        numbers[name] = lowest[name] = len(numbers)
+        path.append(name)
+        for other in sorted(imports[name]):
+            if other not in numbers:
+                visit(other)
+            if other in path:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == numbers[name]:
+            at = path.index(name)
+            if len(path) - at > 1:
+                found.append(sorted(path[at:]))
+            del path[at:]
+
+    for name in sorted(imports):
+        if name not in numbers:
+            visit(name)
+    return found
+
+
+def modules(sources: dict[str, Source], *, at_load: bool) -> dict[str, set[str]]:
+    named = {
+        path[len("src/") : -len(".py")].replace("/", ".").removesuffix(".__init__"): source
+        for path, source in sources.items()
+        if path.startswith("src/")
+    }
+    found = {}
+    for name, source in named.items():
+        imports = source.imports_at_load if at_load else source.all_imports
+        # A name is a module of its own, or something that stands in one.
+        others = {f"{module}.{taken}" if f"{module}.{taken}" in named else module for module, taken in imports}
+        found[name] = {other for other in others if other in named} - {name, "barnabas"}
+    return found
+
+
+def test_no_file_is_longer_than_one_idea(sources: dict[str, Source]) -> None:
+    long = {path: source.lines for path, source in sources.items() if source.lines > MOST_LINES}
+
+    assert {path: lines for path, lines in long.items() if Path(path) not in LONG_FILES} == {}
+
+
+def test_no_function_is_longer_than_a_page(sources: dict[str, Source]) -> None:
+    assert {path: source.long_functions for path, source in sources.items() if source.long_functions} == {}
+
+
+def test_no_modules_load_each_other(sources: dict[str, Source]) -> None:
+    assert circles(modules(sources, at_load=True)) == []
+
+
+def test_types_go_round_only_where_that_is_their_meaning(sources: dict[str, Source]) -> None:
+    found = circles(modules(sources, at_load=False))
+
+    assert [circle for circle in found if not all(name.startswith(TYPES_GO_ROUND) for name in circle)] == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
