@@ -20,6 +20,7 @@ from barnabas.errors import (
     KafkaError,
     SaslAuthenticationError,
     SslAuthenticationError,
+    UnsupportedByAuthenticationError,
     UnsupportedSaslMechanismError,
 )
 from barnabas.network.security.oauth_bearer_token import unsecured_jwt
@@ -416,13 +417,22 @@ def test_the_code_of_the_security_page_runs(
         exec(compile(block, str(page), "exec"), names)
 
 
-@pytest.mark.parametrize("secure", ["apache-kafka"], indirect=True)
 def test_a_delegation_token_is_made_described_renewed_and_ended(secure: SecureKafka) -> None:
     with AdminClient(settings_for(secure, "SASL")) as admin:
         token = admin.create_delegation_token(renewers=["User:bob"], max_lifetime=7200)
         assert (token.owner, token.renewers) == (f"User:{USER}", ("User:bob",))
         assert token.max_timestamp - token.issue_timestamp == 7_200_000
         eventually(lambda: token in admin.describe_delegation_token([f"User:{USER}"]))
+
+        jaas = f'ScramLoginModule required username="{token.token_id}" password="{token.hmac_as_base64_string}" {{}};'
+        of_token = settings_for(secure, "SASL", sasl_mechanism="SCRAM-SHA-256", sasl_username=None, sasl_password=None)
+        of_token["sasl.jaas.config"] = jaas.format("tokenauth=true")
+        with AdminClient(of_token) as bearer:
+            assert len(bearer.describe_cluster().nodes) == 1
+            with pytest.raises(UnsupportedByAuthenticationError):
+                bearer.create_delegation_token()
+        with pytest.raises(SaslAuthenticationError):
+            ask({**of_token, "sasl.jaas.config": jaas.format("")})
 
         expiry = admin.renew_delegation_token(token.hmac, renew_period=3600)
         assert token.issue_timestamp < expiry < token.max_timestamp

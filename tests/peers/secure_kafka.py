@@ -108,7 +108,7 @@ def secure_kafka() -> Iterator[SecureKafka]:
 
 @contextmanager
 def secure_barnabas() -> Iterator[SecureKafka]:
-    """Start the barnabas broker on the same settings, word for word, but for delegation tokens, which it has not."""
+    """Start the barnabas broker on the same settings, word for word."""
     with tempfile.TemporaryDirectory(prefix="secure-barnabas-") as name:
         certificates = Certificates.make(Path(name))
         identity_key = token_endpoint.rsa_key()
@@ -117,7 +117,6 @@ def secure_barnabas() -> Iterator[SecureKafka]:
         addresses = [f"{listener}://localhost:0" for listener in PROTOCOLS]
         listeners = ",".join(["PLAINTEXT://127.0.0.1:0", "CONTROLLER://127.0.0.1:1", *addresses])
         settings = {**server_properties(certificates, keys), "listeners": listeners, **_SINGLE}
-        del settings["delegation.token.secret.key"]
         with secured_broker(Path(name) / "broker", settings) as broker:
             _create_scram_user(broker.servers["PLAINTEXT"])
             yield SecureKafka({"PLAIN": broker.servers["PLAINTEXT"], **broker.servers}, certificates, identity_key)

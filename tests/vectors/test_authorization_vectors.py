@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from barnabas.protocol import kafka_uuid
 from barnabas.protocol.api import ApiKey, request_class
 from barnabas.protocol.json_view import from_bytes, to_message
 from barnabas.protocol.kinds import AclOperation, AclPermissionType, PatternType, ResourceType
+from barnabas.protocol.messages.create_delegation_token_request import CreatableRenewers, CreateDelegationTokenRequest
+from barnabas.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 from barnabas.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -55,10 +58,10 @@ OTHERWISE = frozenset(
 )
 NOT_SERVED_YET = frozenset(
     """
-    AddRaftVoter AlterReplicaLogDirs AlterShareGroupOffsets CreateDelegationToken DeleteShareGroupOffsets
-    DeleteShareGroupState DescribeDelegationToken DescribeQuorum DescribeShareGroupOffsets
-    ExpireDelegationToken InitializeShareGroupState ReadShareGroupState ReadShareGroupStateSummary
-    RemoveRaftVoter RenewDelegationToken ShareAcknowledge ShareFetch ShareGroupDescribe ShareGroupHeartbeat
+    AddRaftVoter AlterReplicaLogDirs AlterShareGroupOffsets DeleteShareGroupOffsets
+    DeleteShareGroupState DescribeQuorum DescribeShareGroupOffsets
+    InitializeShareGroupState ReadShareGroupState ReadShareGroupStateSummary
+    RemoveRaftVoter ShareAcknowledge ShareFetch ShareGroupDescribe ShareGroupHeartbeat
     StreamsGroupDescribe StreamsGroupHeartbeat UnregisterBroker WriteShareGroupState
     """.split()  # noqa: SIM905 - read as text
 )
@@ -96,6 +99,7 @@ class World:
 
     def __init__(self) -> None:
         settings = {"authorizer.class.name": "standard", "super.users": ";".join(WORLD["superUsers"])}
+        settings["delegation.token.secret.key"] = "a secret of the tests"
         self.broker = CoreBroker({**settings, "auto.create.topics.enable": True})
         admin = self.admin = self.client("User:admin", "127.0.0.1")
         for name, partitions in WORLD["topics"].items():
@@ -106,6 +110,7 @@ class World:
         for name in WORLD["transactionalIds"]:
             request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
             assert admin.request(request, 4).error_code == 0
+        self.tokens = {owner: self.make_token(owner, **told) for owner, told in WORLD["delegationTokens"].items()}
         self.ids = {
             name: kafka_uuid.to_text(topic.id)
             for name in WORLD["topics"]
@@ -115,6 +120,8 @@ class World:
     def client(self, principal: str, host: str) -> CoreClient:
         client = self.broker.connect(host=host)
         client.connection.info.principal = principal
+        is_anonymous = principal == "User:ANONYMOUS"
+        client.connection.info.security_protocol = "PLAINTEXT" if is_anonymous else "SASL_PLAINTEXT"
         return client
 
     def commit(self, group: str, topic: str) -> None:
@@ -122,6 +129,12 @@ class World:
         topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
         request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics)
         assert self.admin.request(request, 8).topics[0].partitions[0].error_code == 0
+
+    def make_token(self, name: str, owner: str, renewers: list[str]) -> CreateDelegationTokenResponse:
+        allowed = [CreatableRenewers(*renewer.split(":")) for renewer in renewers]
+        response = self.client(owner, "127.0.0.1").request(CreateDelegationTokenRequest(renewers=allowed), 2)
+        assert response.error_code == 0, name
+        return response
 
     def replace_acls(self, acls: list[dict[str, str]]) -> None:
         authorization = self.broker.state.authorization
@@ -131,6 +144,9 @@ class World:
     def fill_in(self, text: str) -> str:
         for name, id in self.ids.items():
             text = text.replace("${topicId:" + name + "}", id)
+        for owner, token in self.tokens.items():
+            text = text.replace("${tokenId:" + owner + "}", token.token_id)
+            text = text.replace("${tokenHmac:" + owner + "}", b64encode(token.hmac).decode())
         return text
 
     def ask(self, question: dict[str, Any]) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.security.authorization import Authorization
+    from barnabas.broker.security.delegation_tokens import DelegationTokens
     from barnabas.broker.topic_admin import TopicAdmin
     from barnabas.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from barnabas.broker.transactions.producer_id_manager import ProducerIdManager
@@ -57,6 +58,7 @@ class BrokerState:
     - `view`: the brokers of the cluster and who has which partition, as clients are told;
     - `member`: the membership in a cluster with controllers of its own; None for a broker that is alone;
     - `authorization`: who may do what, where that is asked;
+    - `delegation_tokens`: credentials that users have made for programs that act for them;
     - `random`: the injected source of randomness, for ids of members, topics and sessions;
     - `advertised`: listener name → (host, port) as told to clients;
     - `unsent_bytes`: of responses that clients are too slow to take.
@@ -73,6 +75,7 @@ class BrokerState:
         "client_metrics",
         "client_quotas",
         "config",
+        "delegation_tokens",
         "fetch_sessions",
         "large_responses",
         "loggers",
@@ -97,6 +100,7 @@ class BrokerState:
     replica_manager: ReplicaManager
     topic_admin: TopicAdmin
     client_quotas: ClientQuotas
+    delegation_tokens: DelegationTokens
     loggers: Loggers
     make_config_admin: Callable[[], ConfigAdmin]
     make_group_coordinator: Callable[[], GroupCoordinator]

@@ -175,6 +175,8 @@ class BrokerConfig(Config):
             )
         if self.is_given("authorizer.class.name"):
             raise ConfigError("authorizer.class.name: ACLs in ZooKeeper are not supported yet; remove it")
+        if self.is_given("delegation.token.secret.key"):
+            raise ConfigError("delegation.token.secret.key: tokens in ZooKeeper are not supported yet; remove it")
         self._check_plaintext({self.inter_broker_listener: self._protocol_of(self.inter_broker_listener)})
 
     def _protocol_of(self, listener: str) -> str:

@@ -18,7 +18,9 @@ from barnabas.broker.metadata.cluster_view import ImageView, SoleBroker
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.request_dispatcher import RequestDispatcher
 from barnabas.broker.request_log import RequestLog
+from barnabas.broker.security.delegation_tokens import DelegationTokenExpiry, DelegationTokens, with_tokens
 from barnabas.broker.security.listener_security import AUTHORIZER_SETTINGS, ListenerSecurities
+from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.storage_threads import InlineStorage
 from barnabas.broker.topic_admin import TopicAdmin
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.cluster_view import ClusterView
     from barnabas.broker.metadata.metadata_store import MetadataStore
     from barnabas.broker.security.authorization import Authorization
+    from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.broker.storage_threads import Storage
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.broker.transactions.transaction_coordinator import TransactionCoordinator
@@ -82,7 +85,9 @@ class BrokerNode:
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
-        self.securities = ListenerSecurities(config, self.metadata, storage or InlineStorage(), warn)
+        self._scram_users = ScramUsers(self.metadata)
+        self.state.delegation_tokens = DelegationTokens(config, self.metadata, storage or InlineStorage())
+        self.securities = ListenerSecurities(config, self._find_scram_user, storage or InlineStorage(), warn)
         self.core.channel.securities = self.securities.by_listener
         #: The id of the cluster, where neither the metadata nor the data directory has one yet.
         self.wanted_cluster_id: str | None = None
@@ -103,7 +108,7 @@ class BrokerNode:
         state.client_quotas = ClientQuotas(metadata, config)
         state.authorization = self._authorization
         if self._authorization is not None:
-            metadata.on_values_changed = self._authorization.values_changed
+            metadata.on_values_changed.append(self._authorization.values_changed)
         state.make_config_admin = self._make_config_admin
         metadata.on_quotas_changed = state.client_quotas.changed
         metadata.on_configs_changed = self.dynamic_config.configs_changed
@@ -128,6 +133,11 @@ class BrokerNode:
         self.core.services.append(transactions)
         self.core.services.append(state.large_responses)
         self.core.services.append(LogMaintenance(self.logs, instant.now))
+        if state.member is None:
+            self.core.services.append(DelegationTokenExpiry(state.delegation_tokens, metadata, config))
+
+    def _find_scram_user(self, mechanism: str) -> FindUser:
+        return with_tokens(self._scram_users.finder(mechanism), self.state.delegation_tokens.finder(mechanism))
 
     def _make_view(self) -> ClusterView:
         state, metadata = self.state, self.metadata

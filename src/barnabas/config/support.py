@@ -91,7 +91,9 @@ SUPPORTED: dict[str, frozenset[str]] = {
         broker.rack compression.gzip.level
         compression.lz4.level compression.type compression.zstd.level connection.failed.authentication.delay.ms
         connections.max.idle.ms connections.max.reauth.ms controller.listener.names
-        default.replication.factor delete.topic.enable fetch.max.bytes group.consumer.assignment.interval.ms
+        default.replication.factor delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+        delegation.token.max.lifetime.ms delegation.token.secret.key
+        delete.topic.enable fetch.max.bytes group.consumer.assignment.interval.ms
         group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
         group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
         group.consumer.migration.policy group.consumer.min.assignment.interval.ms
@@ -198,7 +200,6 @@ _SUBJECTS = (
     ("sasl.", "SASL"),
     ("security.", "TLS and SASL"),
     ("listener.name.", "TLS and SASL"),
-    ("delegation.token.", "delegation tokens"),
     ("transaction", "transactions"),
     ("group.protocol", "the consumer group protocol of KIP-848"),
     ("group.consumer.", "the consumer group protocol of KIP-848"),

@@ -444,9 +444,11 @@ def test_every_request_that_changes_the_metadata_is_among_those_tried() -> None:
             r"\.commit\(|producer_id_manager|auto_create|config_admin\.(alter|change)|ensure_topic", path.read_text()
         )
     }
-    # Those of ACLs need an authorizer: security/test_authorization.py.
-    tried = {name_of(request) for request, _, _ in CHANGES.values()} | {"alter_configs", "create_acls", "delete_acls"}
-    assert committing <= tried | {"add_offsets_to_txn", "txn_offset_commit"}
+    tried = {name_of(request) for request, _, _ in CHANGES.values()} | {"alter_configs"}
+    # Those of ACLs need an authorizer, those of tokens a login: see security/test_authorization.py, and
+    # test_delegation_tokens.py.
+    elsewhere = {"create_acls", "delete_acls", *(f"{verb}_delegation_token" for verb in ("create", "renew", "expire"))}
+    assert committing <= tried | elsewhere | {"add_offsets_to_txn", "txn_offset_commit"}
 
 
 def name_of(request: Any) -> str:

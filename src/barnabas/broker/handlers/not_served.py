@@ -6,7 +6,6 @@ _CLUSTER = "the controllers of a cluster answer it, to whom a member of one forw
 _CONTROLLER = "spoken among brokers and controllers only; here one process is both"
 _RAFT = "part of the controllers' quorum, which one broker does not need"
 _OLD = "removed in Kafka 4.0"
-_SASL = "delegation tokens are not built yet"
 _SHARE = "share groups are not built yet"
 _STREAMS = "streams groups are not built yet"
 
@@ -17,10 +16,6 @@ NOT_SERVED: dict[int, str] = {
     6: _OLD,
     7: _OLD,
     34: "there is one log directory",
-    38: _SASL,
-    39: _SASL,
-    40: _SASL,
-    41: _SASL,
     52: _RAFT,
     53: _RAFT,
     54: _RAFT,

@@ -9,6 +9,7 @@ from barnabas import errors
 from barnabas.broker.membership.controller_requests import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.security.delegation_tokens import may_ask
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.framing import decode_response, encode_request
 from barnabas.protocol.kinds import ConfigResourceType
@@ -52,6 +53,8 @@ _FORWARDED = frozenset(
 )
 #: What goes there unless it is for loggers, which each broker has for itself.
 _SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+#: What goes there unless the broker refuses it itself.
+_TOKENS = frozenset((ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN))
 
 
 class Forwarding:
@@ -65,6 +68,8 @@ class Forwarding:
         if api_key in _FORWARDED:
             return self._handle
         assert local is not None, "all else is served here"
+        if api_key in _TOKENS:
+            return self._token_handler(local)
         return self._settings_handler(local) if api_key in _SETTINGS else local
 
     def _settings_handler(self, local: Handler) -> Handler:
@@ -73,6 +78,14 @@ class Forwarding:
             if any(own) and not all(own):
                 return refused(request, errors.InvalidRequestError.code)
             return local(broker, context, request) if any(own) else self._handle(broker, context, request)
+
+        return handle
+
+    def _token_handler(self, local: Handler) -> Handler:
+        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
+            # The envelope does not tell the controller how who asks has authenticated.
+            is_refused = not may_ask(context.connection)
+            return (local if is_refused else self._handle)(broker, context, request)
 
         return handle
 

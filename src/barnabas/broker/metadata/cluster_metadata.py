@@ -107,8 +107,8 @@ class ClusterMetadata:
         self.on_topic_configured: Callable[[TopicMetadata], None] = lambda topic: None
         self.on_configs_changed: Callable[[str, str], None] = lambda kind, name: None
         self.on_quotas_changed: Callable[[], None] = lambda: None
-        #: Called with the keys of all records that have changed.
-        self.on_values_changed: Callable[[list[str]], None] = lambda keys: None
+        #: Each is called with the keys of all records that have changed.
+        self.on_values_changed: list[Callable[[list[str]], None]] = []
         self._take(store.read())
         self._unsubscribe = store.subscribe(self._take)
 
@@ -350,7 +350,9 @@ class ClusterMetadata:
         self._tell_others(changes)
 
     def _tell_others(self, changes: Changes) -> None:
-        self.on_values_changed([key for key, _, _ in changes.changes])
+        keys = [key for key, _, _ in changes.changes]
+        for listener in self.on_values_changed:
+            listener(keys)
         for key, _, _ in changes.changes:
             if key.startswith(_CONFIGS):
                 kind, _, name = key[len(_CONFIGS) :].partition("/")

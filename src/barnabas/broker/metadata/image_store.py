@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from barnabas.broker.metadata.metadata_image import Resource, TopicImage
     from barnabas.broker.metadata.metadata_store import Value
     from barnabas.protocol.messages.access_control_entry_record import AccessControlEntryRecord
+    from barnabas.protocol.messages.delegation_token_record import DelegationTokenRecord
     from barnabas.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 #: Kafka's numbers for kinds of resources (ConfigResource.Type), and where their settings stand in a store.
@@ -76,6 +77,7 @@ class ImageStore(MetadataStore):
                     yield Change("client_quotas/" + json.dumps(named), value, version)
 
         yield from _security(old, new)
+        yield from _tokens(old, new)
 
     def _topics(self, old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
         for name in old.topic_ids:
@@ -127,6 +129,14 @@ def _security(old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
                 yield Change(name, None if found is None else _scram_value(found), new.offset)
 
 
+def _tokens(old: MetadataImage, new: MetadataImage) -> Iterator[Change]:
+    if old.delegation_tokens is not new.delegation_tokens:
+        for id in {**old.delegation_tokens, **new.delegation_tokens}:
+            token = new.delegation_tokens.get(id)
+            if old.delegation_tokens.get(id) is not token:
+                yield Change(f"delegation_tokens/{id}", None if token is None else _token_value(token), new.offset)
+
+
 def _acl_value(acl: AccessControlEntryRecord) -> Value:
     return {
         "resource_type": acl.resource_type,
@@ -143,6 +153,17 @@ def _scram_value(found: UserScramCredentialRecord) -> Value:
     secrets = {"salt": found.salt, "stored_key": found.stored_key, "server_key": found.server_key}
     encoded = {name: b64encode(value).decode() for name, value in secrets.items()}
     return {**encoded, "iterations": found.iterations}
+
+
+def _token_value(token: DelegationTokenRecord) -> Value:
+    return {
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issue_ms": token.issue_timestamp,
+        "max_ms": token.max_timestamp,
+        "expiry_ms": token.expiration_timestamp,
+    }
 
 
 def _topic_value(topic: TopicImage, configs: Mapping[str, str] | None) -> Value:

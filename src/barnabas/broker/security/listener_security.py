@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.security.ssl_principal_mapper import SslPrincipalMapper
 from barnabas.errors import ConfigError, KafkaError
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig, Listener
     from barnabas.broker.instant import Instant
     from barnabas.broker.listener_config import ListenerConfig
-    from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
     from barnabas.broker.security.sasl_listener import SaslListener
+    from barnabas.broker.security.scram_sasl_server import FindUser
     from barnabas.broker.security.server_ssl_context import Stamp
     from barnabas.broker.storage_threads import Storage
 
@@ -30,11 +29,15 @@ _LOOK_INTERVAL = 5.0
 class ListenerSecurity:
     """One listener. Raises `ConfigError` when its settings cannot be used; the message names the listener.
 
-    `users` are those of SCRAM; `warn` gets a line for what an operator should think about.
+    `find_scram_user(mechanism)` gives what looks users up; `warn` gets a line for what an operator should think about.
     """
 
     def __init__(
-        self, config: BrokerConfig, listener: Listener, users: ScramUsers, warn: Callable[[str], None]
+        self,
+        config: BrokerConfig,
+        listener: Listener,
+        find_scram_user: Callable[[str], FindUser],
+        warn: Callable[[str], None],
     ) -> None:
         self.name = listener.name
         self.protocol = listener.protocol
@@ -42,7 +45,7 @@ class ListenerSecurity:
         self.uses_sasl = listener.protocol.startswith("SASL")
         self.ssl_context: ssl.SSLContext | None = None
         self.sasl: SaslListener | None = None
-        self._users = users
+        self._find_scram_user = find_scram_user
         self._warn = warn
         self._stamps: tuple[Stamp, ...] = ()
         self._sasl_settings: object = None
@@ -74,7 +77,7 @@ class ListenerSecurity:
         # What is as it was stays: keys of tokens are not fetched for it again.
         wanted = sasl_settings(config, self.name)
         if wanted != self._sasl_settings:
-            self.sasl = SaslListener(config, self.name, self._users.finder, self._warn)
+            self.sasl = SaslListener(config, self.name, self._find_scram_user, self._warn)
             self._sasl_settings = wanted
 
     def reload_changed_files(self, config: BrokerConfig) -> bool:
@@ -99,20 +102,24 @@ class ListenerSecurities:
     """Those of all listeners, by name; as a service of the broker it looks after files that were replaced."""
 
     def __init__(
-        self, config: BrokerConfig, metadata: ClusterMetadata, storage: Storage, warn: Callable[[str], None]
+        self,
+        config: BrokerConfig,
+        find_scram_user: Callable[[str], FindUser],
+        storage: Storage,
+        warn: Callable[[str], None],
     ) -> None:
         self._config = config
-        self._users = ScramUsers(metadata)
+        self._find_scram_user = find_scram_user
         self._storage = storage
         self._warn = warn
-        self.by_listener = {one.name: ListenerSecurity(config, one, self._users, warn) for one in config.listeners}
+        self.by_listener = {one.name: ListenerSecurity(config, one, find_scram_user, warn) for one in config.listeners}
         self._next_look = 0.0 if any(one.uses_tls for one in self.by_listener.values()) else inf
         self._is_looking = False
 
     def check(self, config: BrokerConfig) -> None:
         """Raise `ConfigError` when these settings could not be used."""
         for listener in config.listeners:
-            ListenerSecurity(config, listener, self._users, lambda line: None)
+            ListenerSecurity(config, listener, self._find_scram_user, lambda line: None)
 
     def settings_changed(self) -> None:
         """Take over settings that have changed; a listener whose stores cannot be used goes on with those it has."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from barnabas import errors
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.security import config_rules, group_rules, topic_rules, transaction_rules
 from barnabas.broker.security.asked import CLUSTER_DENIED, Asked, Verdict
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.kinds import AclOperation as Op
+from barnabas.protocol.kinds import ResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -54,6 +56,19 @@ def _describe_users(asked: Asked) -> Verdict:
     return refusal
 
 
+def _create_token(asked: Asked) -> Verdict:
+    from barnabas.broker.handlers.create_delegation_token import owner_of, refusal
+    from barnabas.broker.security.delegation_tokens import may_ask
+
+    context, request = asked.context, asked.request
+    owner = owner_of(context, request)
+    # Where the connection makes no tokens at all, the handler says so.
+    is_own = owner == context.connection.principal or not may_ask(context.connection)
+    if is_own or asked.may(Op.CREATE_TOKENS, ResourceType.USER, owner):
+        return None
+    return refusal(context, request, errors.DelegationTokenAuthorizationError)
+
+
 RULES: dict[int, Rule] = {
     ApiKey.PRODUCE: transaction_rules.produce,
     ApiKey.FETCH: topic_rules.fetch,
@@ -88,6 +103,11 @@ RULES: dict[int, Rule] = {
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(Op.DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: _nothing,
     ApiKey.CREATE_PARTITIONS: topic_rules.each("topics", "results", Op.ALTER),
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _nothing,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _nothing,
+    # The handler leaves out what may not be seen.
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _nothing,
     ApiKey.DELETE_GROUPS: group_rules.each("groups_names", "results", Op.DELETE),
     ApiKey.ELECT_LEADERS: _cluster(Op.ALTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: config_rules.alter_configs,

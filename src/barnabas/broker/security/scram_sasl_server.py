@@ -60,10 +60,10 @@ class ScramSaslServer:
     def evaluate(self, response: bytes, now_ms: int) -> bytes:
         """See `SaslServer`: client-first-message, then client-final-message."""
         if self._credential is None:
-            return self._begin(response)
+            return self._begin(response, now_ms)
         return self._finish(response, self._credential)
 
-    def _begin(self, response: bytes) -> bytes:
+    def _begin(self, response: bytes, now_ms: int) -> bytes:
         found = _FIRST.fullmatch(response)
         if found is None:
             raise self._failed()
@@ -78,6 +78,9 @@ class ScramSaslServer:
             )
         is_token = b",tokenauth=true" in found["extensions"].lower()
         self._user = self._find_user(name, is_token)
+        if self._user is not None and (self._user.identity.lifetime_ms or now_ms) < now_ms:
+            # A delegation token that has expired and is still there.
+            self._user = None
         self._credential = self._user.credential if self._user is not None else self._imitation(name)
         self._header = found["header"]
         self._nonce = found["nonce"].decode() + self._nonce

@@ -14,6 +14,7 @@ from barnabas.broker.instant import Instant
 from barnabas.broker.metadata.cluster_metadata import ClusterMetadata
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.broker.security.listener_security import ANONYMOUS, ListenerSecurities
+from barnabas.broker.security.scram_users import ScramUsers
 from barnabas.broker.storage_threads import InlineStorage
 from barnabas.errors import ConfigError
 from tests.peers.secure_kafka import Certificates
@@ -36,7 +37,9 @@ def config_of(certificates: Certificates, **more: Any) -> BrokerConfig:
 
 def securities_of(config: BrokerConfig, said: list[str] | None = None) -> ListenerSecurities:
     metadata = ClusterMetadata(MemoryStore())
-    return ListenerSecurities(config, metadata, InlineStorage(), ([] if said is None else said).append)
+    return ListenerSecurities(
+        config, ScramUsers(metadata).finder, InlineStorage(), ([] if said is None else said).append
+    )
 
 
 class Handshake:
