@@ -288,6 +288,8 @@ class SubscriptionState:
         state = self._state(partition)
         if state.fetch_state != FETCHING:
             raise IllegalStateError(f"{partition} has no valid position to move on from")
+        assert state.position is not None
+        assert position.offset > state.position.offset, f"{partition} would go from {state.position} to {position}"
         state.position = position
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

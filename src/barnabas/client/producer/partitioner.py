@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.client.producer.append import StickyPartition
 from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.records.partitioner import murmur2, partition_for_key
+
+if TYPE_CHECKING:
+    from barnabas.client.cluster import Cluster
 
 __all__ = [
     "BuiltInPartitioner",
@@ -29,13 +32,16 @@ class _AvailablePartitions:
     """The numbers of the partitions with a leader, worked out once per metadata snapshot and topic."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Any, list[int]]] = {}
+        self._known: dict[str, tuple[Cluster, list[int]]] = {}
 
-    def __call__(self, cluster: Any, topic: str) -> list[int]:
+    def __call__(self, cluster: Cluster, topic: str) -> list[int]:
         known = self._known.get(topic)
         if known is None or known[0] is not cluster:
             numbers = [info.partition for info in cluster.available_partitions_for_topic(topic)]
-            known = self._known[topic] = (cluster, numbers or list(range(cluster.partition_count_for_topic(topic))))
+            known = self._known[topic] = (
+                cluster,
+                numbers or list(range(cluster.partition_count_for_topic(topic) or 0)),
+            )
         return known[1]
 
 
@@ -47,7 +53,7 @@ class Partitioner(Protocol):
     """
 
     def partition(
-        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Cluster
     ) -> int:
         """Return the partition for the record; `cluster` is the metadata as it is known now."""
         ...
@@ -69,14 +75,14 @@ class BuiltInPartitioner(StickyPartition):
         self._longest = self._shortest = 0
         self._slow_nodes: frozenset[int] = frozenset()
 
-    def peek_current_partition(self, cluster: Any) -> int:
+    def peek_current_partition(self, cluster: Cluster) -> int:
         """Return the partition that records without a key go to now."""
         if self.partition < 0:
             self.partition = self.next_partition(cluster)
             self.produced_bytes = 0
         return self.partition
 
-    def next_partition(self, cluster: Any) -> int:
+    def next_partition(self, cluster: Cluster) -> int:
         """Draw a partition."""
         available = self._available(cluster, self.topic)
         shortest = self._shortest if len(self._queue_sizes) >= len(available) else 0
@@ -93,7 +99,7 @@ class BuiltInPartitioner(StickyPartition):
     def _is_slow(self, leader: Any) -> bool:
         return leader is not None and leader.id in self._slow_nodes
 
-    def update_partition_info(self, appended_bytes: int, cluster: Any, enable_switch: bool) -> None:
+    def update_partition_info(self, appended_bytes: int, cluster: Cluster, enable_switch: bool) -> None:
         """Count bytes; switch after `batch.size` of them when the batch is full, after twice as many in any case."""
         self.produced_bytes += appended_bytes
         enough = self.produced_bytes >= self.sticky_batch_size
@@ -123,7 +129,7 @@ class RoundRobinPartitioner:
         self._lock = threading.Lock()
 
     def partition(
-        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Cluster
     ) -> int:
         """Return the next partition in turn."""
         with self._lock:
@@ -146,17 +152,17 @@ class UniformStickyPartitioner:
         self._lock = threading.Lock()
 
     def partition(
-        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Any
+        self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None, cluster: Cluster
     ) -> int:
         """Return the topic's partition of the moment."""
         current = self._sticky.get(topic)
         return self._switch(topic, cluster, -1) if current is None else current
 
-    def on_new_batch(self, topic: str, cluster: Any, previous_partition: int) -> None:
+    def on_new_batch(self, topic: str, cluster: Cluster, previous_partition: int) -> None:
         """Note that the batch of `previous_partition` is full: move on, unless another thread has."""
         self._switch(topic, cluster, previous_partition)
 
-    def _switch(self, topic: str, cluster: Any, previous: int) -> int:
+    def _switch(self, topic: str, cluster: Cluster, previous: int) -> int:
         with self._lock:
             current = self._sticky.get(topic)
             if current is not None and current != previous:

@@ -53,6 +53,7 @@ class OffsetStore:
         self, group_id: str, topic: str, partition: int, offset: OffsetAndMetadata, record_offset: int
     ) -> None:
         """Take over a commit that was written at `record_offset`."""
+        assert record_offset >= 0, "a commit counts once its record is in the log"
         offset.record_offset = record_offset
         self.put(group_id, topic, partition, offset)
 
@@ -143,6 +144,7 @@ class OffsetStore:
             for partition, offset in partitions.items():
                 existing = self.get(group_id, topic, partition)
                 # A commit outside the transaction may have come after this one: the later in the log wins.
+                assert offset.record_offset >= 0
                 if existing is None or offset.record_offset > existing.record_offset:
                     self.put(group_id, topic, partition, offset)
 

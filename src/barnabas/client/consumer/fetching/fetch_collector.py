@@ -214,6 +214,7 @@ class FetchCollector:
 
     def _move_on(self, fetch: CompletedFetch, before: int) -> OffsetAndMetadata:
         partition = fetch.partition
+        assert fetch.next_offset > before >= fetch.fetch_offset
         position = self._subscriptions.valid_position(partition)
         leader = position.current_leader if position is not None else self._metadata.leader_and_epoch(partition)
         epoch = fetch.leader_epoch

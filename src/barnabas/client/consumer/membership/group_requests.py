@@ -140,6 +140,7 @@ def offset_commit(
     """Remember these offsets, for the member of this generation, or for a group that has no members."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
+        assert offset.offset >= 0, f"{topic}-{partition}: OffsetCommits refuses what is negative"
         if topic not in topics:
             topics[topic] = OffsetCommitRequestTopic(name=topic)
         topics[topic].partitions.append(
