@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 
 
 class RunningConsole:

@@ -45,7 +45,8 @@ function useKeyboard(showHelp) {
     const onKey = (event) => {
       const inField = event.target.closest?.("input, textarea, select, dialog");
       if (event.ctrlKey || event.metaKey || event.altKey || inField) return;
-      const goal = previous === "g" && performance.now() - pressedAt < 1500 && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
+      // When the key was pressed, not when a busy page comes to it.
+      const goal = previous === "g" && event.timeStamp - pressedAt < 1500 && Object.entries(SCREENS).find(([, screen]) => screen.key === event.key);
       if (goal) location.hash = `#/${goal[0]}`;
       else if (event.key === "?") showHelp(true);
       else if (event.key === "/" || event.key === "n") {
@@ -58,7 +59,7 @@ function useKeyboard(showHelp) {
         const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
         if (at < 0 || !next) { previous = event.key; return; }
         next.focus();
-      } else { previous = event.key; pressedAt = performance.now(); return; }
+      } else { previous = event.key; pressedAt = event.timeStamp; return; }
       previous = "";
       event.preventDefault();
     };
