@@ -64,7 +64,7 @@ class Group:
         """What all members together have read, in order of partition and offset."""
         return sorted(record for records in self.read.values() for record in records)
 
-    def poll_until(self, condition: Callable[[], object], *consumers: Consumer, seconds: float = 30.0) -> None:
+    def poll_until(self, condition: Callable[[], object], *consumers: Consumer, seconds: float = 120.0) -> None:
         """Poll these members, or all of them."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -72,7 +72,7 @@ class Group:
             for consumer in consumers or self.members:
                 self.read[consumer].extend((record.partition, record.offset) for record in consumer.poll(0.02))
 
-    def settle(self, *sizes: int, seconds: float = 30.0) -> list[list[int]]:
+    def settle(self, *sizes: int, seconds: float = 120.0) -> list[list[int]]:
         """Poll until each partition has one owner and the members so many; or all of the topic, dealt out evenly.
 
         What each of them has then.

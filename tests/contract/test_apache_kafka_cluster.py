@@ -106,7 +106,7 @@ def test_every_broker_goes_in_turn_and_no_record_is_lost_or_doubled(
             world.wait_until_led_by_others(TOPIC, number)
             traffic.wait_until_read(traffic.sent + 50, 60)
             broker.start()
-            eventually(lambda: world.is_whole(TOPIC), 60)
+            eventually(lambda: world.is_whole(TOPIC))
         traffic.wait_until_read(traffic.sent, 60)
 
 
@@ -149,8 +149,8 @@ def test_a_group_keeps_its_offsets_and_its_members_when_its_coordinator_dies(wor
         before = world.admin.describe_groups([f"kept-{protocol}"])[f"kept-{protocol}"]
         killed(world.brokers[before.coordinator.id])
         producer.send(topic, b"2", partition=0).result(60)
-        eventually(lambda: len(consumer.poll(0.1)) == 1, 60)
-        consumer.commit(timeout=60)
+        eventually(lambda: len(consumer.poll(0.1)) == 1)
+        consumer.commit(timeout=120)
         after = world.admin.describe_groups([f"kept-{protocol}"])[f"kept-{protocol}"]
 
         assert after.coordinator.id != before.coordinator.id
@@ -218,7 +218,7 @@ def test_a_consumer_reads_from_the_replica_of_its_rack_and_from_the_leader_when_
         killed(world.brokers[follower])
         for number in range(100, 200):
             producer.send(topic, b"%d" % number).result(60)
-        eventually(lambda: found.extend(int(r.value) for r in consumer.poll(0.1)) or len(found) >= 200, 60)
+        eventually(lambda: found.extend(int(r.value) for r in consumer.poll(0.1)) or len(found) >= 200)
 
         assert found == list(range(200))
 
@@ -277,13 +277,13 @@ def test_a_consumer_ahead_of_a_truncated_log_hears_of_it_or_goes_back(world: Wor
 
         if reset == "none":
             with pytest.raises(TruncatedLogError, match=topic) as raised:
-                eventually(read, 60)
+                eventually(read)
             assert raised.value.divergent_offsets[partition].offset == 1
             consumer.seek(partition, raised.value.divergent_offsets[partition])
-            eventually(read, 60)
+            eventually(read)
             assert found == [b"new"]
         else:
-            eventually(read, 60)
+            eventually(read)
             assert found == [b"new"]
 
 
@@ -343,7 +343,7 @@ def test_the_admin_client_sees_who_may_lead_and_which_brokers_are_gone(world: Wo
     world.admin.unregister_broker(2)
     eventually(lambda: world.admin.describe_cluster(include_fenced_brokers=True).fenced == frozenset())
     world.brokers[2].start()
-    eventually(lambda: world.is_whole(topic), 60)
+    eventually(lambda: world.is_whole(topic))
 
 
 def test_controllers_are_found_again_when_the_active_one_dies(world: World) -> None:

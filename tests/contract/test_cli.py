@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 
 
 class CommandLine:

@@ -37,7 +37,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
         human = barnabas.run("txn", "describe", name)
         (aborted,) = barnabas.json("txn", "abort", name)
         with pytest.raises((ProducerFencedError, InvalidProducerEpochError)):
-            producer.commit_transaction(timeout=20)
+            producer.commit_transaction(timeout=120)
     (after,) = barnabas.json("txn", "describe", name)
 
     assert (described["state"], described["partitions"]) == ("Ongoing", [f"{topic}-1"])

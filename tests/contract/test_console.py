@@ -193,7 +193,7 @@ def test_no_secret_of_the_client_settings_is_in_any_answer(bootstrap_servers: st
 def test_a_console_without_a_cluster_or_a_port_says_why(bootstrap_servers: str, console: RunningConsole) -> None:
     def fails(*options: str) -> str:
         command = [sys.executable, "-m", "barnabas.cli.main", "console", *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode in (1, 2)
         return done.stderr
 

@@ -39,7 +39,7 @@ def send(bootstrap_servers: str, topic: str, count: int, *, partition: int = 0, 
             )
 
 
-def read(consumer: Consumer, count: int, seconds: float = 30.0) -> list[object]:
+def read(consumer: Consumer, count: int, seconds: float = 120.0) -> list[object]:
     found: list[object] = []
     deadline = time.monotonic() + seconds
     while len(found) < count and time.monotonic() < deadline:
@@ -261,7 +261,7 @@ def test_arrow_has_all_records_in_the_columns_of_spark(
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
 
     rows: list[dict[str, object]] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(rows) < 150 and time.monotonic() < deadline:
         batch = consumer.poll_arrow(0.5)
         rows.extend(batch.to_pylist() if batch is not None else [])

@@ -17,7 +17,7 @@ def test_requests_behind_a_long_poll_are_answered_after_the_end_of_the_input(
     record = batch(b"x", now_ms=int(time.time() * 1000))
     with Producer(bootstrap_servers=bootstrap_servers) as producer:  # tries until the new topic has a leader
         producer.send(topic, b"first", partition=0).result(30)
-    with SocketClient(bootstrap_servers, timeout=30) as client:
+    with SocketClient(bootstrap_servers, timeout=120) as client:
         client.send(fetch(topic, 1, max_wait_ms=300), 12)
         for _ in range(3):
             client.send(produce(topic, record), 12)

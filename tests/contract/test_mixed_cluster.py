@@ -121,7 +121,7 @@ def test_controllers_die_in_turn_and_brokers_of_ours_follow_the_next(other_mixtu
             traffic.wait_until_read(traffic.sent + 50, 60)
             broker.start()
             controller.start()
-            eventually(lambda name=name: world.is_whole(TOPIC) and world.is_whole(name), 90)  # type: ignore[misc]
+            eventually(lambda name=name: world.is_whole(TOPIC) and world.is_whole(name))  # type: ignore[misc]
         traffic.wait_until_read(traffic.sent, 60)
     world.check_replicas_are_equal(TOPIC)
 

@@ -38,7 +38,7 @@ def read_all(bootstrap_servers: str, topic: str, partitions: int, count: int) ->
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
         records: list[Any] = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(records) < count and time.monotonic() < deadline:
             records += [record for record in consumer.consume(count - len(records), 0.5) if record.error() is None]
         return sorted(records, key=lambda record: (record.partition(), record.offset()))

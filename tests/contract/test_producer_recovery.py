@@ -112,7 +112,7 @@ def test_a_prepared_transaction_outlives_its_producer_and_the_broker() -> None:
 def committed_offset(bootstrap_servers: str) -> int:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "progress"})
     try:
-        found: int = consumer.committed([confluent_kafka.TopicPartition("t", 0)], timeout=20)[0].offset
+        found: int = consumer.committed([confluent_kafka.TopicPartition("t", 0)], timeout=120)[0].offset
         return found
     finally:
         consumer.close()
@@ -123,7 +123,7 @@ def read(bootstrap_servers: str, count: int) -> list[int]:
     try:
         consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
         values: list[int] = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(values) < count and time.monotonic() < deadline:
             values += [int(record.value()) for record in consumer.consume(10_000, 0.5) if record.error() is None]
         return values

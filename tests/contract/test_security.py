@@ -73,7 +73,7 @@ def test_records_travel_through_tls_both_ways(secure: SecureKafka, listener: str
             producer.send(topic, payload)
     with Consumer(topic, settings, group_id=f"g-{listener}", auto_offset_reset="earliest") as consumer:
         seen: list[bytes] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while len(seen) < len(payloads) and time.monotonic() < deadline:
             seen += [record.value for record in consumer.poll(1.0)]
         consumer.commit()

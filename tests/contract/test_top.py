@@ -15,7 +15,7 @@ from tests.contract.waiting import eventually
 
 PEERS = ["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)]
 
-WAIT = 30.0
+WAIT = 120.0
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def test_one_look_tells_topics_groups_and_brokers(bootstrap_servers: str, busy: 
     topic, group = busy
     command = [sys.executable, "-m", "barnabas.cli.main", "top", "--once", "-b", bootstrap_servers]
 
-    seen = json.loads(subprocess.run([*command, "-o", "json"], capture_output=True, check=True, timeout=60).stdout)
-    text = subprocess.run(command, capture_output=True, check=True, timeout=60, text=True).stdout
+    seen = json.loads(subprocess.run([*command, "-o", "json"], capture_output=True, check=True, timeout=120).stdout)
+    text = subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout
 
     (row,) = [row for row in seen["topics"] if row["topic"] == topic]
     assert (row["partitions"], row["endOffsets"], row["underReplicated"]) == (1, 8, 0)
@@ -89,7 +89,7 @@ def test_the_screen_filters_sorts_freezes_and_ends_by_keys(bootstrap_servers: st
 def test_without_a_cluster_it_says_so() -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "top", "--once", "-b", "127.0.0.1:1"]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 1
     assert "cannot connect to 127.0.0.1:1" in done.stderr

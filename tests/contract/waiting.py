@@ -8,7 +8,7 @@ from collections.abc import Callable
 from barnabas import AdminClient, NewTopic
 
 
-def eventually(check: Callable[[], object], timeout: float = 30.0) -> None:
+def eventually(check: Callable[[], object], timeout: float = 120.0) -> None:
     """A cluster of several parts agrees after a while."""
     deadline = time.monotonic() + timeout
     while not check():

@@ -47,7 +47,7 @@ class Up:
         """The exit code after a signal, and what was written to standard error."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=120)
         return self.process.returncode, errors
 
 
@@ -223,7 +223,7 @@ class TestEmbedded:
             assert parent.stdout is not None
             child = int(parent.stdout.readline())
             parent.kill()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while alive(child) and time.monotonic() < end:
             time.sleep(0.02)
         assert not alive(child)
@@ -231,7 +231,7 @@ class TestEmbedded:
     @pytest.mark.parametrize("in_process", [False, True])
     def test_a_broker_that_nobody_closed_leaves_nothing_behind(self, in_process: bool) -> None:
         code = f"from barnabas import Broker; b = Broker(in_process={in_process}); print(b.data_dir, b.port)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
         data, port = done.stdout.split()
         assert done.stderr == ""
         assert not os.path.exists(data)

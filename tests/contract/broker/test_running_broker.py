@@ -34,7 +34,7 @@ class Running:
     def stop(self) -> str:
         """What was written to standard error."""
         self._process.terminate()
-        return self._process.communicate(timeout=60)[1]
+        return self._process.communicate(timeout=120)[1]
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_metrics_for_prometheus(tmp_path: Path, running: list[Running]) -> None:
     running.append(broker)
     with SocketClient(broker.addresses[0]) as client:
         client.request(create("flights", 3), 7)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as response:
             text = response.read().decode()
             assert response.headers["Content-Type"].startswith("text/plain")
     assert 'kafka_network_requestmetrics_requests_total{request="CreateTopics",version="7"} 1.0' in text
@@ -77,7 +77,7 @@ def test_metrics_for_prometheus(tmp_path: Path, running: list[Running]) -> None:
 
 def test_metrics_for_everybody_have_to_be_wanted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "barnabas.cli.main", "up", "--data", str(tmp_path), "--metrics", ":0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert "--allow-remote" in done.stderr
 

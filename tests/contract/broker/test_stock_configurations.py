@@ -63,7 +63,7 @@ class Started:
     def end(self) -> str:
         """What it wrote to standard error until it was ended."""
         self._process.send_signal(signal.SIGTERM)
-        _, errors = self._process.communicate(timeout=60)
+        _, errors = self._process.communicate(timeout=120)
         assert self._process.returncode == 0, errors
         return errors
 
