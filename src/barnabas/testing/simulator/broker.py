@@ -34,7 +34,7 @@ class SimulatedBroker:
         network.broker = self
         self.settings = settings
         self.process = Process("broker")
-        self.disk = SimulatedDisk(world)
+        self.disk = SimulatedDisk(world, self._die_beside_the_loop)
         self.store = SimulatedStore(self.disk, world)
         self._storage = SimulatedStorage(self.disk, self._want_turn)
         self.node: BrokerNode | None = None
@@ -140,6 +140,10 @@ class SimulatedBroker:
         self.node = None
         self.disk.crash()
         self._forget_connections(silently=silently)
+
+    def _die_beside_the_loop(self, death: ProcessDiedError) -> None:
+        self.world.counts["crashes in the middle of a storage thread's work"] += 1
+        self._die(f"in a storage thread, in the middle of: {death}")
 
     def _die(self, how: str) -> None:
         """End at a change of the disk, and be started again soon."""

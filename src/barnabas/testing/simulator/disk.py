@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas.broker.log.memory_filesystem import PAGE, MemoryFileSystem, MemorySync
+from barnabas.broker.log.memory_filesystem import PAGE, MemoryFileSystem, MemorySync, ProcessDiedError
 from barnabas.broker.metadata.memory_store import MemoryStore
 from barnabas.errors import KafkaStorageError
 
@@ -65,9 +65,11 @@ class SimulatedFlush(MemorySync):
 class SimulatedDisk(MemoryFileSystem):
     """A disk that can be slow, full, and dead."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, died: Callable[[ProcessDiedError], None]) -> None:
         super().__init__(world.stream("disk"))
         self._world = world
+        #: What is told when the process dies in the work of a storage thread.
+        self._died = died
         self.has_journal = world.stream("kind of disk").random() < 0.5
         self.slowness = 0.0
         self.errors = 0.0
@@ -132,10 +134,13 @@ class SimulatedDisk(MemoryFileSystem):
         self._world.after(self.random.random() * 0.2 + self.slowness, self._done, work, self.life)
 
     def _done(self, work: Callable[[], None], life: int) -> None:
-        if life == self.life:
-            work()
-        else:
+        if life != self.life:
             self._world.counts["work of storage threads that a crash fell into"] += 1
+            return
+        try:
+            work()
+        except ProcessDiedError as death:
+            self._died(death)
 
     def count_unflushed(self) -> int:
         """How many files have content that a loss of power may take."""

@@ -6,6 +6,8 @@ from collections import Counter
 
 #: From so many seeds on the numbers are held against the minima.
 ENOUGH_SEEDS = 50
+#: A minimum is held from as many seeds on as make it this large: of what is rarer chance decides whether it happens.
+FEWEST = 5
 
 PER_HUNDRED_SEEDS = {
     "admin: create topic": 30,
@@ -60,8 +62,9 @@ def too_little(counts: Counter[str], seeds: int) -> list[str]:
     """Return what happened less often than it must in so many seeds."""
     if seeds < ENOUGH_SEEDS:
         return []
+    wanted = {what: least * seeds // 100 for what, least in PER_HUNDRED_SEEDS.items()}
     return [
-        f"{what}: {counts[what]}, at least {least * seeds // 100} are wanted"
-        for what, least in PER_HUNDRED_SEEDS.items()
-        if counts[what] < least * seeds // 100
+        f"{what}: {counts[what]}, at least {least} are wanted"
+        for what, least in wanted.items()
+        if counts[what] < least >= FEWEST
     ]

@@ -28,7 +28,7 @@ MUTATIONS = [
     ),
     Mutation(
         "repeated batches are not recognised",
-        "barnabas.broker.log.unified_log",
+        "barnabas.broker.log.producer_checks",
         "if repeated is not None:",
         "if repeated is not None and repeated.offset_delta < 0:",
     ),
@@ -58,8 +58,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a crash passes for a clean shutdown",
-        "barnabas.broker.log.log_manager",
-        "self.had_clean_shutdown = self.filesystem.exists(marker)",
+        "barnabas.broker.log.log_directory",
+        "self.had_clean_shutdown = self._filesystem.exists(marker)",
         "self.had_clean_shutdown = True",
     ),
     # Transactions.
@@ -253,7 +253,7 @@ MUTATIONS = [
     ),
     Mutation(
         "deleted records come back with a clean restart",
-        "barnabas.broker.log.log_manager",
+        "barnabas.broker.log.log_directory",
         "recovery_points.get(name), starts.get(name))",
         "recovery_points.get(name), None)",
     ),
