@@ -57,8 +57,8 @@ def test_a_created_topic_is_listed_until_it_is_deleted(admin: AdminClient, new_n
 def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
     create(admin, NewTopic(name, num_partitions=2))
-    eventually(lambda: name in admin.describe_topics([name], raise_errors=False))
-    description = admin.describe_topics([name])[name]
+    eventually(lambda: name in admin.list_topics())
+    description = admin.describe_topics([name], timeout=20)[name]
     nodes = admin.describe_cluster().nodes
     assert [partition.partition for partition in description.partitions] == [0, 1]
     assert all(partition.leader in nodes for partition in description.partitions)
@@ -246,7 +246,7 @@ def test_a_group_with_offsets_is_listed_described_and_deleted(admin: AdminClient
         partitions[1]: OffsetAndMetadata(0),
     }
     assert admin.list_consumer_group_offsets(group, partitions[:1]).keys() == {partitions[0]}
-    assert admin.list_groups()[group].state == "Empty"
+    assert admin.list_groups(timeout=20)[group].state == "Empty"
     assert group not in admin.list_groups(states=["Stable"])
     description = admin.describe_groups([group])[group]
     assert (description.state, description.members) == ("Empty", [])

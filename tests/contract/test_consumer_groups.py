@@ -192,7 +192,7 @@ def test_a_listener_may_commit_what_was_processed_before_it_gives_partitions_up(
     assert {other.position(partition) for partition in other.assignment()} == {10}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.group_requests:leave_group")
 def test_close_gives_the_partitions_to_the_others_at_once(group: Group) -> None:
     first = group.join()
     group.join()

@@ -38,8 +38,8 @@ def test_another_consumer_of_the_group_takes_over_half_of_the_work(group: Group)
     assert [len(group.read[consumer]) for consumer in (first, second)] == [20, 20]
 
 
-@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
-@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
+@pytest.mark.shows("S2.9", breaks="barnabas.client.consumer.membership.group_requests:leave_group")
+@pytest.mark.shows("S3.17", breaks="barnabas.client.consumer.membership.group_requests:leave_group")
 def test_what_one_member_leaves_the_others_go_on_with(group: Group) -> None:
     members = [group.join() for _ in range(2)]
     group.settle()
@@ -141,7 +141,9 @@ def lag(group: Group, consumer: Consumer, partitions: list[TopicPartition]) -> i
     return sum(ends.values()) - sum(committed[one].offset for one in partitions if one in committed)
 
 
-@pytest.mark.shows("S3.63", breaks=ASSIGNED)
+@pytest.mark.shows(
+    "S3.63", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._heartbeat_if_due"
+)
 @pytest.mark.shows(
     "S3.82", breaks="barnabas.client.consumer.coordinator.coordinator:Coordinator.refresh_committed_offsets"
 )
@@ -153,7 +155,7 @@ def test_a_rebalance_may_strike_between_a_poll_and_the_commit_of_its_records(gro
     group.poll_until(lambda: len(group.read[first]) == 5, first)
     processed = len(group.read[first])
     second = group.join(enable_auto_commit=False)
-    group.poll_until(lambda: len(second.assignment()) == PARTITIONS, second)
+    group.poll_until(lambda: len(second.assignment()) == PARTITIONS, second, seconds=40)
 
     with pytest.raises((CommitFailedError, RebalanceInProgressError)):
         first.commit()

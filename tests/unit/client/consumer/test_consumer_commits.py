@@ -350,7 +350,7 @@ def test_without_a_committed_offset_the_reset_policy_has_the_offset_looked_up(cl
 
 @pytest.mark.shows("S3.99", breaks="barnabas.client.consumer.consumer_network_client:ConsumerNetworkClient.wakeup")
 @pytest.mark.shows("S3.69", breaks="barnabas.client.consumer.commit_calls:CommitCalls.commit")
-@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
+@pytest.mark.shows("S3.96", breaks="barnabas.client.consumer.membership.group_requests:leave_group")
 def test_the_usual_loop_processes_commits_and_ends_by_wakeup_and_close(cluster: ScriptedCluster) -> None:
     cluster.append("t", 0, b"a", b"b")
     consumer = member(cluster)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Collection
@@ -314,7 +315,7 @@ def test_a_fenced_static_member_stays_fenced_until_it_is_unsubscribed(cluster: S
     assert consumer.assignment() == {T0, T1}
 
 
-@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
+@pytest.mark.shows("S3.97", breaks="barnabas.client.consumer.membership.group_requests:leave_group")
 def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     listener = Recorder()
     consumer = member(cluster, listener)
@@ -330,14 +331,15 @@ def test_close_revokes_and_leaves(cluster: ScriptedCluster) -> None:
     assert cluster.app_selector.is_closed
 
 
-@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.membership.classic_membership:ClassicMembership._leave")
-def test_a_static_member_does_not_leave_on_close(cluster: ScriptedCluster) -> None:
+@pytest.mark.shows("S1.28", breaks="barnabas.client.consumer.membership.group_requests:GroupIdentity.leaves")
+def test_a_static_member_does_not_leave_on_close(cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture) -> None:
     consumer = member(cluster, group_instance_id="red")
     consumer.poll(1)
 
     consumer.close()
 
     assert cluster.asked(ApiKey.LEAVE_GROUP) == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_close_ends_in_time_when_nobody_answers(cluster: ScriptedCluster) -> None:

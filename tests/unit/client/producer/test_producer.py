@@ -116,8 +116,9 @@ def test_a_record_passes_serializer_partitioner_and_accumulator_on_the_callers_t
 
     monkeypatch.setattr(RecordAccumulator, "append_nowait", append)
     monkeypatch.setattr(RecordAccumulator, "drain", drain)
-    with connect(broker, key_serializer=serialize, value_serializer=serialize, partitioner_class=Chooser) as producer:
-        assert producer.send("test", "value", "key").result(10).partition == 2
+    settings: dict[str, Any] = {"key_serializer": serialize, "value_serializer": serialize, "max_block_ms": 20_000}
+    with connect(broker, partitioner_class=Chooser, **settings) as producer:
+        assert producer.send("test", "value", "key").result(20).partition == 2
 
     assert steps[:3] == [("serialize key", True), ("serialize value", True), ("partition", True)]
     assert ("append", True) in steps

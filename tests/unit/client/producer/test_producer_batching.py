@@ -39,10 +39,10 @@ def test_the_partition_is_chosen_right_after_serializing_from_what_came_out(brok
     assert sent.result(0).partition == 2
 
 
-def batches_of(broker: StoringBroker, **settings: Any) -> list[int]:
-    """How many records each batch had that the broker was sent, of thirty records without keys."""
+def batches_of(broker: StoringBroker, records: int = RECORDS, **settings: Any) -> list[int]:
+    """How many records each batch had that the broker was sent, of records without keys."""
     with connect(broker, linger_ms=1000, **settings) as producer:
-        for _ in range(RECORDS):
+        for _ in range(records):
             producer.send("test", b"v" * 50)
         producer.flush(10)
     return sorted(count for request in broker.requests for _, count in request)
@@ -60,3 +60,10 @@ def test_round_robin_spreads_records_over_the_batches_of_all_partitions_which_le
 @pytest.mark.shows("S3.49", breaks="barnabas.client.producer.partitioner:BuiltInPartitioner.peek_current_partition")
 def test_the_sticky_default_fills_one_batch_where_round_robin_begins_three(broker: StoringBroker) -> None:
     assert batches_of(broker) == [RECORDS]
+
+    # And when a batch is full it goes on elsewhere.
+    broker.requests.clear()
+    batches_of(broker, 40 * RECORDS, batch_size=1000)
+    partitions = [partition for request in broker.requests for partition, _ in request]
+    assert len(set(partitions)) == 3
+    assert len(partitions) < 4 * RECORDS

@@ -65,8 +65,8 @@ def test_an_empty_deque_takes_nothing() -> None:
     assert harness.accumulator.try_append([], 1, None, b"v") is None
 
 
-@pytest.mark.shows("S4.27", breaks=f"{BATCH}.try_append")
-@pytest.mark.shows("S4.28", breaks=f"{BATCH}.try_append")
+@pytest.mark.shows("S4.27", breaks="barnabas.records.builder:RecordBatchBuilder.append_record")
+@pytest.mark.shows("S4.28", breaks="barnabas.records.builder:RecordBatchBuilder.append_record")
 def test_a_batch_without_room_stores_nothing_and_takes_no_more_records() -> None:
     harness = small()
     harness.send(b"x" * 100)
@@ -79,8 +79,8 @@ def test_a_batch_without_room_stores_nothing_and_takes_no_more_records() -> None
     assert harness.accumulator.try_append(queue(harness), 1, None, b"y") is None
 
 
-@pytest.mark.shows("S4.29", breaks=f"{ACCUMULATOR}._append_new_batch")
-@pytest.mark.shows("S4.31", breaks=f"{ACCUMULATOR}._append_new_batch")
+@pytest.mark.shows("S4.29", breaks=f"{ACCUMULATOR}._append_batch")
+@pytest.mark.shows("S4.31", breaks=f"{ACCUMULATOR}._append_batch")
 def test_no_room_makes_a_new_batch_at_the_end_of_the_deque() -> None:
     harness = small()
     first = harness.append(b"x" * 100)
@@ -92,7 +92,7 @@ def test_no_room_makes_a_new_batch_at_the_end_of_the_deque() -> None:
     assert queue(harness)[-1].request_result is second.future.request_result
 
 
-@pytest.mark.shows("S4.30", breaks=f"{ACCUMULATOR}._append_new_batch")
+@pytest.mark.shows("S4.30", breaks=f"{ACCUMULATOR}._append_batch")
 def test_a_new_batch_holds_its_record_before_it_is_in_the_deque(monkeypatch: pytest.MonkeyPatch) -> None:
     harness, seen = small(), list[int]()
     deque = harness.accumulator._queues.get_or_create(harness.accumulator.topic_info(TOPIC), 0)

@@ -122,7 +122,7 @@ def test_one_poll_returns_at_most_max_poll_records_of_any_number_of_partitions(c
 @pytest.mark.shows("S2.44", breaks="barnabas.client.consumer.fetching.fetch_request:fetch_request")
 @pytest.mark.shows("S2.45", breaks="barnabas.client.consumer.fetching.fetch_config:FetchConfig.of")
 @pytest.mark.shows("S2.46", breaks="barnabas.client.consumer.fetching.fetch_request:fetch_request")
-@pytest.mark.shows("S2.47", breaks="barnabas.client.consumer.fetching.fetch_request:_topics")
+@pytest.mark.shows("S2.47", breaks="barnabas.client.consumer.fetching.fetch_config:FetchConfig.of")
 def test_limits_of_a_fetch_are_the_settings(cluster: ScriptedCluster) -> None:
     consumer = reader(
         cluster,
