@@ -17,6 +17,9 @@ from barnabas.protocol.topic_partition import TopicPartition
 from barnabas.testing.simulator.membership import GroupMember
 from barnabas.testing.simulator.producing import Sender
 
+#: More than a poll brings.
+MOST_RECORDS = 1000
+
 
 class TransformActor(GroupMember):
     """Reads committed records, and writes one for each in the same transaction.
@@ -33,6 +36,8 @@ class TransformActor(GroupMember):
         self._producing = producing
         self._sender: Sender | None = None
         self._senders = 0
+        #: How many records a transaction takes: after one that did not get done in time half as many, then more again.
+        self._most = MOST_RECORDS
 
     def turn(self) -> None:
         """See `GroupMember`."""
@@ -40,7 +45,7 @@ class TransformActor(GroupMember):
             sender = self._ready_sender()
             records = self.consumer.poll(self.random.choice((0.05, 0.3)))
             if len(records):
-                self._transform(sender, list(records))
+                self._transform(sender, self._first_of(list(records)))
             self.pause(1.0)
         except (FencedInstanceIdError, UnreleasedInstanceIdError):
             raise
@@ -63,6 +68,15 @@ class TransformActor(GroupMember):
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.producer.close(timeout)
+
+    def _first_of(self, records: list[Any]) -> list[Any]:
+        """As many as a transaction takes; the others are read again.
+
+        Where each batch waits for a flush, what one poll brings may take longer than a record may wait.
+        """
+        for record in reversed(records[self._most :]):
+            self.consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
+        return records[: self._most]
 
     def _transform(self, sender: Sender, records: list[Any]) -> None:
         sessions = [self.session_of(record) for record in records]
@@ -92,7 +106,10 @@ class TransformActor(GroupMember):
             commits = False
         if sender.end(transaction, commit=commits):
             self.ledger.commit_acknowledged(self.who, offsets.items(), asked_at)
+            self._most = min(2 * self._most, MOST_RECORDS)
         else:
+            if commits:
+                self._most = max(1, len(records) // 2)
             self._go_back()
 
     def _work_long(self) -> None:

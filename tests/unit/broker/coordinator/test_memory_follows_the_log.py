@@ -1,13 +1,15 @@
 """What a coordinator answers from memory is what its log says, whichever operation of the disk fails meanwhile.
 
-Each operation of the disk fails in turn, once, during a life of groups and transactions. When the disk is mended, the
-running broker and one that is started on its files describe groups, offsets and transactions in the same words.
+Each operation of the disk fails in turn, once, from there on, or each n-th time, during a life of groups and
+transactions. When the disk is mended, the running broker and one that is started on its files describe groups, offsets
+and transactions in the same words.
 """
 
 from __future__ import annotations
 
 import errno
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -125,14 +127,25 @@ def told(broker: CoreBroker) -> list[str]:
     return [repr(client.request(message, version)) for message, version in asked]
 
 
-def survive(kind: str, at: int) -> int:
-    """Let the n-th operation of a kind fail; how many there were."""
+#: Which operations of a kind fail, for a number n: whether the one of this number does (the first is 1).
+PATTERNS: dict[str, Callable[[int, int], bool]] = {
+    "once": lambda number, n: number == n,
+    "until mended": lambda number, n: number >= n,
+    "each n-th": lambda number, n: number % (n + 1) == 0,
+}
+#: So many places of each kind are tried in the ordinary run where more than one operation fails.
+PLACES = 8
+
+
+def survive(kind: str, n: int, pattern: str) -> int:
+    """Let operations of a kind fail; how many there were."""
     broker = CoreBroker(SETTINGS, MemoryFileSystem(Random(1)))
     counts: Counter[str] = Counter()
 
     def fail(operation: str, path: str) -> OSError | None:
         counts[operation] += 1
-        return OSError(errno.EIO, "I/O error", path) if operation == kind and counts[kind] == at + 1 else None
+        fails = operation == kind and PATTERNS[pattern](counts[kind], n)
+        return OSError(errno.EIO, "I/O error", path) if fails else None
 
     broker.filesystem.fail = fail
     life = Life(broker)
@@ -152,13 +165,37 @@ def survive(kind: str, at: int) -> int:
     again.now = broker.now
     again.advance(2)
 
-    assert told(again) == before, f"{kind} {at}"
+    assert told(again) == before, f"{kind} {n}"
     return counts[kind]
 
 
-@pytest.mark.parametrize("kind", ["write", "sync", "create", "open", "read", "rename", "list"])
+def unharmed(kind: str) -> int:
+    """How many operations of a kind there are while nothing fails."""
+    return survive(kind, 1 << 30, "once")
+
+
+KINDS = ["write", "sync", "create", "open", "read", "rename", "list"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_operation_that_fails_leaves_memory_and_log_as_one(kind: str) -> None:
-    at, times = 0, 1
-    while at < times:
-        times = survive(kind, at)
-        at += 1
+    n, times = 1, 1
+    while n <= times:
+        times = survive(kind, n, "once")
+        n += 1
+
+
+@pytest.mark.parametrize("pattern", ["until mended", "each n-th"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_operations_that_go_on_failing_leave_memory_and_log_as_one(kind: str, pattern: str) -> None:
+    times = unharmed(kind)
+    for n in range(1, times + 1, max(1, times // PLACES)):
+        survive(kind, n, pattern)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["until mended", "each n-th"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_place_from_which_operations_fail_leaves_memory_and_log_as_one(kind: str, pattern: str) -> None:
+    for n in range(1, unharmed(kind) + 1):
+        survive(kind, n, pattern)
