@@ -44,6 +44,14 @@ class CommitWait(DelayedOperation):
 
     def try_complete(self, now: float) -> Message | None:
         """See `DelayedOperation`."""
+        failed = self.failure()
+        if failed is not None:
+            return failed
+        self._waiting = [found for found in self._waiting if not found.partition.is_committed(found.end_offset - 1)]
+        return None if self._waiting else self._answer(None)
+
+    def failure(self) -> Message | None:
+        """Return the answer with an error when a leadership is lost or a disk has failed; None when neither has."""
         for found in self._waiting:
             partition = found.partition
             name = f"{partition.topic}-{partition.index}"
@@ -51,8 +59,7 @@ class CommitWait(DelayedOperation):
                 return self._answer(errors.NotLeaderOrFollowerError(f"{name} has another leader."))
             if partition.log.is_offline:
                 return self._answer(errors.KafkaStorageError(f"The disk has failed under {name}."))
-        self._waiting = [found for found in self._waiting if not found.partition.is_committed(found.end_offset - 1)]
-        return None if self._waiting else self._answer(None)
+        return None
 
     def on_expiration(self, now: float) -> Message:
         """See `DelayedOperation`."""

@@ -326,8 +326,11 @@ class ReplicaManager:
 
     @property
     def awaits_commits(self) -> bool:
-        """Whether something that is in a log may not be committed: other replicas may lack it, or the disk."""
-        return self._cluster is not None or self._flushes.in_flight > 0
+        """Whether something that is in a log may not be committed: other replicas may lack it, or the disk.
+
+        A log that is offline may hold what its last flush has not brought to the disk.
+        """
+        return self._cluster is not None or self._flushes.in_flight > 0 or bool(self._logs.offline)
 
     def when_committed(
         self,
@@ -347,7 +350,11 @@ class ReplicaManager:
                 end = partition.log.log_end_offset
                 if not partition.is_committed(end - 1):
                     waiting.append(Pending(partition, end, partition.leaderships))
-        return CommitWait(waiting, answer, deadline) if waiting else answer(None)
+        if not waiting:
+            return answer(None)
+        wait = CommitWait(waiting, answer, deadline)
+        # Nothing will mark a partition whose log is offline already.
+        return wait.failure() or wait
 
     def after_commit(self, name: TopicPartition, tell: Callable[[errors.KafkaError | None], None]) -> None:
         """Call `tell` when all that a partition has now is committed, or with why that will not be."""

@@ -199,3 +199,20 @@ def test_operations_that_go_on_failing_leave_memory_and_log_as_one(kind: str, pa
 def test_every_place_from_which_operations_fail_leaves_memory_and_log_as_one(kind: str, pattern: str) -> None:
     for n in range(1, unharmed(kind) + 1):
         survive(kind, n, pattern)
+
+
+def test_a_commit_whose_flush_has_failed_is_not_told() -> None:
+    broker = CoreBroker(SETTINGS, MemoryFileSystem(Random(1)))
+    life = Life(broker)
+    life.ask(create("t", 4), 7)
+    life.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["simple"]), 4)
+    life.commit(1)
+    broker.filesystem.fail = lambda operation, path: OSError(errno.EIO, path) if operation == "sync" else None
+    life.commit(2)
+    broker.advance(1)
+
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="simple", topics=None)])
+    found = broker.connect().request(request, 8).groups[0]
+
+    offsets = [partition.committed_offset for topic in found.topics for partition in topic.partitions]
+    assert found.error_code or offsets == [1]
