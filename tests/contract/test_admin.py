@@ -53,7 +53,7 @@ def test_a_created_topic_is_listed_until_it_is_deleted(admin: AdminClient, new_n
     eventually(lambda: name not in admin.list_topics())
 
 
-@pytest.mark.shows("S3.105", breaks="barnabas.client.admin.topic_descriptions:DescribeTopicsHandler.handle_response")
+@pytest.mark.shows("S3.105", breaks="barnabas.client.admin.topic_descriptions:_description")
 def test_a_topic_is_described_by_name_and_by_id(admin: AdminClient, new_name: NewName) -> None:
     name = new_name("topic")
     create(admin, NewTopic(name, num_partitions=2))
@@ -233,7 +233,7 @@ def test_records_before_an_offset_are_deleted(admin: AdminClient, bootstrap_serv
     assert (offsets[some].offset, offsets[whole].offset) == (3, 5)
 
 
-@pytest.mark.shows("S3.106", breaks="barnabas.client.admin.groups:ListGroupsHandler.handle_response")
+@pytest.mark.shows("S3.106", breaks="barnabas.client.admin.groups:_listing")
 def test_a_group_with_offsets_is_listed_described_and_deleted(admin: AdminClient, new_name: NewName) -> None:
     name, group = new_name("topic"), new_name("group")
     create(admin, NewTopic(name, 2))
