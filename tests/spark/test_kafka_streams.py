@@ -12,6 +12,7 @@ import pytest
 from barnabas import AdminClient, Consumer, Producer
 from barnabas.errors import IllegalStateError
 from barnabas.streams import KafkaStreams, MissingSourceTopicError, Serdes, State, StreamsBuilder, Topology
+from barnabas.streams.spark import local_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,12 @@ def committed(servers: str, topic: str, partitions: int) -> list[Any]:
         while any(consumer.position(each) < end for each, end in ends.items()):
             found += consumer.poll(timeout=0.5)
         return found
+
+
+def logs_of(streams: KafkaStreams) -> str:
+    """Return the name of the class that writes the logs of the query."""
+    execution: Any = streams.query._jsq.streamingQuery()
+    return str(execution.offsetLog().fileManager().getClass().getName())
 
 
 def word_count(source: str, target: str) -> Topology:
@@ -65,6 +72,8 @@ def test_words_are_counted_once_each_across_a_restart(
         )
         streams.set_state_listener(lambda new, old: states.append(new))
         with streams:
+            assert logs_of(streams).endswith(local_checkpoint.MANAGER), "no program is started for a file"
+            assert spark.conf.get(local_checkpoint.SETTING, None) is None, "other queries are left as they are"
             deadline = time.monotonic() + LONGEST
             while len(records := committed(servers, target, 2)) < total and time.monotonic() < deadline:
                 assert streams.exception is None

@@ -16,8 +16,8 @@ Rules of the room
 
 Files: `kafka_streams` (the application's life), `plan` (a topology as options of source and sink), `internal_topics`
 (how many partitions, and making them), `starting_offsets`, `group_offsets` (where a query stands, for others),
-`application`, `data_source` (tasks as rows), `batch_commits` (the driver's part of a batch); in a task `task_server` (a
-process that keeps a task's state from batch to batch), `task_home` (takes the steps, runs the engine), `engine_task`
-(its stores, and how they are restored), `kept_state` (the directory of a task), `rows` (Arrow to records and back);
-`state_protocol`.
+`local_checkpoint` (how Spark writes its logs), `application`, `data_source` (tasks as rows), `batch_commits` (the
+driver's part of a batch); in a task `task_server` (a process that keeps a task's state from batch to batch),
+`task_home` (takes the steps, runs the engine), `engine_task` (its stores, and how they are restored), `kept_state` (the
+directory of a task), `rows` (Arrow to records and back); `state_protocol`.
 """

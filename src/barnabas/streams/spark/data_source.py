@@ -94,8 +94,11 @@ class TaskStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             name = f"{self._id}/{spark.query}/{planned.task.name}"
             return pickle.dumps(task_server.run(self._application, name, request))
 
-        with ThreadPoolExecutor(len(partition.tasks)) as threads:
-            reports = [*threads.map(report, partition.tasks)]
+        if len(partition.tasks) == 1:
+            reports = [report(partition.tasks[0])]
+        else:
+            with ThreadPoolExecutor(len(partition.tasks)) as threads:
+                reports = [*threads.map(report, partition.tasks)]
         yield pa.RecordBatch.from_arrays([pa.array(reports, pa.binary())], [REPORT])
 
     def commit(self, end: OffsetsMapping) -> None:

@@ -24,6 +24,7 @@ from barnabas.streams.spark import group_offsets, internal_topics, plan, startin
 from barnabas.streams.spark.application import Application, application_folder
 from barnabas.streams.spark.batch_commits import BatchCommits
 from barnabas.streams.spark.group_offsets import GroupOffsets
+from barnabas.streams.spark.local_checkpoint import without_programs
 from barnabas.streams.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -252,7 +253,8 @@ class KafkaStreams:
         self._batches = BatchCommits(self._application.place)
         writer = self._spark.readStream.format(found.name()).load().writeStream.foreachBatch(self._batches)
         writer = writer.queryName(self._config.application_id).option("checkpointLocation", self._checkpoint)
-        self._query = writer.trigger(**self._trigger).start()
+        with without_programs(self._spark, self._checkpoint):
+            self._query = writer.trigger(**self._trigger).start()
 
     def _watch(self) -> None:
         """Follow the query until it ends, in a thread of its own."""
