@@ -8,11 +8,12 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
-from barnabas.broker.membership.cluster_member import ClusterMember, Requester
+from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.membership.kraft_control import KRaftControl
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.metadata.metadata_records import encode_record
 from barnabas.broker.node import BrokerNode
+from barnabas.broker.requester import Requester
 from barnabas.network.node import Node
 from barnabas.protocol.message import Message
 from barnabas.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse

@@ -8,9 +8,10 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.membership.broker_lifecycle import LifecycleState
-from barnabas.broker.membership.cluster_member import ClusterMember, Requester
+from barnabas.broker.membership.cluster_member import ClusterMember
 from barnabas.broker.metadata.metadata_image import Endpoint
 from barnabas.broker.node import BrokerNode
+from barnabas.broker.requester import Requester
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.zookeeper_control import ZooKeeperControl
 from barnabas.protocol.message import Message

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.security.acl_binding import AclBinding
+from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclBinding
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
 
@@ -34,7 +34,7 @@ def handle(
 def _change(broker: BrokerState, request: CreateAclsRequest) -> CreateAclsResponse | DelayedOperation:
     authorization = broker.authorization
     if authorization is None:
-        code, text = errors.SecurityDisabledError.code, "No Authorizer is configured on the broker"
+        code, text = errors.SecurityDisabledError.code, NO_AUTHORIZER
         return CreateAclsResponse(results=[AclCreationResult(code, text) for _ in request.creations])
     results, planned = [], []
     for one in request.creations:

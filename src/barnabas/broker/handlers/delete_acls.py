@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.security.acl_binding import AclBinding, AclFilter
+from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclBinding, AclFilter
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_acls_response import (
     DeleteAclsFilterResult,
@@ -38,7 +38,7 @@ def handle(
 def _change(broker: BrokerState, request: DeleteAclsRequest) -> DeleteAclsResponse | DelayedOperation:
     authorization = broker.authorization
     if authorization is None:
-        code, text = errors.SecurityDisabledError.code, "No Authorizer is configured on the broker"
+        code, text = errors.SecurityDisabledError.code, NO_AUTHORIZER
         return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, text) for _ in request.filters])
     results = []
     going: dict[AclBinding, None] = {}

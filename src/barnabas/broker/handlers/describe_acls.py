@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from barnabas import errors
-from barnabas.broker.security.acl_binding import AclFilter
+from barnabas.broker.security.acl_binding import NO_AUTHORIZER, AclFilter
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_acls_response import (
     AclDescription,
@@ -31,7 +31,7 @@ RESOURCE = ResourceType.CLUSTER
 def handle(broker: BrokerState, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Return them by resource."""
     if broker.authorization is None:
-        problem: errors.KafkaError = errors.SecurityDisabledError("No Authorizer is configured on the broker")
+        problem: errors.KafkaError = errors.SecurityDisabledError(NO_AUTHORIZER)
         return DescribeAclsResponse(error_code=problem.code, error_message=str(problem))
     wanted = AclFilter(
         request.resource_type_filter,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -22,34 +22,19 @@ if TYPE_CHECKING:
     from barnabas.protocol.message import Message
 
 
-class BrokerMarkers:
+class BrokerMarkers(BrokerQueue["Marker", "MarkerAnswer"]):
     """The markers for one broker: a `Requester`. All that are there go with the next request.
 
     A marker that was not answered fails, and its transaction tries again, wherever its partition is led then.
     """
 
-    def __init__(self, node: Callable[[], Node | None]) -> None:
-        self._node = node
-        self._unsent: list[tuple[Marker, MarkerAnswer]] = []
-        self._in_flight: list[tuple[Marker, MarkerAnswer]] = []
-        self.wake: Callable[[], None] = lambda: None
-
-    def add(self, marker: Marker, answer: MarkerAnswer) -> None:
-        """Line a marker up."""
-        self._unsent.append((marker, answer))
-        self.wake()
-
-    def next_deadline(self) -> float:
-        """See `Requester`."""
-        return -inf if self._unsent and self._node() is not None else inf
-
     def next_request(self, now: float) -> tuple[Node, Message] | None:
         """See `Requester`."""
-        node = self._node()
-        if node is None or not self._unsent:
+        node = self.target
+        if node is None:
             return None
-        self._in_flight, self._unsent = self._unsent, []
-        return node, WriteTxnMarkersRequest(markers=_grouped([marker for marker, _ in self._in_flight]))
+        self.in_flight, self.unsent = self.unsent, []
+        return node, WriteTxnMarkersRequest(markers=_grouped([marker for marker, _ in self.in_flight]))
 
     def disconnected(self, now: float) -> None:
         """See `Requester`."""
@@ -68,8 +53,7 @@ class BrokerMarkers:
         )
 
     def _answer(self, codes: dict[tuple[int, str, int], int]) -> None:
-        answered, self._in_flight = self._in_flight, []
-        for marker, answer in answered:
+        for marker, answer in self.take_answered():
             code = codes.get((marker.producer_id, *marker.partition))
             if code is None:
                 answer(errors.DisconnectError("the broker that leads the partition did not answer"))

@@ -22,6 +22,7 @@ from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
+from barnabas.broker.requester import Requester
 from barnabas.network.node import Node
 
 if TYPE_CHECKING:
@@ -38,24 +39,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replica_manager import ReplicaManager
     from barnabas.broker.transactions.marker import MarkerWriter
     from barnabas.errors import KafkaError
-    from barnabas.protocol.message import Message
     from barnabas.protocol.topic_partition import TopicPartition
-
-
-class Requester(Protocol):
-    """What a channel carries (see `barnabas.broker.network.node_channel`)."""
-
-    def next_request(self, now: float) -> tuple[Node, Message] | None:
-        """Return the next request and where it goes."""
-
-    def receive(self, response: Message, now: Instant) -> None:
-        """Take in the response."""
-
-    def disconnected(self, now: float) -> None:
-        """Take note that no response will come."""
-
-    def next_deadline(self) -> float:
-        """When `next_request` may give something that it does not give now."""
 
 
 class Channel(Protocol):

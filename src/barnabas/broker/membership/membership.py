@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from barnabas.broker.config import BrokerConfig
-    from barnabas.broker.membership.cluster_member import Requester
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.network.socket_server import SocketServer
     from barnabas.broker.node import BrokerNode
+    from barnabas.broker.requester import Requester
     from barnabas.broker.zookeeper.operations import ZooKeeperSession
 
 #: How long a controlled shutdown may take before the broker ends without it, in seconds.

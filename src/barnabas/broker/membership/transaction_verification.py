@@ -8,12 +8,12 @@ request again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas import errors
 from barnabas.broker.coordinator.committed_answers import ChainedOperation
 from barnabas.broker.coordinator.partitioner import partition_for
+from barnabas.broker.membership.broker_queue import BrokerQueue
 from barnabas.broker.metadata.cluster_metadata import TRANSACTION_STATE_TOPIC
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
@@ -62,36 +62,21 @@ class VerificationNeededError(Exception):
         self.question = question
 
 
-class BrokerVerifications:
+class BrokerVerifications(BrokerQueue[Question, Told]):
     """The questions for one broker: a `Requester`. All that are there go with the next request."""
-
-    def __init__(self, node: Callable[[], Node | None]) -> None:
-        self._node = node
-        self._unsent: list[tuple[Question, Told]] = []
-        self._in_flight: list[tuple[Question, Told]] = []
-        self.wake: Callable[[], None] = lambda: None
-
-    def ask(self, question: Question, tell: Told) -> None:
-        """Line a question up."""
-        self._unsent.append((question, tell))
-        self.wake()
-
-    def next_deadline(self) -> float:
-        """See `Requester`."""
-        return -inf if self._unsent and self._node() is not None else inf
 
     def next_request(self, now: float) -> tuple[Node, Message] | None:
         """See `Requester`."""
-        node = self._node()
-        if node is None or not self._unsent:
+        node = self.target
+        if node is None:
             return None
         # A response names transactions by their ids only, so each goes once.
         asked: dict[str, tuple[Question, Told]] = {}
-        for question, tell in self._unsent:
+        for question, tell in self.unsent:
             asked.setdefault(question.transactional_id, (question, tell))
-        self._in_flight = list(asked.values())
-        self._unsent = [one for one in self._unsent if one not in self._in_flight]
-        return node, AddPartitionsToTxnRequest(transactions=[_transaction(one) for one, _ in self._in_flight])
+        self.in_flight = list(asked.values())
+        self.unsent = [one for one in self.unsent if one not in self.in_flight]
+        return node, AddPartitionsToTxnRequest(transactions=[_transaction(one) for one, _ in self.in_flight])
 
     def disconnected(self, now: float) -> None:
         """See `Requester`."""
@@ -111,8 +96,7 @@ class BrokerVerifications:
         self._tell(found, response.error_code or errors.CoordinatorNotAvailableError.code)
 
     def _tell(self, found: dict[str, Codes], otherwise: int) -> None:
-        told, self._in_flight = self._in_flight, []
-        for question, tell in told:
+        for question, tell in self.take_answered():
             codes = found.get(question.transactional_id, {})
             tell({name: codes.get(name, otherwise) for name in question.partitions})
 
@@ -195,7 +179,7 @@ class TransactionVerification:
         elif leader < 0:
             tell_all(errors.CoordinatorNotAvailableError.code)
         else:
-            self._of_broker(leader).ask(question, tell)
+            self._of_broker(leader).add(question, tell)
 
     def _ask_here(
         self, broker: BrokerState, question: Question, at: Instant, partition: TopicPartition, tell: Told

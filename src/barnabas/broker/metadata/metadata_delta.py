@@ -61,7 +61,7 @@ class MetadataDelta:
 
     def replay(self, record: Message) -> None:
         """Take in one record. Raises `IllegalStateError` for one that does not fit to what there is."""
-        replay = _REPLAY.get(record.API_KEY)
+        replay = _REPLAY.get(record.NAME)
         if replay is not None:
             replay(self, record)
 
@@ -279,26 +279,26 @@ def _put(parts: dict[K, Mapping[str, V]], key: K, name: str, value: V | None) ->
 
 
 #: Record type → what it does. The others (NoOp, transactions, migration) say nothing of the cluster.
-_REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {
-    0: MetadataDelta._register_broker,
-    1: MetadataDelta._unregister_broker,
-    2: MetadataDelta._topic,
-    3: MetadataDelta._partition,
-    4: MetadataDelta._config,
-    5: MetadataDelta._change_partition,
-    7: MetadataDelta._fence_broker,
-    8: MetadataDelta._unfence_broker,
-    9: MetadataDelta._remove_topic,
-    10: MetadataDelta._token,
-    11: MetadataDelta._scram,
-    12: MetadataDelta._feature_level,
-    14: MetadataDelta._client_quota,
-    15: MetadataDelta._producer_ids,
-    17: MetadataDelta._change_registration,
-    18: MetadataDelta._acl,
-    19: MetadataDelta._remove_acl,
-    22: MetadataDelta._remove_scram,
-    26: MetadataDelta._remove_token,
-    27: MetadataDelta._register_controller,
-    28: MetadataDelta._clear_elr,
+_REPLAY: dict[str, Callable[[MetadataDelta, Any], None]] = {
+    "RegisterBrokerRecord": MetadataDelta._register_broker,
+    "UnregisterBrokerRecord": MetadataDelta._unregister_broker,
+    "TopicRecord": MetadataDelta._topic,
+    "PartitionRecord": MetadataDelta._partition,
+    "ConfigRecord": MetadataDelta._config,
+    "PartitionChangeRecord": MetadataDelta._change_partition,
+    "FenceBrokerRecord": MetadataDelta._fence_broker,
+    "UnfenceBrokerRecord": MetadataDelta._unfence_broker,
+    "RemoveTopicRecord": MetadataDelta._remove_topic,
+    "DelegationTokenRecord": MetadataDelta._token,
+    "UserScramCredentialRecord": MetadataDelta._scram,
+    "FeatureLevelRecord": MetadataDelta._feature_level,
+    "ClientQuotaRecord": MetadataDelta._client_quota,
+    "ProducerIdsRecord": MetadataDelta._producer_ids,
+    "BrokerRegistrationChangeRecord": MetadataDelta._change_registration,
+    "AccessControlEntryRecord": MetadataDelta._acl,
+    "RemoveAccessControlEntryRecord": MetadataDelta._remove_acl,
+    "RemoveUserScramCredentialRecord": MetadataDelta._remove_scram,
+    "RemoveDelegationTokenRecord": MetadataDelta._remove_token,
+    "RegisterControllerRecord": MetadataDelta._register_controller,
+    "ClearElrRecord": MetadataDelta._clear_elr,
 }

@@ -14,6 +14,8 @@ _KINDS = frozenset(kind for kind in ResourceType if kind not in (ResourceType.UN
 _OPERATIONS = frozenset(one for one in AclOperation if one not in (AclOperation.UNKNOWN, AclOperation.ANY))
 #: A longer name or principal is refused: the metadata keeps it.
 _LONGEST_TEXT = 4096
+#: What those are told who ask about ACLs where nothing decides by them, in Kafka's words.
+NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 class AclBinding(NamedTuple):

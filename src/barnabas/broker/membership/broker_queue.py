@@ -1,0 +1,43 @@
+"""What waits to be asked of one other broker, and goes with the next request to it (BrokerQueue)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.network.node import Node
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+
+class BrokerQueue(Generic[Asked, Answer]):
+    """Things to ask a broker, each with what hears the answer. `node()` is where the broker is, None while unknown."""
+
+    def __init__(self, node: Callable[[], Node | None]) -> None:
+        self._node = node
+        self.unsent: list[tuple[Asked, Answer]] = []
+        self.in_flight: list[tuple[Asked, Answer]] = []
+        self.wake: Callable[[], None] = lambda: None
+
+    def add(self, asked: Asked, answer: Answer) -> None:
+        """Line one up."""
+        self.unsent.append((asked, answer))
+        self.wake()
+
+    @property
+    def target(self) -> Node | None:
+        """Where to send what is there; None while there is nothing, or nowhere."""
+        return self._node() if self.unsent else None
+
+    def next_deadline(self) -> float:
+        """See `Requester`."""
+        return inf if self.target is None else -inf
+
+    def take_answered(self) -> list[tuple[Asked, Answer]]:
+        """Return what was in flight, which nothing else will answer."""
+        answered, self.in_flight = self.in_flight, []
+        return answered
