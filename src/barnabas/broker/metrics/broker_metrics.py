@@ -26,12 +26,21 @@ from barnabas.broker.metrics.coordinator_metrics import CoordinatorMetrics
 from barnabas.broker.metrics.idle_share import IdleShare
 from barnabas.broker.metrics.log_metrics import LogMetrics
 from barnabas.broker.metrics.request_metrics import RequestMetrics
+from barnabas.broker.network.login_counts import LoginOutcome
 
 if TYPE_CHECKING:
     from barnabas.broker.instant import Instant
     from barnabas.broker.node import BrokerNode
     from barnabas.broker.request import Request, ServedApi
     from barnabas.protocol.message import Message
+
+_OUTCOMES = {
+    LoginOutcome.SUCCESSFUL: "Clients that have authenticated",
+    LoginOutcome.FAILED: "Clients that have not authenticated: wrong passwords, untrusted certificates and the like",
+    LoginOutcome.RENEWED: "Sessions that were renewed (KIP-368)",
+    LoginOutcome.NOT_RENEWED: "Sessions whose renewal has failed",
+    LoginOutcome.EXPIRED: "Connections closed because they went on after the end of their session",
+}
 
 
 class BrokerMetrics(Collector):
@@ -154,6 +163,16 @@ class BrokerMetrics(Collector):
         for client in sorted(software):
             clients.add_metric(client, software[client])
         yield clients
+        yield from self._logins()
         yield GaugeMetricFamily(
             "barnabas_throttled_connections", "Connections that wait for a quota", self._core.channel.muted
         )
+
+    def _logins(self) -> Iterator[Metric]:
+        counts = self._core.channel.logins.by_kind
+        for outcome, what in _OUTCOMES.items():
+            name = f"kafka_server_socket_server_metrics_{outcome.value}"
+            family = CounterMetricFamily(name, what, labels=("listener", "mechanism"))
+            for kind in sorted(one for one in counts if one.outcome is outcome):
+                family.add_metric((kind.listener, kind.mechanism), counts[kind])
+            yield family

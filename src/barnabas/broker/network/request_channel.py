@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.instant import Instant
 from barnabas.broker.network.client_connection import ClientConnection
+from barnabas.broker.network.login_counts import LoginCounts, LoginOutcome
 from barnabas.broker.network.request_buffer import RequestMemory
 from barnabas.broker.repeated_warnings import RepeatedWarnings
 from barnabas.broker.request_context import Connection
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from barnabas.broker.network.transport import Transport
     from barnabas.broker.security.listener_security import ListenerSecurity
     from barnabas.broker.security.sasl_listener import SaslListener
+
+#: What stands in the place of a mechanism where a certificate says who it is.
+TLS = "SSL"
 
 
 class RequestChannel:
@@ -38,6 +42,7 @@ class RequestChannel:
         self.connections: dict[int, ClientConnection] = {}
         #: Listener → what it asks of who connects; one that is not there asks nothing.
         self.securities: dict[str, ListenerSecurity] = {}
+        self.logins = LoginCounts()
         self.spare_buffers: list[memoryview] = []
         self.request_memory = RequestMemory(state.config.get_int("queued.max.request.bytes"))
         self.max_request_size = state.config.get_int("socket.request.max.bytes")
@@ -75,6 +80,12 @@ class RequestChannel:
         if not security.uses_sasl:
             info.principal = security.principal_of(certificate)
             info.is_authenticated = True
+            self.logins.count(info.listener, TLS, LoginOutcome.SUCCESSFUL)
+
+    def insecure(self, connection: ClientConnection, reason: str) -> None:
+        """End a connection whose TLS handshake has failed, or whose certificate names nobody."""
+        self.logins.count(connection.info.listener, TLS, LoginOutcome.FAILED)
+        self.refuse(connection, reason)
 
     def _await_login(self, connection: ClientConnection, sasl: SaslListener) -> None:
         from barnabas.broker.security.sasl_server_authenticator import SaslServerAuthenticator

@@ -270,11 +270,16 @@ class _ConnectionProtocol(asyncio.BufferedProtocol):
             try:
                 self._server.core.channel.secured(connection, certificate)
             except ValueError as problem:
-                self.give_up(f"its certificate is not accepted: {problem}")
+                self._fail(f"its certificate is not accepted: {problem}")
 
     def insecure(self, reason: str) -> None:
         """Take note that the handshake has failed; the socket is closed."""
-        self.give_up(f"the TLS handshake failed: {reason}")
+        self._fail(f"the TLS handshake failed: {reason}")
+
+    def _fail(self, reason: str) -> None:
+        if self._connection is not None:
+            self._server.core.channel.instant = read_clocks()
+            self._server.core.channel.insecure(self._connection, reason)
 
     def give_up(self, reason: str) -> None:
         """End the connection before it has authenticated."""

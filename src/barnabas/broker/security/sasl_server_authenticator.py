@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.network.login_counts import LoginOutcome
 from barnabas.errors import IllegalSaslStateError, InvalidRequestError, ProtocolError, SaslAuthenticationError
 from barnabas.protocol.api import request_class
 from barnabas.protocol.codec import MAX_ELEMENTS, Decoder
@@ -51,20 +52,11 @@ class LoginState(Enum):
 
 
 class SaslServerAuthenticator:
-    """One connection's. `handle` is what the connection calls with each frame.
+    """One connection's. `handle` is what the connection calls with each frame."""
 
-    `on_failure(mechanism)` is called for each login that fails.
-    """
-
-    def __init__(
-        self,
-        sasl: SaslListener,
-        channel: RequestChannel,
-        on_failure: Callable[[str], None] = lambda mechanism: None,
-    ) -> None:
+    def __init__(self, sasl: SaslListener, channel: RequestChannel) -> None:
         self._sasl = sasl
         self._channel = channel
-        self._on_failure = on_failure
         self._state = LoginState.HANDSHAKE_OR_VERSIONS
         self._mechanism: SaslMechanism | None = None
         self._server: SaslServer | None = None
@@ -168,6 +160,7 @@ class SaslServerAuthenticator:
         lifetimes = [self._mechanism.max_reauth] if self._mechanism.max_reauth > 0 else []
         if identity.lifetime_ms is not None:
             lifetimes.append(max(0.0, (identity.lifetime_ms - instant.now_ms) / 1000))
+        self._count(connection, LoginOutcome.SUCCESSFUL if self._session is None else LoginOutcome.RENEWED)
         self._state, self._server = LoginState.COMPLETE, None
         self._session = self._mechanism.name, identity.name
         self._ends = instant.now + min(lifetimes, default=inf)
@@ -187,6 +180,7 @@ class SaslServerAuthenticator:
             self._state = LoginState.HANDSHAKE
             self._log_in(connection, frame)
         elif now >= self._ends:
+            self._count(connection, LoginOutcome.EXPIRED)
             self._channel.refuse(connection, "its session has ended, and it has not authenticated again")
         else:
             self._channel.handle(connection, frame)
@@ -207,7 +201,7 @@ class SaslServerAuthenticator:
     def _fail(self, connection: ClientConnection, reason: str, tell: Callable[[], None] | None) -> None:
         """End the connection after `connection.failed.authentication.delay.ms`; `tell` sends what the client gets."""
         self._state, self._server = LoginState.FAILED, None
-        self._on_failure(self._mechanism.name if self._mechanism is not None else "")
+        self._count(connection, LoginOutcome.FAILED if self._session is None else LoginOutcome.NOT_RENEWED)
         text = "".join(letter if letter.isprintable() else "?" for letter in reason[:_LONGEST_TOLD])
 
         def end() -> None:
@@ -220,6 +214,10 @@ class SaslServerAuthenticator:
             self._channel.call_later(self._sasl.failure_delay, end)
         else:
             end()
+
+    def _count(self, connection: ClientConnection, outcome: LoginOutcome) -> None:
+        mechanism = "" if self._mechanism is None else self._mechanism.name
+        self._channel.logins.count(connection.info.listener, mechanism, outcome)
 
     def _send(self, connection: ClientConnection, header: RequestHeader, response: Message) -> None:
         connection.put(encode_response(response, header.request_api_version, header.correlation_id))

@@ -8,6 +8,7 @@ from barnabas.broker.log.os_filesystem import OsFileSystem
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
 from barnabas.broker.metrics.error_codes import error_codes
 from barnabas.broker.metrics.idle_share import IdleShare
+from barnabas.broker.network.login_counts import LoginOutcome
 from barnabas.broker.request import Request
 from barnabas.errors import KafkaStorageError
 from barnabas.protocol.message import Message
@@ -81,6 +82,14 @@ def test_a_failing_disk_is_a_failed_request_and_a_mistake_of_a_client_is_none(
     assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="t"}'] == 1
     assert found['kafka_server_brokertopicmetrics_failedproducerequests_total{topic="missing"}'] == 0
     assert found['kafka_server_brokertopicmetrics_totalproducerequests_total{topic="t"}'] == 1
+
+
+def test_logins_are_shown_by_listener_and_mechanism(observed: Observed) -> None:
+    observed.broker.node.core.channel.logins.count("SASL", "PLAIN", LoginOutcome.FAILED)
+
+    found = observed.samples()
+    name = "kafka_server_socket_server_metrics_failed_authentication_total"
+    assert found[f'{name}{{listener="SASL",mechanism="PLAIN"}}'] == 1
 
 
 def test_times_are_shown_by_percentile_and_phase(observed: Observed) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.metrics.broker_metrics import BrokerMetrics
+from barnabas.broker.network.login_counts import LoginOutcome
 from tests.support.core_broker import CoreBroker, batch, create, fetch, produce
 
 promql_parser = pytest.importorskip("promql_parser")
@@ -53,6 +54,8 @@ def scrape() -> dict[str, list[dict[str, str]]]:
     broker = CoreBroker()
     metrics = BrokerMetrics(broker.node, lambda: broker.instant, lambda: 0.0)
     broker.node.core.observers.append(metrics)
+    for outcome in LoginOutcome:
+        broker.node.core.channel.logins.count("SASL", "PLAIN", outcome)
     client = broker.connect()
     client.request(create("t", 1), 7)
     client.request(produce("t", batch(b"a")), 12)

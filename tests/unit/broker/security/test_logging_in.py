@@ -82,6 +82,50 @@ def is_served(client: CoreClient) -> bool:
     return answer is not None and hasattr(answer, "brokers")
 
 
+def logins(broker: CoreBroker) -> dict[tuple[str, str, str], int]:
+    return {
+        (kind.listener, kind.mechanism, kind.outcome.name): n
+        for kind, n in broker.node.core.channel.logins.by_kind.items()
+    }
+
+
+class TestCounting:
+    def test_logins_are_counted_by_listener_mechanism_and_outcome(self, broker: CoreBroker) -> None:
+        for password in ("secret", "wrong", "secret"):
+            log_in(broker.connect("SASL"), password=password)
+        assert broker.connect("SASL").request(MetadataRequest(topics=[]), 12) is None
+
+        assert logins(broker) == {
+            ("SASL", "PLAIN", "SUCCESSFUL"): 2,
+            ("SASL", "PLAIN", "FAILED"): 1,
+            ("SASL", "", "FAILED"): 1,
+        }
+
+    def test_a_handshake_that_fails_is_counted_and_ends_the_connection(self, broker: CoreBroker) -> None:
+        client = broker.connect()
+        broker.node.core.channel.insecure(client.connection, "it does not speak TLS")
+        assert client.closed
+        assert logins(broker) == {("PLAINTEXT", "SSL", "FAILED"): 1}
+
+    def test_renewals_and_sessions_that_ended_are_counted_apart(self) -> None:
+        broker = broker_with(listener__name__sasl__plain__connections__max__reauth__ms="60000")
+        client, other = broker.connect("SASL"), broker.connect("SASL")
+        log_in(client)
+        log_in(other)
+        broker.advance(30)
+        log_in(client)
+        log_in(other, "bob", "other")
+        broker.advance(61)
+        client.request(MetadataRequest(topics=[]), 12)
+
+        assert logins(broker) == {
+            ("SASL", "PLAIN", "SUCCESSFUL"): 2,
+            ("SASL", "PLAIN", "RENEWED"): 1,
+            ("SASL", "PLAIN", "NOT_RENEWED"): 1,
+            ("SASL", "PLAIN", "EXPIRED"): 1,
+        }
+
+
 class TestOrder:
     def test_versions_handshake_token_and_then_requests(self, broker: CoreBroker) -> None:
         client = broker.connect("SASL")
