@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer, TopicPartition
 from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
-from barnabas.errors import UnknownTopicOrPartitionError
+from barnabas.errors import TopicExistsError, UnknownTopicOrPartitionError
 from barnabas.protocol.kinds import ConfigResourceType, ElectionType
 from barnabas.records import read_batches
 from tests.contract.traffic import TOPIC, Traffic
@@ -33,9 +33,18 @@ class World:
         self.settings: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap_servers, **SOON}
 
     def create(self, topic: str, assignments: dict[int, list[int]]) -> str:
-        self.admin.create_topics([NewTopic(topic, replica_assignments=assignments)])
+        eventually(lambda: self._is_created(topic, assignments), 30)
         eventually(lambda: self.is_whole(topic))
         return topic
+
+    def _is_created(self, topic: str, assignments: dict[int, list[int]]) -> bool:
+        try:
+            self.admin.create_topics([NewTopic(topic, replica_assignments=assignments)])
+        except TopicExistsError as error:
+            if "marked for deletion" not in str(error):  # under ZooKeeper, until all its replicas are gone
+                raise
+            return False
+        return True
 
     def partitions(self, topic: str) -> list[Any]:
         found = self.admin.describe_topics([topic], raise_errors=False)

@@ -5,12 +5,14 @@ The short form is part of the ordinary run where Java and kazoo are there; the l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas import AdminClient
-from barnabas.errors import TopicExistsError
+from barnabas.client.admin.configs import AlterConfigOp, ConfigResource
+from barnabas.protocol.kinds import ConfigResourceType
 from tests.contract.mixed_world import (
     OURS,
     SOON,
@@ -26,6 +28,7 @@ from tests.contract.mixed_world import (
     transactions_are_whole_while_brokers_die,
     world_of,
 )
+from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
 from tests.peers import zookeeper
 from tests.peers.zookeeper import ZooKeeperCluster
@@ -101,6 +104,23 @@ def test_settings_reach_our_logs_through_their_notifications(world: World) -> No
 
 
 @pytest.mark.slow
+def test_settings_that_are_written_through_ours_hold_on_all_brokers(world: World) -> None:
+    topic = world.create("set-here", {0: [1, 2, OURS]})
+    wanted = {
+        ConfigResource(ConfigResourceType.TOPIC, topic): ("retention.ms", "1234567"),
+        ConfigResource(ConfigResourceType.BROKER, ""): ("log.cleaner.threads", "2"),
+        ConfigResource(ConfigResourceType.BROKER, str(OURS)): ("log.flush.interval.messages", "765"),
+    }
+    with AdminClient({"bootstrap.servers": world.brokers[OURS].bootstrap_servers, **SOON}) as admin:
+        admin.incremental_alter_configs({one: [AlterConfigOp(*change)] for one, change in wanted.items()})
+    for resource, (name, value) in wanted.items():
+        asked = [OURS] if resource.name == str(OURS) else [1, 2, OURS]
+        for number in asked:
+            with AdminClient({"bootstrap.servers": world.brokers[number].bootstrap_servers, **SOON}) as admin:
+                eventually(lambda: admin.describe_configs([resource])[resource][name].value == value)  # noqa: B023
+
+
+@pytest.mark.slow
 def test_brokers_of_both_kinds_die_in_turn_and_nothing_is_lost(world: World) -> None:
     brokers_of_both_kinds_die_in_turn(world)
 
@@ -141,13 +161,75 @@ def test_a_topic_deleted_while_ours_is_away_is_gone_here_when_it_is_back(world: 
     world.admin.delete_topics([topic])
     world.brokers[OURS].start()
     eventually(lambda: not list(data.glob(f"{topic}-*[01]")), 30)
-
-    def is_made_again() -> bool:
-        try:
-            world.create(topic, {0: [OURS, 1]})
-        except TopicExistsError:  # it is marked for deletion until all replicas are gone
-            return False
-        return True
-
-    eventually(is_made_again, 30)
+    world.create(topic, {0: [OURS, 1]})
     assert world.leaders(topic) == [OURS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 6.0])
+def test_records_flow_on_when_zookeeper_was_away_for_less_or_more_than_a_session(
+    world: World, cluster: ZooKeeperCluster, seconds: float
+) -> None:
+    world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(3)})
+    with Traffic(world.settings, **{"group.id": f"away-{seconds}"}) as traffic:
+        traffic.wait_until_read(50, 30)
+        cluster.zookeeper.stop()
+        time.sleep(seconds)
+        cluster.zookeeper.start()
+        traffic.wait_until_read(traffic.sent + 50, 60)
+        eventually(lambda: world.is_whole(TOPIC), 60)
+        topic = world.create(f"after-{int(seconds)}", {0: [OURS, 1, 2]})
+        assert world.leaders(topic) == [OURS]
+        world.brokers[OURS].stop(kill=True)
+        world.brokers[OURS].start()
+        eventually(lambda: world.is_whole(TOPIC) and world.is_whole(topic), 60)
+        traffic.wait_until_read(traffic.sent, 60)
+    world.check_replicas_are_equal(TOPIC)
+
+
+@pytest.mark.slow
+def test_a_data_directory_goes_from_java_to_ours_and_back(world: World, cluster: ZooKeeperCluster) -> None:
+    world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)})
+    controller = world.admin.describe_cluster().controller
+    assert controller is not None
+    number = 3 - controller.id
+    java = cluster.theirs[number]
+    with Traffic(world.settings, **{"group.id": "rolling"}) as traffic:
+        traffic.wait_until_read(100, 30)
+        java.stop()
+        with cluster.replaced_by_ours(number):
+            eventually(lambda: world.is_whole(TOPIC), 90)
+            world.prefer(TOPIC)
+            eventually(lambda: world.leaders(TOPIC) == [1, 2, 3, 1, 2, 3], 30)
+            traffic.wait_until_read(traffic.sent + 100, 60)
+        java.start()
+        eventually(lambda: world.is_whole(TOPIC), 90)
+        traffic.wait_until_read(traffic.sent, 60)
+    world.prefer(TOPIC)
+    world.check_replicas_are_equal(TOPIC)
+
+
+@pytest.fixture
+def other_mixture() -> Iterator[World]:
+    """One broker of theirs, the controller, and two of ours."""
+    missing = zookeeper.why_not()
+    if missing:
+        pytest.skip(missing)
+    with ZooKeeperCluster(theirs=1, ours=2) as cluster, world_of(cluster) as world:
+        yield world
+
+
+@pytest.mark.slow
+def test_two_of_ours_die_in_turn_under_a_java_controller(other_mixture: World) -> None:
+    world = other_mixture
+    world.create(TOPIC, {n: [(n + k) % 3 + 1 for k in range(3)] for n in range(6)})
+    with Traffic(world.settings, **{"group.id": "two-of-ours"}) as traffic:
+        for turn, number in enumerate((2, 3, 2, 3)):
+            traffic.wait_until_read(traffic.sent + 50, 60)
+            world.brokers[number].stop(kill=turn % 2 == 0)
+            traffic.wait_until_read(traffic.sent + 50, 60)
+            world.brokers[number].start()
+            eventually(lambda: world.is_whole(TOPIC), 60)
+        traffic.wait_until_read(traffic.sent, 60)
+    world.prefer(TOPIC)
+    world.check_replicas_are_equal(TOPIC)

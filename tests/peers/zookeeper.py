@@ -7,8 +7,9 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -155,6 +156,19 @@ class ZooKeeperCluster:
             node.stop(kill=True)
             shutil.rmtree(node.folder, ignore_errors=True)
         self.zookeeper.__exit__(kind, error, trace)
+
+    @contextmanager
+    def replaced_by_ours(self, number: int) -> Iterator[BarnabasBroker]:
+        """Run a broker of ours in the place of one of theirs that was stopped, on its address and its data."""
+        theirs, ours = self.theirs[number], BarnabasBroker()
+        ours.port, ours.bootstrap_servers = theirs.port, theirs.bootstrap_servers
+        ours.settings.update({**theirs.settings, "log.dirs": str(self.data_of(number))})
+        try:
+            yield ours.start()
+            ours.stop()
+        finally:
+            ours.stop(kill=True)
+            shutil.rmtree(ours.folder, ignore_errors=True)
 
     def data_of(self, number: int) -> Path:
         """The directory with a broker's logs."""

@@ -43,12 +43,25 @@ class ConfigsChange(NamedTuple):
 
 
 Planned: TypeAlias = TopicMetadata | ConfigsChange
+#: Stores settings, all that each resource is to have, in a home that the metadata do not write to.
+WriteSettings: TypeAlias = "Callable[[Sequence[ConfigsChange], Done], None]"
+#: The kind of topics in a `ConfigsChange`.
+TOPICS = "topics"
 
 
 class ConfigAdmin:
     """Checks what is asked for and plans it; written to the metadata (`commit`), it comes into force from there."""
 
-    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, dynamic: DynamicBrokerConfig, loggers: Loggers):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: ClusterMetadata,
+        dynamic: DynamicBrokerConfig,
+        loggers: Loggers,
+        write: WriteSettings | None = None,
+    ):
+        """With `write`, what was planned is stored elsewhere than in the metadata's own store."""
+        self._write = write
         self._config = config
         self._metadata = metadata
         self._dynamic = dynamic
@@ -56,11 +69,12 @@ class ConfigAdmin:
 
     def commit(self, planned: Sequence[Planned], done: Done) -> None:
         """Store what was planned for different resources, in one commit."""
-        self._metadata.put_settings(
-            [found for found in planned if isinstance(found, TopicMetadata)],
-            [found for found in planned if isinstance(found, ConfigsChange)],
-            done,
-        )
+        topics = [found for found in planned if isinstance(found, TopicMetadata)]
+        others = [found for found in planned if isinstance(found, ConfigsChange)]
+        if self._write is not None:
+            self._write([*(ConfigsChange(TOPICS, one.name, one.configs) for one in topics), *others], done)
+        else:
+            self._metadata.put_settings(topics, others, done)
 
     def alter(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> Planned | None:
         """Plan other settings for one resource; None where there is nothing to commit. Raises KafkaError.

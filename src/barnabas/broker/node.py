@@ -11,6 +11,7 @@ from barnabas.broker.client_quotas import ClientQuotas
 from barnabas.broker.coordinator.internal_topic import InternalTopic
 from barnabas.broker.coordinator.lazy_coordinator import LazyCoordinator
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
+from barnabas.broker.log.checkpoints import Owner
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
@@ -232,7 +233,9 @@ class BrokerNode:
     def _make_config_admin(self) -> ConfigAdmin:
         from barnabas.broker.config_admin import ConfigAdmin
 
-        return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers)
+        member = self.state.member
+        write = None if member is None else member.control.write_settings
+        return ConfigAdmin(self.config, self.metadata, self.dynamic_config, self.state.loggers, write)
 
     def _request_level_changed(self, level: str) -> None:
         observers = self.core.observers
@@ -245,12 +248,15 @@ class BrokerNode:
     def _defaults_changed(self) -> None:
         self.logs.update_defaults(self.config.log_settings, self._topic_settings)
 
-    def _identify(self, cluster_id: str | None) -> tuple[str, int]:
+    def _identify(self, cluster_id: str | None) -> Owner:
         wanted = self.wanted_cluster_id
         found = self.metadata.ensure_cluster_id(self.state.random, cluster_id or wanted)
         if wanted not in (None, found):
             self._warn(f"the cluster id {wanted} is not taken: the data directory belongs to cluster {found}")
-        return found, self.config.node_id
+        # An Apache Kafka broker under ZooKeeper, which may have the directory next, reads no other version than 0.
+        return (
+            Owner(found, self.config.node_id) if self.config.zookeeper is None else Owner(found, self.config.node_id, 0)
+        )
 
     def _topic_settings(self, topic: str) -> dict[str, object]:
         found = self.metadata.topic(topic)

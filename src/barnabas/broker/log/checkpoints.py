@@ -13,6 +13,7 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.errors import KafkaError, KafkaStorageError
@@ -122,6 +123,14 @@ def write_partition_metadata(filesystem: FileSystem, path: str, topic_id: bytes)
     filesystem.replace(path, data.encode(), sync=False)
 
 
+class Owner(NamedTuple):
+    """Whose data a directory has, and the version of `meta.properties`: 0 is what brokers under ZooKeeper read."""
+
+    cluster_id: str
+    node_id: int
+    version: int = META_PROPERTIES_VERSION
+
+
 class MetaProperties:
     """`meta.properties`: the cluster, node and directory that the data belongs to, and the version of its format.
 
@@ -204,7 +213,7 @@ def read_meta_properties(filesystem: FileSystem, path: str) -> MetaProperties | 
 def claim_directory(
     filesystem: FileSystem,
     path: str,
-    identify: Callable[[str | None], tuple[str, int]],
+    identify: Callable[[str | None], tuple[str, int] | Owner],
     random_bytes: Callable[[int], bytes],
 ) -> bytes:
     """Write whose data it is into `meta.properties`; returns the directory's id.
@@ -217,13 +226,13 @@ def claim_directory(
         found = read_meta_properties(filesystem, path)
     except CorruptCheckpointError as error:
         raise KafkaStorageError(f"{error}; whose data this is cannot be told: repair the file") from error
-    cluster_id, node_id = identify(found.cluster_id if found is not None else None)
+    cluster_id, node_id, version = Owner(*identify(found.cluster_id if found is not None else None))
     if found is not None:
         found.check_owner(path, cluster_id, node_id)
     else:
         _sync_parent(filesystem, posixpath.dirname(path))
     directory_id = (found.directory_id if found is not None else None) or random_bytes(16)
-    wanted = MetaProperties(cluster_id, node_id, directory_id, META_PROPERTIES_VERSION, DATA_FORMAT).encode()
+    wanted = MetaProperties(cluster_id, node_id, directory_id, version, DATA_FORMAT).encode()
     if found is None or found.encode() != wanted:
         filesystem.replace(path, wanted, sync=True)
     return directory_id

@@ -10,6 +10,7 @@ from barnabas.broker.log.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     LOCK_FILE,
     META_PROPERTIES,
+    Owner,
     claim_directory,
     read_clean_shutdown_file,
     write_clean_shutdown_file,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.offset_checkpoints import OffsetCheckpoints
     from barnabas.protocol.topic_partition import TopicPartition
 
-Identify = Callable[[str | None], tuple[str, int]]
+Identify = Callable[[str | None], tuple[str, int] | Owner]
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 

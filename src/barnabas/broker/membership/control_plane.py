@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from barnabas.broker.config_admin import WriteSettings
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.broker_lifecycle import LifecycleState
     from barnabas.broker.membership.cluster_member import ClusterMember
@@ -58,6 +59,10 @@ class ControlPlane(Protocol):
     @property
     def is_out(self) -> bool:
         """Whether the controller has let the broker go."""
+
+    @property
+    def write_settings(self) -> WriteSettings | None:
+        """How this broker itself stores settings of topics and brokers; None where the controller does."""
 
     def attach(self, member: ClusterMember) -> None:
         """Take note of whose control plane this is."""

@@ -41,6 +41,7 @@ class KRaftControl:
     """
 
     takes_roles_from_images = True
+    write_settings = None
 
     def __init__(
         self,

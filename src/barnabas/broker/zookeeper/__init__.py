@@ -20,7 +20,7 @@ Rule 4. **What ZooKeeper has not answered is not known.** A connection that ends
 it is back, everything is read again, and a new session registers the broker anew, in another broker epoch.
 
 Rule 5. **What belongs to the controller goes there as it came.** Brokers of 3.9 take no Envelope: the request is sent
-on in this broker's name, after this broker has authorized its client.
+on in this broker's name, after this broker has authorized its client. Settings every broker writes itself.
 
 This broker never asks to be controller: it creates no `/controller` (docs/internals/cluster.md has what is next).
 """

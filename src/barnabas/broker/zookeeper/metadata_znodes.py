@@ -16,17 +16,20 @@ from barnabas.broker.zookeeper.operations import (
     NoNodeError,
     Operation,
     Program,
+    SetData,
     Znode,
     expect,
     found_or_none,
 )
 from barnabas.broker.zookeeper.setting_records import known_entities, setting_records
+from barnabas.config.definitions import definitions
 from barnabas.protocol.messages.partition_record import PartitionRecord
 from barnabas.protocol.messages.topic_record import TopicRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from barnabas.broker.config_admin import ConfigsChange
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.protocol.message import Message
 
@@ -105,6 +108,43 @@ def read_settings(entities: Sequence[str]) -> Program[list[Change]]:
         znode = found_or_none(result)
         changes.append(Change(entity, None if znode is None else znodes.decode_config(path, znode.data)))
     return changes
+
+
+def written(change: ConfigsChange) -> Change:
+    """Return what is to stand in a znode. Raises `InvalidRequestError` for what has no place there."""
+    if change.kind not in ("topics", "brokers"):
+        raise errors.InvalidRequestError(f"Settings of {change.kind} are not kept in ZooKeeper.")
+    secrets = [name for name in change.configs if _is_secret(name)]
+    if secrets:
+        raise errors.InvalidRequestError(
+            f"{', '.join(secrets)}: secrets stand encrypted in ZooKeeper, which is not supported; set them in the file."
+        )
+    name = change.name if change.kind == "topics" else znodes.sanitized(change.name or None)
+    return Change(f"{change.kind}/{name}", dict(change.configs))
+
+
+def _is_secret(name: str) -> bool:
+    keys = definitions("broker").keys
+    key = keys.get(name) or next((found for own, found in keys.items() if name.endswith(f".{own}")), None)
+    return key is not None and key.is_secret
+
+
+def write_settings(changes: Sequence[Change]) -> Program[list[Change]]:
+    """Write the settings of entities and announce each; an entity without a znode gets one."""
+    for entity, values in changes:
+        path, data = f"{znodes.CONFIG}/{entity}", znodes.encode_config(values or {})
+        (result,) = yield [SetData(path, data)]
+        if isinstance(result, NoNodeError):
+            (result,) = yield [Create(path, data)]
+            if isinstance(result, NodeExistsError):
+                (result,) = yield [SetData(path, data)]
+        _raise(result)
+        announcement = znodes.encode_config_change(entity)
+        (result,) = yield [
+            Create(f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}", announcement, sequential=True)
+        ]
+        _raise(result)
+    return list(changes)
 
 
 def read_changes(after: int) -> Program[tuple[list[Change], int]]:

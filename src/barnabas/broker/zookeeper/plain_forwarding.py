@@ -9,7 +9,6 @@ from barnabas.broker.membership.controller_requests import ControllerRequest
 from barnabas.broker.membership.refusals import refused
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.kinds import ConfigResourceType
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
@@ -35,7 +34,6 @@ _FORWARDED = frozenset(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     )
 )
-_SETTINGS = frozenset((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 #: What stands in znodes that this broker does not read yet.
 _REFUSED = frozenset((ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS))
 
@@ -53,21 +51,7 @@ class PlainForwarding:
         if api_key in _REFUSED:
             return _refuse
         assert local is not None, "all else is served here"
-        return self._settings_handler(local) if api_key in _SETTINGS else local
-
-    def _settings_handler(self, local: Handler) -> Handler:
-        def handle(broker: BrokerState, context: RequestContext, request: Any) -> Any:
-            kinds = {one.resource_type for one in request.resources}
-            if kinds == {ConfigResourceType.BROKER_LOGGER}:
-                return local(broker, context, request)
-            if ConfigResourceType.BROKER_LOGGER in kinds or any(
-                one.resource_type == ConfigResourceType.BROKER and one.resource_name for one in request.resources
-            ):
-                # Settings of one broker are written by that broker, which the controller is not.
-                return refused(request, errors.InvalidRequestError.code)
-            return self._handle(broker, context, request)
-
-        return handle
+        return local
 
     def _handle(self, broker: BrokerState, context: RequestContext, request: Any) -> DelayedOperation:
         operation = DelayedOperation()

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
+    from barnabas.broker.config_admin import ConfigsChange
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.membership.cluster_member import ClusterMember
     from barnabas.broker.membership.image_publisher import Roles
+    from barnabas.broker.metadata.cluster_metadata import Done
     from barnabas.broker.metadata.metadata_image import Endpoint
     from barnabas.broker.zookeeper.operations import Program, ZooKeeperSession
     from barnabas.network.node import Node
@@ -159,6 +161,25 @@ class ZooKeeperControl:
         """See `PushTarget`."""
         program = metadata_znodes.read_settings([f"topics/{name}" for name in topics])
         self._run(program, lambda found: done(list(metadata_znodes.settings_records(MetadataImage(), found))))
+
+    def write_settings(self, changes: Sequence[ConfigsChange], done: Done) -> None:
+        """See `ControlPlane`: write the znodes and announce them, as every broker of 3.9 does for itself."""
+
+        def finished(result: list[metadata_znodes.Change] | ZooKeeperError) -> None:
+            if isinstance(result, ConnectionLostError):
+                done(errors.KafkaTimeoutError(f"{result}; the settings may have been written, or not"))
+            elif isinstance(result, ZooKeeperError):
+                done(result)
+            else:
+                self.change(metadata_znodes.settings_records(self.image, result))
+                done(None)
+
+        try:
+            entities = [metadata_znodes.written(change) for change in changes]
+        except errors.KafkaError as problem:
+            done(problem)
+        else:
+            run(self._session, metadata_znodes.write_settings(entities), finished)
 
     def make_store(self) -> ImageStore:
         """See `ControlPlane`."""

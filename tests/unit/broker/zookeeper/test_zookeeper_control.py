@@ -13,7 +13,7 @@ from barnabas.broker.membership.broker_lifecycle import LifecycleState
 from barnabas.broker.zookeeper import znodes
 from barnabas.broker.zookeeper.operations import Create
 from barnabas.errors import ConfigError
-from barnabas.protocol.messages.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
+from barnabas.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from barnabas.protocol.messages.alter_partition_request import AlterPartitionRequest
 from barnabas.protocol.messages.api_versions_request import ApiVersionsRequest
 from barnabas.protocol.messages.controlled_shutdown_response import ControlledShutdownResponse, RemainingPartition
@@ -23,7 +23,7 @@ from barnabas.protocol.messages.fetch_request import FetchPartition, FetchReques
 from barnabas.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.stop_replica_request import StopReplicaRequest
 from barnabas.protocol.topic_partition import TopicPartition
-from tests.support.core_broker import batch, produce
+from tests.support.core_broker import DATA, batch, produce
 from tests.support.zookeeper_member import CONTROLLER, ME, ZooKeeperBroker, has_topic, known, leading
 from tests.support.zookeeper_model import ModelZooKeeper
 
@@ -119,6 +119,13 @@ def test_the_data_directory_of_another_cluster_is_refused() -> None:
     found.session.connect()
     zookeeper.deliver()
     assert any("belongs to cluster mine" in text for text in found.warnings)
+
+
+def test_the_data_directory_says_whose_it_is_as_brokers_under_zookeeper_read_it() -> None:
+    found = ZooKeeperBroker()
+    lines = found.filesystem.read(f"{DATA}/meta.properties").decode().splitlines()
+    assert {"version=0", f"broker.id={ME}"} <= set(lines)
+    assert not any(line.startswith("node.id") for line in lines)
 
 
 def test_a_malformed_znode_ends_the_start_and_is_named() -> None:
@@ -398,11 +405,62 @@ def test_requests_for_the_controller_go_there_as_they_came() -> None:
     assert client.responses[-1].topics[0].error_code == 0  # type: ignore[attr-defined]
 
 
-def test_settings_of_one_broker_are_not_the_controllers_to_write() -> None:
+def altered(found: ZooKeeperBroker, kind: int, name: str, **values: str) -> Any:
+    """Ask for settings, as AlterConfigs does: these and no others."""
+    configs = [AlterableConfig(name=key.replace("_", "."), value=value) for key, value in values.items()]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    client = found.connect()
+    client.request(AlterConfigsRequest(resources=[resource]), 2)
+    for _ in range(3):
+        found.zookeeper.deliver()
+        found.advance(0)
+        found.node.core.settle(found.instant)
+    return client.responses[-1].responses[0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "entity", "values"),
+    [
+        (4, str(ME), f"brokers/{ME}", {"log_cleaner_threads": "2"}),
+        (4, "", "brokers/<default>", {"log_retention_ms": "12345"}),
+        (2, "flights", "topics/flights", {"max_message_bytes": "777"}),
+    ],
+)
+def test_settings_are_written_here_and_announced(kind: int, name: str, entity: str, values: Any) -> None:
+    zookeeper = ModelZooKeeper()
+    has_topic(zookeeper, "flights", FLIGHTS, [3, 1], retention_ms="1")
+    found, other = ZooKeeperBroker(zookeeper).register(), ZooKeeperBroker(zookeeper, {"broker.id": 4})
+    assert altered(found, kind, name, **values).error_code == 0
+    wanted = {key.replace("_", "."): value for key, value in values.items()}
+    assert json.loads(zookeeper.nodes[f"/config/{entity}"].data or b"")["config"] == wanted
+    [announced] = [node for path, node in zookeeper.nodes.items() if path.startswith("/config/changes/")]
+    assert json.loads(announced.data or b"") == {"version": 2, "entity_path": entity}
+    for broker in (found, other):
+        assert broker.control.image.configs[kind, name] == wanted
+
+
+def test_settings_of_another_broker_and_secrets_are_refused() -> None:
     found = ZooKeeperBroker().register()
-    resource = AlterConfigsResource(resource_type=4, resource_name=str(ME))
-    response = found.connect().request(AlterConfigsRequest(resources=[resource]), 2)
-    assert response.responses[0].error_code == errors.InvalidRequestError.code
+    assert altered(found, 4, "1", log_retention_ms="1").error_code == errors.InvalidRequestError.code
+    secret = altered(found, 4, str(ME), **{"listener.name.plaintext.ssl.key.password": "x"})
+    assert secret.error_code == errors.InvalidRequestError.code
+    assert "/config/brokers/3" not in found.zookeeper.nodes
+
+
+def test_settings_that_zookeeper_did_not_confirm_may_be_there() -> None:
+    zookeeper = ModelZooKeeper()
+    has_topic(zookeeper, "flights", FLIGHTS, [3, 1])
+    found = ZooKeeperBroker(zookeeper).register()
+    config = [AlterableConfig(name="max.message.bytes", value="777")]
+    resource = AlterConfigsResource(resource_type=2, resource_name="flights", configs=config)
+    client = found.connect()
+    assert client.request(AlterConfigsRequest(resources=[resource]), 2) is None
+    found.session.disconnect()
+    found.advance(0)
+    found.node.core.settle(found.instant)
+    answer = client.responses[-1].responses[0]  # type: ignore[attr-defined]
+    assert answer.error_code == errors.KafkaTimeoutError.code
+    assert "may have been written, or not" in answer.error_message
 
 
 def test_the_apis_of_controllers_are_offered_and_those_of_kraft_are_not() -> None:
