@@ -7,7 +7,7 @@ application keeps (56 bytes each, its list included) come on top. The peers are 
 tenth of the records and of the memory).
 Consuming: an application takes one poll every 20 ms of a large topic. Target: what the process grows by stays within
 twice what one answer may hold (the smaller of fetch.max.bytes and the partitions' max.partition.fetch.bytes): the data
-that is handed out, and the answer that is under way meanwhile; 10% and 1 MB more for all else. The peer is
+that is handed out, and the answer that is in progress meanwhile; 10% and 1 MB more for all else. The peer is
 confluent-kafka.
 Every client is a process of its own. Run: ./run bench client_memory [--records N] [--size BYTES] [--rounds N]
 """

@@ -99,7 +99,7 @@ class InvalidFetchSizeError(ApiError):
 
 
 class LeaderNotAvailableError(InvalidMetadataError):
-    """The partition has no leader at the moment; an election is under way."""
+    """The partition has no leader at the moment; an election is in progress."""
 
     code = 5
     name = "LEADER_NOT_AVAILABLE"

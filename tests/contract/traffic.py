@@ -13,7 +13,7 @@ TOPIC = "numbers"
 
 
 class Numbers:
-    """Sends one number after the other, beginning with 0, until the block ends; then it waits for what is under way."""
+    """Sends one number after the other, beginning with 0, until the block ends; then it waits for what is in flight."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._producer: Producer[Any, Any] = Producer(settings)

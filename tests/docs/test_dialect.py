@@ -87,3 +87,14 @@ def test_functions_say_what_to_do_not_what_they_do() -> None:
     ]
 
     assert not found
+
+
+def test_what_waits_for_an_answer_is_in_flight_and_what_is_being_done_is_in_progress() -> None:
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    other_words = [
+        path.relative_to(ROOT).as_posix()
+        for path in [*FILES, *pages, ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
+        if re.search(r"\bunder way\b", path.read_text(encoding="utf-8"))
+    ]
+
+    assert other_words == []

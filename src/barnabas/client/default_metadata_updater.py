@@ -66,7 +66,7 @@ class DefaultMetadataUpdater:
             client.send_internal_request(node.id, query.message, now)
             # One that the node does not understand has failed already, and nothing will come to wait for.
             return 0.0 if self._in_progress is None else self._request_timeout
-        # One connection under way is enough to ask on; more would only be a burden.
+        # One connection in progress is enough to ask on; more would only be a burden.
         if client.is_any_node_connecting():
             return client.reconnect_backoff
         if client.can_connect(node.id, now):

@@ -224,7 +224,7 @@ class ClusterConnectionStates:
         return [n for n in self._connecting if nodes[n].last_attempt + nodes[n].setup_timeout <= now]
 
     def time_to_next_setup_timeout(self, now: float) -> float:
-        """Seconds until the first attempt counts as failed; infinite when none is under way."""
+        """Seconds until the first attempt counts as failed; infinite when none is in progress."""
         if not self._connecting:
             return math.inf
         nodes = self._nodes

@@ -24,7 +24,7 @@ class KafkaChannel:
 
     `is_connected` says that the socket is, `is_ready` that TLS and SASL are done; while the session is being renewed it
     is not. `sending` is NetworkClient's, `own_sending` the authenticator's, which goes first; `is_begun` says that
-    something of `sending` is under way, which nothing may interrupt.
+    something of `sending` is in progress, which nothing may interrupt.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
 """The batches of a producer before those that a log remembers of it, read back from the log.
 
-A snapshot holds the last batch of each producer, as Kafka's do; but up to five may be under way. Across a restart the
+A snapshot holds the last batch of each producer, as Kafka's do; but up to five may be in flight. Across a restart the
 older of them would come again as out of order, and an idempotent producer would then send under a new epoch what is
 there already.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.log_segments import LogSegments
     from barnabas.broker.log.producer_append_info import ProducerStateEntry
 
-#: How far back to look, in bytes: what was under way at the same time lies close together.
+#: How far back to look, in bytes: what was in flight at the same time lies close together.
 LOOK_BACK: Final = 4 << 20
 
 

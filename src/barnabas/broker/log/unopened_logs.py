@@ -1,4 +1,4 @@
-"""The logs of a data directory that nobody has opened yet, or whose recovery is under way.
+"""The logs of a data directory that nobody has opened yet, or whose recovery is in progress.
 
 A log is opened when somebody asks for it, and otherwise in the background, so a broker answers at once, however many
 logs it has and whatever a crash has left of them.
@@ -137,7 +137,7 @@ class UnopenedLogs:
         return self._waiting.pop(name).directory
 
     def close(self) -> None:
-        """Give back the files of what is under way."""
+        """Give back the files of what is in progress."""
         for name in list(self._under_way):
             self._abandon(name)
 

@@ -87,7 +87,7 @@ class PartitionOperations(AdminOperations):
         timeout: float | None = None,
         raise_errors: bool = True,
     ) -> Results[TopicPartition, None]:
-        """Begin to move partitions to these brokers, the preferred leader first; None cancels a move under way.
+        """Begin to move partitions to these brokers, the preferred leader first; None cancels a move in progress.
 
         Raises `NoReassignmentInProgressError`, `InvalidReplicaAssignmentError`, `UnknownTopicOrPartitionError`,
         ...
@@ -100,7 +100,7 @@ class PartitionOperations(AdminOperations):
     def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None = None, *, timeout: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the moves under way, of these partitions or of all."""
+        """Return the moves in progress, of these partitions or of all."""
         wanted = None if partitions is None else as_partitions(partitions)
         return self._run_one(list_reassignments(wanted), "reassignments", timeout)
 

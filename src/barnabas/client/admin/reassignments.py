@@ -32,7 +32,7 @@ _FIRST_WITH_REPLICATION_FACTOR = 1
 
 
 class PartitionReassignment(NamedTuple):
-    """A move under way: all brokers involved, those that come and those that go."""
+    """A move in progress: all brokers involved, those that come and those that go."""
 
     replicas: list[int]
     adding_replicas: list[int]

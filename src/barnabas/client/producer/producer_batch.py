@@ -25,7 +25,7 @@ class FinalState(Enum):
 
 
 class ProducerBatch(AppendableBatch):
-    """A batch under way: its builder, its records' result and callbacks, its attempts and its sequence.
+    """A batch in flight: its builder, its records' result and callbacks, its attempts and its sequence.
 
     Application threads append under the accumulator's lock until the batch is full or drained; from then on the
     Sender thread owns it. Times are monotonic seconds.
@@ -176,7 +176,7 @@ class ProducerBatch(AppendableBatch):
         return self.attempts != self._attempts_when_leader_last_changed
 
     def complete(self, base_offset: int, log_append_time: int) -> bool:
-        """Return the broker has stored the batch; False when it had ended before (it expired while under way)."""
+        """Return the broker has stored the batch; False when it had ended before (it expired while in flight)."""
         return self._done(FinalState.SUCCEEDED, base_offset, log_append_time, None, None)
 
     def complete_exceptionally(self, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> bool:

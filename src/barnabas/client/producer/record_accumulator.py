@@ -272,7 +272,7 @@ class RecordAccumulator(RecordAppender):
                 batch = queue[0]
                 batch.maybe_update_leader_epoch(leader_epoch)
                 if not self._may_send(batch):
-                    # The answer to what is under way will wake the Sender.
+                    # The answer to what is in flight will wake the Sender.
                     continue
                 wait = self._time_until_sendable(batch, len(queue), rushed, now)
                 if wait <= 0:

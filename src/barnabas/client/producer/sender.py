@@ -126,7 +126,7 @@ class Sender:
         return self._accumulator.has_incomplete()
 
     def wakeup(self) -> None:
-        """End the turn under way early; from any thread."""
+        """End the turn in progress early; from any thread."""
         self._client.wakeup()
 
     def is_ending_transaction(self) -> bool:
@@ -174,7 +174,7 @@ class Sender:
         cluster = self._metadata.fetch()
         result = accumulator.ready(cluster, now)
         if result.unknown_leader_topics:
-            # Their metadata may have expired, or an election is under way.
+            # Their metadata may have expired, or an election is in progress.
             for topic in result.unknown_leader_topics:
                 self._metadata.add(topic, now)
             self._metadata.request_update()

@@ -91,7 +91,7 @@ class SaslClientAuthenticator:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the broker has accepted the client and no re-authentication is under way."""
+        """Whether the broker has accepted the client and no re-authentication is in progress."""
         return self._state is SaslState.COMPLETE
 
     @property

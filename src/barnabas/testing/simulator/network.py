@@ -178,7 +178,7 @@ class SimulatedConnection:
     # --- faults
 
     def cut(self) -> None:
-        """Something in between drops the connection: both ends learn of it, and what is under way may be lost."""
+        """Something in between drops the connection: both ends learn of it, and what is in progress may be lost."""
         random = self.network.random
         self.to_broker.is_broken = random.random() < 0.5
         self.to_client.is_broken = random.random() < 0.5

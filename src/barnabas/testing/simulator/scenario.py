@@ -264,7 +264,7 @@ class Scenario:
         world.sleep(self.faults.duration)
         self.faults.heal()
         world.note("controller", "all faults are over")
-        # What failed in a flush under way is found out by the next step of the broker's maintenance.
+        # What failed in a flush in progress is found out by the next step of the broker's maintenance.
         world.sleep(3.0)
         self.faults.repair()
         members = [application for application in self.applications if issubclass(application.kind, GroupMember)]

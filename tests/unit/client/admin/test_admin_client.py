@@ -475,7 +475,7 @@ def test_closing_ends_a_call_of_another_thread_after_a_timeout() -> None:
         client = AdminClient(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}")
         thread = threading.Thread(target=ask, args=(client,), daemon=True)
         thread.start()
-        with silent.accept()[0]:  # so the call is under way
+        with silent.accept()[0]:  # so the call is in progress
             with pytest.raises(IllegalArgumentError, match="negative"):
                 client.close(timeout=-1)
             client.close(timeout=0.05)

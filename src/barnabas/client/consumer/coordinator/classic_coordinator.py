@@ -193,7 +193,7 @@ class ClassicCoordinator(Coordinator):
         ]
 
     def _on_join_prepare(self, now: float) -> Steps[bool]:
-        """Commit and give up what has to be given up before joining; False while the commit is under way."""
+        """Commit and give up what has to be given up before joining; False while the commit is in progress."""
         if self._protocol == EAGER and self.auto_commits.is_enabled and not self.auto_commits.is_finishing:
             self._subscriptions.mark_pending_revocation(self._subscriptions.assigned_partitions)
         if not self.auto_commits.finish_before_revocation(self._generation, now):

@@ -50,7 +50,7 @@ class OffsetCommits:
     def __init__(self, membership: MembershipCore, on_commit: Callable[[Offsets], object]) -> None:
         self._membership = membership
         self._on_commit = on_commit
-        # What the synchronous commits under way are to commit.
+        # What the synchronous commits in progress are to commit.
         self._synchronous: dict[int, Offsets] = {}
         self._last_id = 0
         self._unanswered: dict[int, _AsynchronousCommit] = {}

@@ -55,7 +55,7 @@ class CoordinatorLookup:
         return node
 
     def ensure(self, now: float) -> Node | None:
-        """Return the coordinator; while it is not known, None, and the look-up is under way."""
+        """Return the coordinator; while it is not known, None, and the look-up is in progress."""
         node = self.coordinator(now)
         if node is None and not self._in_flight and now >= self._retry_at:
             self._look_up(now)

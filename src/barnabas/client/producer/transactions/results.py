@@ -43,7 +43,7 @@ class TransactionalRequestResult:
         if not self._event.is_set():
             raise KafkaTimeoutError(
                 f"{self.operation} got no answer within {timeout:g} s (max.block.ms, unless a timeout was given). It "
-                f"is still under way: call {self.operation} again to wait on, or close the producer"
+                f"is still in progress: call {self.operation} again to wait on, or close the producer"
             )
         self.is_acked = True
         if self.error is not None:

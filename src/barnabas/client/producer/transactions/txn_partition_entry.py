@@ -7,7 +7,7 @@ from barnabas.protocol.producer_identity import NO_PRODUCER, NO_SEQUENCE, Produc
 
 
 class TxnPartitionEntry:
-    """The next sequence number, the last acknowledged one, and the batches under way in order. The Sender's."""
+    """The next sequence number, the last acknowledged one, and the batches in flight in order. The Sender's."""
 
     __slots__ = ("in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence", "producer")
 
@@ -24,7 +24,7 @@ class TxnPartitionEntry:
         return 0 if self.last_acked_sequence == NO_SEQUENCE else increment_sequence(self.last_acked_sequence, 1)
 
     def add(self, batch: ProducerBatch) -> None:
-        """Note a batch under way, in the order of epoch and sequence."""
+        """Note a batch in flight, in the order of epoch and sequence."""
         at = len(self.in_flight)
         while at > 0 and _comes_after(self.in_flight[at - 1], batch):
             at -= 1
