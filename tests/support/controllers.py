@@ -149,7 +149,7 @@ class Controllers:
         """Register a broker; return its epoch."""
         version = given.pop("version", 4)
         request = registration(broker_id, **given)
-        return self.given(self.active.register_broker(self.context(version), request, 1))
+        return self.given(self.active.register_broker(self.context(version), request))
 
     def heartbeat(self, broker_id: int, **given: Any) -> BrokerHeartbeatReply:
         """Send a heartbeat of a broker that has read all there is."""

@@ -26,7 +26,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 #: As many there may be at all: every client that asks for all metadata is told of each of them.
 MAX_PARTITIONS = 100_000
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-_CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DEFAULT = -1
 
 
@@ -122,7 +122,7 @@ class TopicAdmin:
 
     def _check_new_name(self, name: str) -> None:
         check_topic_name(name)
-        if name == _CLUSTER_METADATA_TOPIC:
+        if name == CLUSTER_METADATA_TOPIC:
             raise errors.InvalidRequestError(f"The topic {name!r} is Kafka's own and cannot be created.")
         if self._metadata.topic(name) is not None:
             raise errors.TopicExistsError(f"Topic {name!r} already exists.")

@@ -34,6 +34,7 @@ class ControllerRequestContext(NamedTuple):
 
     `mutate(count)` counts changes of partitions against the quota of controller mutations (KIP-599). It raises
     `ThrottlingQuotaExceededError` when there is no room. `is_forwarded`: a broker has checked the request already.
+    `may_describe_configs(topic)` says whether settings of a topic may be told.
     """
 
     now: Instant
@@ -41,6 +42,7 @@ class ControllerRequestContext(NamedTuple):
     principal: str = "User:ANONYMOUS"
     mutate: Callable[[int], None] = lambda count: None
     is_forwarded: bool = False
+    may_describe_configs: Callable[[str], bool] = lambda topic: True
 
 
 class Outcome(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from barnabas.errors import KafkaError
 
@@ -41,6 +41,22 @@ class Deferred(Generic[T]):
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(value, problem)
+
+    def map(
+        self, shown: Callable[[T], U], instead: Callable[[KafkaError], U | None] = lambda problem: None
+    ) -> Deferred[U]:
+        """Return a response made of this one; `instead` may make one of an error, None leaves it an error."""
+        made: Deferred[U] = Deferred()
+
+        def tell(value: T | None, problem: KafkaError | None) -> None:
+            if problem is None:
+                made.complete(shown(cast("T", value)))
+            else:
+                found = instead(problem)
+                made.complete(found, None if found is not None else problem)
+
+        self.then(tell)
+        return made
 
     def then(self, callback: Callable[[T | None, KafkaError | None], None]) -> None:
         """Call back when the response is known."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MOST_EXPIRED_AT_ONCE = 1000
 _LAST = 2**63 - 1
 _USER = "User"
+#: From this version on CreateDelegationToken tells who asked for the token (KIP-373).
+_TELLS_REQUESTER_FROM = 3
 
 
 class TokenSettings(NamedTuple):
@@ -53,12 +55,10 @@ class DelegationTokenControlManager:
         owner_type, owner = requester_type, requester
         if request.owner_principal_name:
             owner_type, owner = request.owner_principal_type or _USER, request.owner_principal_name
-        response = CreateDelegationTokenResponse(
-            principal_type=owner_type,
-            principal_name=owner,
-            token_requester_principal_type=requester_type,
-            token_requester_principal_name=requester,
-        )
+        response = CreateDelegationTokenResponse(principal_type=owner_type, principal_name=owner)
+        if context.api_version >= _TELLS_REQUESTER_FROM:
+            response.token_requester_principal_type = requester_type
+            response.token_requester_principal_name = requester
         try:
             self._check_enabled()
             if any(renewer.principal_type != _USER for renewer in request.renewers):

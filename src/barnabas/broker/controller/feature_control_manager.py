@@ -52,14 +52,13 @@ class FeatureControlManager:
 
     def update_features(
         self, updates: Collection[FeatureUpdate], kraft_version: int, *, validate_only: bool
-    ) -> ControllerResult[int | None]:
-        """Finalize levels; the response: the level that kraft.version is to be raised to, which the quorum does.
+    ) -> ControllerResult[None]:
+        """Finalize levels; `kraft_version` is the level that the quorum itself keeps.
 
         Raises `InvalidUpdateVersionError` for the first level that cannot be.
         """
         proposed = {**self.finalized, **{update.name: update.level for update in updates}}
         records: Records = []
-        new_kraft_version = None
         for update in updates:
             current = kraft_version if update.name == KRAFT_VERSION else self.finalized.get(update.name, 0)
             problem = self._problem(update, current) or _unmet_dependency(update, proposed)
@@ -67,7 +66,6 @@ class FeatureControlManager:
                 raise _refused(update, problem)
             if update.name == KRAFT_VERSION:
                 if update.kind == UpgradeType.UPGRADE:
-                    new_kraft_version = update.level
                     # So that there is an offset to wait for.
                     records.append(ApiMessageAndVersion(NoOpRecord()))
             else:
@@ -79,7 +77,7 @@ class FeatureControlManager:
             return ControllerResult((), None, True)
         if any(update.name == ELIGIBLE_LEADER_REPLICAS_VERSION and update.level > 0 for update in updates):
             records = [*self._configs.elr_safety_records(), *records]
-        return ControllerResult(records, new_kraft_version, True)
+        return ControllerResult(records, None, True)
 
     def _problem(self, update: FeatureUpdate, current: int) -> str | None:
         name, level, kind = update
@@ -97,8 +95,10 @@ class FeatureControlManager:
             )
         if level > current and kind != UpgradeType.UPGRADE:
             return "Can't downgrade to a newer version."
-        if name == KRAFT_VERSION and level != current and kind != UpgradeType.UPGRADE:
+        if name == KRAFT_VERSION and level < current:
             return "Can't downgrade the version of this feature."
+        if name == KRAFT_VERSION and level > current:
+            return "This controller cannot raise it yet: format new directories with it."
         return None
 
     def _unsupported(self, name: str, level: int) -> Iterator[str]:

@@ -59,7 +59,6 @@ class PartitionIndexes:
         self._led_by = _Groups()
         self._in_directory = _Groups()
         self._imbalanced = _Groups()
-        self._reassigning = _Groups()
         self._folded_names: dict[str, set[str]] = {}
 
     @classmethod
@@ -104,9 +103,6 @@ class PartitionIndexes:
             (_ALL,) if old and not old.has_preferred_leader else (),
             (_ALL,) if new and not new.has_preferred_leader else (),
         )
-        self._reassigning.change(
-            whose, (_ALL,) if old and old.is_reassigning else (), (_ALL,) if new and new.is_reassigning else ()
-        )
 
     def with_broker_in_isr(self, broker_id: int) -> list[TopicIdPartition]:
         """Return the partitions whose ISR has the broker."""
@@ -131,10 +127,6 @@ class PartitionIndexes:
     def imbalanced(self) -> list[TopicIdPartition]:
         """Return the partitions that are not led by their first replica."""
         return self._imbalanced[_ALL]
-
-    def reassigning(self) -> list[TopicIdPartition]:
-        """Return the partitions whose replicas are being changed."""
-        return self._reassigning[_ALL]
 
     def colliding(self, name: str) -> str | None:
         """Return a topic whose name is the same for metrics."""

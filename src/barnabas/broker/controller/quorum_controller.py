@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.broker.controller.bootstrap_metadata import BootstrapMetadata
     from barnabas.broker.controller.controller_managers import ControllerSettings
     from barnabas.broker.controller.controller_result import ControllerRequestContext
+    from barnabas.broker.features import FeatureUpdate
     from barnabas.broker.instant import Instant
     from barnabas.broker.metadata.metadata_image import MetadataImage
     from barnabas.broker.raft.offset_and_epoch import LeaderAndEpoch
@@ -61,6 +62,7 @@ class QuorumController:
         self._bootstrap = bootstrap
         self._clock = environment.clock
         self._report = environment.report
+        self._kraft_version = environment.kraft_version
         self.state = ControllerState()
         self.managers = ControllerManagers(self.state, settings, config, environment.random)
         self._claim_epoch: int | None = None
@@ -89,6 +91,11 @@ class QuorumController:
     def committed_image(self) -> MetadataImage:
         """What is committed, without a transaction that has not ended: all that readers may be told."""
         return self._committed.stable.image
+
+    @property
+    def leader_id(self) -> int | None:
+        """The node that leads the quorum, as far as this one knows."""
+        return self._raft.leader_and_epoch.leader_id
 
     @property
     def next_write_offset(self) -> int:
@@ -131,14 +138,12 @@ class QuorumController:
                 self._deferred.add(offset, deferred, result.response)
         return deferred
 
-    def register_broker(
-        self, context: ControllerRequestContext, request: BrokerRegistrationRequest, kraft_version: int
-    ) -> Deferred[int]:
+    def register_broker(self, context: ControllerRequestContext, request: BrokerRegistrationRequest) -> Deferred[int]:
         """Register a broker; the response is its epoch, the offset at which its registration is written."""
         cluster = self.managers.cluster
 
         def operation() -> ControllerResult[int]:
-            finalized = {**self.managers.features.finalized, KRAFT_VERSION: kraft_version}
+            finalized = {**self.managers.features.finalized, KRAFT_VERSION: self._kraft_version()}
             existing = cluster.check_registration(request, finalized, context.now.now)
             life = cluster.previous_life(request, context.api_version)
             cleanup = self.managers.replication.ended(life) if life is not None else []
@@ -168,6 +173,11 @@ class QuorumController:
                 heartbeats.begin_controlled_shutdown(request.broker_id, end)
 
         return self.write(operation, at_end)
+
+    def update_features(self, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Deferred[None]:
+        """Finalize other levels of features, all or none."""
+        features = self.managers.features
+        return self.write(lambda: features.update_features(updates, self._kraft_version(), validate_only=validate_only))
 
     def _fail(self, deferred: Deferred[T], problem: Exception) -> None:
         """Give up the leadership: what is in memory may not be trusted any more, the log may."""
@@ -326,11 +336,18 @@ class QuorumController:
 
 
 class ControllerEnvironment:
-    """Time, chance, and who is told of faults."""
+    """Time, chance, who is told of faults, and the level of kraft.version, which the quorum keeps."""
 
-    __slots__ = ("clock", "random", "report")
+    __slots__ = ("clock", "kraft_version", "random", "report")
 
-    def __init__(self, clock: Callable[[], Instant], random: Random, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], Instant],
+        random: Random,
+        report: Callable[[str], None],
+        kraft_version: Callable[[], int] = lambda: 1,
+    ) -> None:
         self.clock = clock
         self.random = random
         self.report = report
+        self.kraft_version = kraft_version

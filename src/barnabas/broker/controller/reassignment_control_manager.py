@@ -109,24 +109,20 @@ class ReassignmentControlManager:
 
 
 def list_reassignments(
-    image: MetadataImage,
-    reassigning: Iterable[TopicIdPartition],
-    asked: Sequence[ListPartitionReassignmentsTopics] | None,
+    image: MetadataImage, asked: Sequence[ListPartitionReassignmentsTopics] | None
 ) -> ListPartitionReassignmentsResponse:
-    """Return what is being reassigned: of the partitions asked for, or (None) of `reassigning`."""
-    wanted: dict[bytes, list[int]] = {}
+    """Return what is being reassigned: of the partitions asked for, or (None) of all."""
+    wanted: list[tuple[TopicImage | None, Iterable[int]]]
     if asked is None:
-        for whose in reassigning:
-            wanted.setdefault(whose.topic_id, []).append(whose.partition)
+        wanted = [(topic, topic.partitions) for topic in image.topics.values()]
     else:
-        for one in asked:
-            if one.name in image.topic_ids:
-                wanted[image.topic_ids[one.name]] = one.partition_indexes
+        wanted = [(image.topic(one.name), one.partition_indexes) for one in asked]
     response = ListPartitionReassignmentsResponse(error_message=None)
-    for topic_id, indexes in wanted.items():
-        topic = image.topics.get(topic_id)
-        ongoing = [] if topic is None else [_ongoing(topic, i) for i in indexes if _is_reassigning(topic, i)]
-        if topic is not None and ongoing:
+    for topic, indexes in wanted:
+        if topic is None:
+            continue
+        ongoing = [_ongoing(topic, index) for index in indexes if _is_reassigning(topic, index)]
+        if ongoing:
             response.topics.append(OngoingTopicReassignment(name=topic.name, partitions=ongoing))
     return response
 

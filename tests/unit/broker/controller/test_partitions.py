@@ -376,7 +376,7 @@ def test_reassignments_are_listed_as_they_are_committed() -> None:
     controllers.create("flights", [[1, 2]])
     reassign(controllers, "flights", [3, 2])
     image = controllers.active.committed_image
-    found = list_reassignments(image, controllers.active.state.indexes.reassigning(), None)
+    found = list_reassignments(image, None)
     assert [(topic.name, topic.partitions[0].adding_replicas) for topic in found.topics] == [("flights", [3])]
 
 

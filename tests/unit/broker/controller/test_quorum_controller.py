@@ -247,4 +247,4 @@ def test_a_heartbeat_to_a_standby_is_refused() -> None:
     controllers = ready()
     standby = controllers.controllers[101]
     request = registration(1)
-    assert isinstance(standby.register_broker(controllers.context(4), request, 1).problem, errors.NotControllerError)
+    assert isinstance(standby.register_broker(controllers.context(4), request).problem, errors.NotControllerError)
