@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, TypeVar
 
 from barnabas.broker.config import BrokerConfig
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 LEVELS = {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
 WITH_ELR = {**LEVELS, "eligible.leader.replicas.version": 1}
-CLUSTER_ID = "YmFybmFiYXMtY29udHJvbA"
+CLUSTER_ID = "YmFybmFiYXMtcGVlci0wMQ"
 BROKER_FEATURES = {
     "metadata.version": (7, 30),
     "group.version": (0, 1),
@@ -69,6 +69,7 @@ class Controllers:
         config: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         commit_at_once: bool = True,
+        random: Random | None = None,
     ) -> None:
         self.now = 1000.0
         self.reports: list[str] = []
@@ -78,7 +79,7 @@ class Controllers:
         self._bootstrap = BootstrapMetadata.of_levels(levels)
         self._config = BrokerConfig({"node.id": "1", **(config or {})})
         self._settings = settings or {}
-        self._random = random.Random(seed)
+        self._random = random or Random(seed)
         self.controllers = {node_id: self._controller(node_id) for node_id in ids}
 
     def _controller(self, node_id: int) -> QuorumController:

@@ -26,9 +26,14 @@ class MemoryQuorum:
     def end(self) -> int:
         return self.log[-1].last_offset + 1 if self.log else 0
 
-    def elect(self, node_id: int | None, *, keep: int | None = None) -> None:
-        """Begin an epoch; of what is not committed the first `keep` batches stay, and are committed, all by default."""
+    def elect(self, node_id: int | None, *, keep: int | None = None, announce: bool = True) -> None:
+        """Begin an epoch; of what is not committed the first `keep` batches stay, and are committed, all by default.
+
+        `announce`: the leader writes a control record, as leaders do.
+        """
         waiting = len(self.log) - self.committed
+        if node_id == self.leader:
+            keep = None  # who leads on loses nothing
         del self.log[self.committed + (waiting if keep is None else keep) :]
         self.epoch += 1
         self.leader = node_id
@@ -38,7 +43,8 @@ class MemoryQuorum:
         for other in self.nodes.values():
             if other.node_id != node_id:
                 other.hear_of_leader()
-        self.log.append(Batch(self.end, self.end, self.epoch, 0, ()))
+        if announce:
+            self.log.append(Batch(self.end, self.end, self.epoch, 0, ()))
         self.commit()
         self.nodes[node_id].hear_of_leader()
 

@@ -62,7 +62,7 @@ def handle_envelope(
     inner = context._replace(api_version=version, principal=principal, is_forwarded=True)
 
     def wrapped(response: Message) -> EnvelopeResponse:
-        if _says_not_controller(response):
+        if says_not_controller(response):
             return EnvelopeResponse(error_code=errors.NotControllerError.code)
         data = b"".join(bytes(part) for part in encode_response(response, version, header.correlation_id))
         return EnvelopeResponse(response_data=data[_SIZE:])
@@ -79,7 +79,7 @@ def decode_principal(data: Buffer) -> str:
     return f"{found.type}:{found.name}"
 
 
-def _says_not_controller(response: Any) -> bool:
+def says_not_controller(response: Any) -> bool:
     """Whether NOT_CONTROLLER stands for the whole, or for any part."""
     code = errors.NotControllerError.code
     if getattr(response, "error_code", None) == code:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from barnabas import errors
 from barnabas.broker.controller.bootstrap_metadata import activation_records
@@ -41,6 +41,15 @@ T = TypeVar("T")
 _LOOKS_PER_SESSION = 8
 
 
+class Committed(NamedTuple):
+    """What is committed now: so many bytes of records brought it, the last one appended at that time (in ms)."""
+
+    image: MetadataImage
+    byte_count: int
+    append_timestamp: int
+    is_snapshot: bool = False
+
+
 class QuorumController:
     """Replays the log, and while this node leads the quorum writes to it; a `Listener` of the RaftClient.
 
@@ -72,7 +81,7 @@ class QuorumController:
         self._uncommitted: deque[tuple[int, Replayed]] = deque()
         self._deferred = DeferredQueue()
         self._tasks = PeriodicTasks(list(self._periodic_tasks()), self._run_task)
-        self.on_committed: list[Callable[[MetadataImage], None]] = []
+        self.on_committed: list[Callable[[Committed, Instant], None]] = []
         raft.register(self)
 
     # -- what it is --------------------------------------------------------------------------------------------------
@@ -258,9 +267,12 @@ class QuorumController:
 
     def handle_commit(self, batches: Iterable[Batch]) -> None:
         """See `Listener`: an active controller went by its records already, and now gives the responses."""
+        byte_count = timestamp = 0
         for batch in batches:
             if not batch.values:
                 continue
+            byte_count += sum(map(len, batch.values))
+            timestamp = batch.append_timestamp
             if self.is_active:
                 while self._uncommitted and self._uncommitted[0][0] <= batch.last_offset:
                     _, self._committed = self._uncommitted.popleft()
@@ -269,8 +281,13 @@ class QuorumController:
                 self._committed = replayed(self._committed, messages, batch.base_offset, batch.epoch)
                 self.state.restart(self._committed, is_active=False)
         self._deferred.complete_up_to(self.committed_image.offset)
+        if byte_count:
+            self._publish(Committed(self.committed_image, byte_count, timestamp))
+
+    def _publish(self, committed: Committed) -> None:
+        now = self._clock()
         for listener in self.on_committed:
-            listener(self.committed_image)
+            listener(committed, now)
 
     def handle_load_snapshot(self, reader: SnapshotReader) -> None:
         """See `Listener`. Raises `IllegalStateError` on an active controller: it knows more than any snapshot."""
@@ -284,8 +301,8 @@ class QuorumController:
         loaded = replayed(Replayed(), messages, last - len(messages) + 1, epoch)
         self._committed = loaded._replace(registration_offsets=dict.fromkeys(loaded.image.brokers, last))
         self.state.restart(self._committed, is_active=False)
-        for listener in self.on_committed:
-            listener(self.committed_image)
+        timestamp = reader.last_contained_log_timestamp
+        self._publish(Committed(self.committed_image, 0, timestamp, is_snapshot=True))
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """See `Listener`: begin or end to be the active controller."""

@@ -140,7 +140,7 @@ class ReplicationControlManager:
         broker = self._state.registration(whose.id)
         if broker is None:
             heartbeats.remove(whose.id)
-        if broker is None or broker.epoch != whose.epoch or broker.fenced:
+        if broker is None or broker.epoch != whose.epoch:
             return ControllerResult((), True)
         records = self.fenced(broker)
         heartbeats.fence(whose.id)

@@ -209,7 +209,7 @@ def test_an_active_controller_loads_no_snapshot() -> None:
 def test_readers_hear_of_what_is_committed() -> None:
     controllers = ready()
     seen: list[int] = []
-    controllers.active.on_committed.append(lambda image: seen.append(len(image.topics)))
+    controllers.active.on_committed.append(lambda committed, now: seen.append(len(committed.image.topics)))
     create(controllers, "flights")
     assert seen == []
     controllers.quorum.commit()
