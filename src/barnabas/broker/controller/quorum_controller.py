@@ -273,6 +273,8 @@ class QuorumController:
                 continue
             byte_count += sum(map(len, batch.values))
             timestamp = batch.append_timestamp
+            if self.is_active and not self._has_written(batch):
+                self._deactivate()  # another leads, and its batches come before the news of it
             if self.is_active:
                 while self._uncommitted and self._uncommitted[0][0] <= batch.last_offset:
                     _, self._committed = self._uncommitted.popleft()
@@ -283,6 +285,10 @@ class QuorumController:
         self._deferred.complete_up_to(self.committed_image.offset)
         if byte_count:
             self._publish(Committed(self.committed_image, byte_count, timestamp))
+
+    def _has_written(self, batch: Batch) -> bool:
+        wanted = batch.last_offset, batch.epoch
+        return any((offset, made.image.epoch) == wanted for offset, made in self._uncommitted)
 
     def _publish(self, committed: Committed) -> None:
         now = self._clock()
