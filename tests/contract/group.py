@@ -8,6 +8,7 @@ from typing import Any
 
 from barnabas import Consumer, Producer, TopicPartition
 from tests.contract.recorder import Recorder
+from tests.support.patience import PATIENCE
 
 PARTITIONS = 4
 #: Longer than any test waits, but where one waits for its end: whoever leaves has said so.
@@ -64,7 +65,7 @@ class Group:
         """What all members together have read, in order of partition and offset."""
         return sorted(record for records in self.read.values() for record in records)
 
-    def poll_until(self, condition: Callable[[], object], *consumers: Consumer, seconds: float = 120.0) -> None:
+    def poll_until(self, condition: Callable[[], object], *consumers: Consumer, seconds: float = PATIENCE) -> None:
         """Poll these members, or all of them."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -72,7 +73,7 @@ class Group:
             for consumer in consumers or self.members:
                 self.read[consumer].extend((record.partition, record.offset) for record in consumer.poll(0.02))
 
-    def settle(self, *sizes: int, seconds: float = 120.0) -> list[list[int]]:
+    def settle(self, *sizes: int, seconds: float = PATIENCE) -> list[list[int]]:
         """Poll until each partition has one owner and the members so many; or all of the topic, dealt out evenly.
 
         What each of them has then.

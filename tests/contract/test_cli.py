@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-TIMEOUT = 120.0
+from tests.support.patience import PATIENCE
+
+TIMEOUT = PATIENCE
 
 
 class CommandLine:

@@ -23,6 +23,7 @@ from barnabas.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from tests.contract.waiting import eventually
+from tests.support.patience import PATIENCE
 
 #: A little more than group.consumer.assignment.interval.ms.
 INTERVAL = 1.2
@@ -51,7 +52,7 @@ class Client:
         return decode_response(request.API_KEY, version, frame)[1]
 
     def _wait_for_coordinator(self) -> None:
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group])
         while self.ask(request, 4).coordinators[0].error_code or self.heartbeat("nobody", 1)[0] != "GROUP_ID_NOT_FOUND":
             assert time.monotonic() < end

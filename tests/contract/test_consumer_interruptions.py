@@ -9,6 +9,7 @@ import time
 import pytest
 
 from barnabas import Consumer, Producer, TopicPartition
+from tests.support.patience import PATIENCE
 
 
 class InterruptionError(Exception):
@@ -50,7 +51,7 @@ def test_a_signal_handler_that_raises_in_poll_neither_wedges_a_consumer_nor_lose
     thread = threading.Thread(target=send_signals)
     seen: set[int] = set()
     interruptions = 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     try:
         thread.start()
         while len(seen) < count and time.monotonic() < deadline:

@@ -19,6 +19,7 @@ from barnabas.errors import (
     WakeupError,
 )
 from tests.contract.waiting import create_topic
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def send(bootstrap_servers: str, topic: str, count: int, *, partition: int = 0, 
             )
 
 
-def read(consumer: Consumer, count: int, seconds: float = 120.0) -> list[object]:
+def read(consumer: Consumer, count: int, seconds: float = PATIENCE) -> list[object]:
     found: list[object] = []
     deadline = time.monotonic() + seconds
     while len(found) < count and time.monotonic() < deadline:
@@ -261,7 +262,7 @@ def test_arrow_has_all_records_in_the_columns_of_spark(
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
 
     rows: list[dict[str, object]] = []
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while len(rows) < 150 and time.monotonic() < deadline:
         batch = consumer.poll_arrow(0.5)
         rows.extend(batch.to_pylist() if batch is not None else [])

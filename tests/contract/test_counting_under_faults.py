@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from barnabas import AdminClient, Broker, Consumer, NewTopic, Producer, TopicPartition
+from tests.support.patience import PATIENCE
 
 COPIER = Path(__file__).with_name("copy_numbers.py")
 PARTITIONS = 3
@@ -109,7 +110,7 @@ def committed(broker: Broker, topic: str) -> list[list[tuple[bytes, int]]]:
         consumer.assign(partitions)
         consumer.seek_to_beginning(partitions)
         ends = consumer.end_offsets(partitions)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while any(consumer.position(p) < ends[p] for p in partitions) and time.monotonic() < deadline:
             for record in consumer.poll(timeout=0.2):
                 found[record.partition].append((record.key, int(record.value)))
@@ -167,7 +168,7 @@ def count_everything(tmp_path: Path, seed: int, seconds: float, *mode: str) -> C
             feeder.start()
             crashes = faults_for(seconds, broker, copiers, source, is_enough)
             feeder.stop()
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + PATIENCE
             while len(numbers_of(committed(broker, "out"))) < feeder.sent:
                 copiers.keep_running()
                 assert time.monotonic() < deadline, log.read_text()[-3000:]

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas import Producer, errors
+from tests.support.patience import PATIENCE
 
 NewName = Callable[[str], str]
 
@@ -38,7 +39,7 @@ def read_all(bootstrap_servers: str, topic: str, partitions: int, count: int) ->
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
         records: list[Any] = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while len(records) < count and time.monotonic() < deadline:
             records += [record for record in consumer.consume(count - len(records), 0.5) if record.error() is None]
         return sorted(records, key=lambda record: (record.partition(), record.offset()))

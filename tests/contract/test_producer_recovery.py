@@ -13,6 +13,7 @@ import pytest
 from barnabas import Broker, Producer, TopicPartition
 from barnabas.errors import TransactionAbortableError
 from tests.peers import apache_kafka
+from tests.support.patience import PATIENCE
 
 
 def test_killing_the_broker_twice_loses_nothing_doubles_nothing_and_keeps_the_order() -> None:
@@ -123,7 +124,7 @@ def read(bootstrap_servers: str, count: int) -> list[int]:
     try:
         consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
         values: list[int] = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while len(values) < count and time.monotonic() < deadline:
             values += [int(record.value()) for record in consumer.consume(10_000, 0.5) if record.error() is None]
         return values

@@ -21,6 +21,7 @@ from barnabas.errors import (
     UnsupportedVersionError,
 )
 from tests.contract.waiting import create_topic, eventually
+from tests.support.patience import PATIENCE
 
 TRANSACTIONS = "barnabas.client.producer.producer:Producer"
 
@@ -61,7 +62,7 @@ def read_to_end(bootstrap_servers: str, topic: str, isolation: str = "read_commi
     try:
         consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in (0, 1)])
         values, ends = list[bytes](), 0
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while ends < 2 and time.monotonic() < deadline:
             record = consumer.poll(1.0)
             if record is None:
@@ -243,7 +244,7 @@ def test_offsets_count_if_and_only_if_their_transaction_is_committed(
 
 
 def poll_some(consumer: Consumer[Any, Any]) -> list[Any]:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         records = list(consumer.poll(1.0))
         if records:

@@ -20,6 +20,7 @@ from barnabas.errors import CommitFailedError, KafkaTimeoutError, RebalanceInPro
 from barnabas.testing.fault_proxy import FaultProxy
 from tests.contract.traffic import TOPIC, Traffic
 from tests.contract.waiting import eventually
+from tests.support.patience import PATIENCE
 
 SOON = {
     "reconnect.backoff.ms": 20,
@@ -271,7 +272,7 @@ def test_closing_does_not_wait_for_a_mute_broker_when_nothing_is_left_to_be_sent
 
 def values(consumer: Consumer[Any, Any], count: int) -> list[bytes]:
     found: list[bytes] = []
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while len(found) < count:
         assert time.monotonic() < deadline, found
         found += [record.value for record in consumer.poll(0.5)]

@@ -28,6 +28,7 @@ from tests.contract.waiting import eventually
 from tests.peers import apache_kafka
 from tests.peers.secure_kafka import PASSWORD, SESSION_MS, USER, SecureKafka, secure_barnabas, secure_kafka
 from tests.support.logs import log_of_the_clients_as_it_was
+from tests.support.patience import PATIENCE
 from tests.support.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint, pem, rsa_key, serving
 
 LOGIN = {"sasl.username": USER, "sasl.password": PASSWORD}
@@ -73,7 +74,7 @@ def test_records_travel_through_tls_both_ways(secure: SecureKafka, listener: str
             producer.send(topic, payload)
     with Consumer(topic, settings, group_id=f"g-{listener}", auto_offset_reset="earliest") as consumer:
         seen: list[bytes] = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while len(seen) < len(payloads) and time.monotonic() < deadline:
             seen += [record.value for record in consumer.poll(1.0)]
         consumer.commit()

@@ -12,10 +12,11 @@ import pytest
 
 from barnabas import AdminClient, Consumer, NewTopic, Producer
 from tests.contract.waiting import eventually
+from tests.support.patience import PATIENCE
 
 PEERS = ["barnabas", pytest.param("apache-kafka", marks=pytest.mark.slow)]
 
-WAIT = 120.0
+WAIT = PATIENCE
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 from barnabas import Consumer, Producer
+from tests.support.patience import PATIENCE
 
 TOPIC = "numbers"
 
@@ -83,7 +84,7 @@ class Traffic:
         self.wait_until_read(1)
         return self
 
-    def wait_until_read(self, count: int, timeout: float = 120.0) -> None:
+    def wait_until_read(self, count: int, timeout: float = PATIENCE) -> None:
         deadline = time.monotonic() + timeout
         while len(self.read) < count and self._failure is None:
             assert time.monotonic() < deadline, f"{len(self.read)} of {count} were read"
@@ -91,7 +92,7 @@ class Traffic:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._numbers.__exit__(kind)
-        self._deadline = time.monotonic() + 120
+        self._deadline = time.monotonic() + PATIENCE
         self._reader.join()
         self.consumer.close(1)
         if kind is None:

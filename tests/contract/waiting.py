@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 
 from barnabas import AdminClient, NewTopic
+from tests.support.patience import PATIENCE
 
 
-def eventually(check: Callable[[], object], timeout: float = 120.0) -> None:
+def eventually(check: Callable[[], object], timeout: float = PATIENCE) -> None:
     """A cluster of several parts agrees after a while."""
     deadline = time.monotonic() + timeout
     while not check():

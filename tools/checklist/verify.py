@@ -33,6 +33,7 @@ from tools.outcomes import read_outcomes, write_outcome
 #: waits half a minute for what a broken function never does has the time to say so itself.
 SECONDS_PER_TEST = 60
 SECONDS_AT_LEAST, TIMES_UNBROKEN = 45, 5
+PATIENCE_SECONDS = 20
 
 CAUGHT, PASSES, TIMED_OUT, NOT_RUN, NOT_REACHED, UNALTERED = (
     "caught",
@@ -273,6 +274,8 @@ def verify(chosen: Chosen, workers: int, results: Path | None = None, *, slow: b
     again.
     """
     verification = Verification(chosen, workers, Results(results), slow=slow)
+    # Before the tests are imported, which then wait less long for what will never happen.
+    os.environ["BARNABAS_PATIENCE"] = str(PATIENCE_SECONDS)
     options = ["-q", "-p", "no:cacheprovider", "--no-header", f"--timeout={SECONDS_PER_TEST}", str(ROOT / "tests")]
     with quiet():
         status = pytest.main(options, plugins=[verification])

@@ -21,6 +21,7 @@ from barnabas.errors import ConfigError, IllegalStateError, KafkaError
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
 from tests.support.core_broker import SocketClient, batch, create, fetch, produce
+from tests.support.patience import PATIENCE
 from tests.support.stock_configurations import STOCK_LOG_DIRECTORY, STOCK_SERVER_PROPERTIES
 
 
@@ -223,7 +224,7 @@ class TestEmbedded:
             assert parent.stdout is not None
             child = int(parent.stdout.readline())
             parent.kill()
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while alive(child) and time.monotonic() < end:
             time.sleep(0.02)
         assert not alive(child)

@@ -16,6 +16,7 @@ from barnabas.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from barnabas.protocol.messages.metadata_request import MetadataRequest
 from barnabas.records import read_batches
 from tests.support.core_broker import SocketClient, batch, create, fetch, produce
+from tests.support.patience import PATIENCE
 
 SIZE = 6 << 20
 STORAGE = errors.KafkaStorageError.code
@@ -92,7 +93,7 @@ def test_on_a_full_disk_reading_goes_on_and_topics_are_deleted_to_make_room(smal
 
             # Room is made, and used without another start.
             assert delete(again, "large") == 0
-            until = time.monotonic() + 120
+            until = time.monotonic() + PATIENCE
             while send(again, "kept", 200_000) != 0:
                 assert time.monotonic() < until, broker.log_text()
                 time.sleep(0.1)

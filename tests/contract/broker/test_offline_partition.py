@@ -11,6 +11,7 @@ from typing import Any
 
 from barnabas import Broker
 from tests.support.core_broker import SocketClient, batch, create, produce
+from tests.support.patience import PATIENCE
 
 
 def barnabas(broker: Broker, *arguments: str) -> str:
@@ -45,7 +46,7 @@ def test_it_is_shown_and_comes_back(tmp_path: Path) -> None:
 
         log.unlink()
         (tmp_path / "elsewhere").rename(log)
-        until = time.monotonic() + 120
+        until = time.monotonic() + PATIENCE
         while leaders(broker) != [1, 1]:
             assert time.monotonic() < until, broker.log_text()
         assert barnabas(broker, "consume", "t", "-e", "-f", "%s ").split() == ["value"] * 2

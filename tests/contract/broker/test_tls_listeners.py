@@ -18,6 +18,7 @@ from barnabas import AdminClient, Consumer, Producer
 from barnabas.errors import KafkaError, SslAuthenticationError
 from tests.contract.waiting import eventually
 from tests.peers.secure_kafka import Certificates
+from tests.support.patience import PATIENCE
 from tests.support.secured_broker import SecuredBroker, secured_broker
 
 LISTENERS = "TLS://localhost:0,MUTUAL://localhost:0,WANTED://localhost:0,PLAINTEXT://127.0.0.1:0,CONTROLLER://:1"
@@ -77,7 +78,7 @@ def test_records_travel_both_ways(
             producer.send(f"travel-{listener}", payload)
     with Consumer(f"travel-{listener}", settings, group_id="g", auto_offset_reset="earliest") as consumer:
         seen: list[bytes] = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while len(seen) < len(payloads) and time.monotonic() < deadline:
             seen += [record.value for record in consumer.poll(1.0)]
     assert seen == payloads

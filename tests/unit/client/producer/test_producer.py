@@ -144,7 +144,7 @@ def test_the_sender_thread_repeats_run_once(broker: StoringBroker, monkeypatch: 
     assert turns[0] > 3
 
 
-@pytest.mark.shows("S4.4", breaks="barnabas.client.producer.producer_core:ProducerCore._wait_for_cluster")
+@pytest.mark.shows("S4.4", breaks="barnabas.client.producer.producer_core:ProducerCore._metadata_timeout")
 def test_send_waits_for_the_topics_metadata_before_it_serializes_up_to_max_block_ms(broker: StoringBroker) -> None:
     serialized: list[str] = []
 
