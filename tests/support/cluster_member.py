@@ -76,7 +76,8 @@ class MemberBroker(CoreBroker):
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)
         self.member.join(self.node, store, lambda: self.instant)
         here = {"PLAINTEXT": Endpoint("127.0.0.1", 9092)}
-        self.control.register(here, self.node.logs.log_directory.directory_id, -1, lambda state: None)
+        ids = [found.manager.log_directory.directory_id for found in self.node.logs.directories]
+        self.control.register(here, ids, -1, lambda state: None)
         self.answer("heartbeat", BrokerRegistrationResponse(broker_epoch=30))
         self.advance(0)
 

@@ -36,6 +36,7 @@ class CoreBroker:
         store: MetadataStore | None = None,
         seed: int = 1,
         storage: Storage | None = None,
+        directories: Sequence[str] = (DATA,),
     ):
         self.warnings: list[str] = []
         self.now = 100.0
@@ -44,7 +45,7 @@ class CoreBroker:
         self.store = store or MemoryStore()
         self.node = BrokerNode(
             BrokerConfig(self.settings),
-            DATA,
+            directories,
             self.store,
             random.Random(seed),
             self.warnings.append,

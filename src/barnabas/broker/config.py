@@ -116,17 +116,15 @@ class BrokerConfig(Config):
         self._topic_defaults = None
 
     @property
-    def data_directory(self) -> str | None:
-        """The directory that log.dirs or log.dir names; None when neither is given."""
+    def data_directories(self) -> list[str]:
+        """The directories that log.dirs or log.dir names, each once; none when neither is given."""
         given = [name for name in ("log.dirs", "log.dir") if self.is_given(name)]
-        if not given:
-            return None
-        directories = self.get_list(given[0])
-        if len(directories) != 1:
-            raise ConfigError(
-                f"log.dirs names {len(directories)} directories; barnabas keeps all data in one: name one"
-            )
-        return str(directories[0])
+        return list(dict.fromkeys(map(str, self.get_list(given[0])))) if given else []
+
+    @property
+    def data_directory(self) -> str | None:
+        """The first of the directories, which has the metadata of a broker that is alone, too; None without any."""
+        return next(iter(self.data_directories), None)
 
     @property
     def topic_defaults(self) -> dict[str, Any]:

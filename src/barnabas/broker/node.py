@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from barnabas.broker.coordinator.internal_topic import InternalTopic
 from barnabas.broker.coordinator.lazy_coordinator import LazyCoordinator
 from barnabas.broker.dynamic_config import DynamicBrokerConfig
 from barnabas.broker.log.checkpoints import Owner
+from barnabas.broker.log.log_directories import LogDirectories, Logs
 from barnabas.broker.log.log_manager import LogManager
 from barnabas.broker.loggers import Loggers
 from barnabas.broker.metadata.cluster_metadata import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ClusterMetadata
@@ -61,7 +62,7 @@ class BrokerNode:
     def __init__(
         self,
         config: BrokerConfig,
-        data_directory: str,
+        data_directory: str | Sequence[str],
         store: MetadataStore,
         random: random.Random,
         warn: Callable[[str], None],
@@ -80,9 +81,11 @@ class BrokerNode:
         self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
         # Before anybody reads the settings.
         self.dynamic_config.reload()
-        self.logs = LogManager(
-            data_directory, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage
-        )
+        managers = [
+            LogManager(path, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage)
+            for path in ([data_directory] if isinstance(data_directory, str) else data_directory)
+        ]
+        self.logs: Logs = managers[0] if len(managers) == 1 else LogDirectories(managers)
         self.core = RequestDispatcher(self.state, warn)
         self.request_log = RequestLog(warn)
         self._authorization = self._make_authorization()
@@ -268,7 +271,7 @@ class LogMaintenance:
 
     __slots__ = ("_logs", "_next")
 
-    def __init__(self, logs: LogManager, now: float):
+    def __init__(self, logs: Logs, now: float):
         self._logs = logs
         self._next = now + (BACKGROUND_DELAY if logs.unopened else BACKGROUND_INTERVAL)
 

@@ -23,7 +23,8 @@ from barnabas.records.batch_header import NO_TIMESTAMP
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.cold_range import ColdRange
-    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.log_directories import Logs
+    from barnabas.broker.log.log_directory import DirectoryState
     from barnabas.broker.log.unified_log import UnifiedLog
     from barnabas.broker.metadata.cluster_metadata import ClusterMetadata, TopicMetadata
     from barnabas.broker.metadata.partition_registration import PartitionRegistration
@@ -56,7 +57,7 @@ class Cluster(NamedTuple):
 class ReplicaManager:
     """All partitions of this broker. A partition's log comes into being when it is first used."""
 
-    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, logs: LogManager, purgatory: Purgatory):
+    def __init__(self, config: BrokerConfig, metadata: ClusterMetadata, logs: Logs, purgatory: Purgatory):
         self._config = config
         self._metadata = metadata
         self._logs = logs
@@ -119,7 +120,7 @@ class ReplicaManager:
     def join(self, cluster: Cluster) -> None:
         """From now on take the roles of partitions from `apply_delta`."""
         self._cluster = cluster
-        self._logs.checkpoints.is_replicated = self._is_replicated
+        self._logs.note_replicated(self._is_replicated)
 
     def _is_replicated(self, name: TopicPartition) -> bool:
         partition = self._partitions.get(name)
@@ -406,13 +407,9 @@ class ReplicaManager:
         return sum(len(partitions) for partitions in self._logs.offline.values())
 
     @property
-    def log_directory(self) -> str:
-        """The data directory, as an absolute path."""
-        return self._logs.log_directory.absolute
-
-    def disk_space(self) -> tuple[int, int]:
-        """Return the bytes that the disk of the data directory has, and those left for this broker; -1 if not known."""
-        return self._logs.log_directory.disk_space()
+    def directories(self) -> list[DirectoryState]:
+        """The data directories, in the order of `log.dirs`."""
+        return self._logs.directories
 
     def size(self, topic: str, index: int) -> int:
         """Return the bytes that a partition takes on the disk; 0 as long as it was not used."""
@@ -455,8 +452,8 @@ class ReplicaManager:
             else:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
 
-        self._logs.on_opened = opened
-        self._logs.on_all_opened = self._metadata.forget_deleted_topics
+        self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
+        self._logs.note_topics(topic.id for topic in topics.values())
         if not self._logs.unopened:
             self._metadata.forget_deleted_topics()
 

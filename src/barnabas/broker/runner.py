@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import random
 import signal
 import socket
@@ -202,7 +203,7 @@ class BrokerRunner:
         try:
             node = BrokerNode(
                 self._config,
-                self._data_directory,
+                [os.path.abspath(path) for path in self._config.data_directories] or [self._data_directory],
                 store,
                 random.SystemRandom(),
                 warn,
@@ -220,7 +221,7 @@ class BrokerRunner:
         node.core.channel.report = report
         node.wanted_cluster_id = self._cluster_id
         node.request_log = RequestLog(self._request_log.write, self._request_log.every)
-        node.logs.unopened.on_progress = ProgressReport(warn, time.monotonic).opened
+        node.logs.unopened.report_to(ProgressReport(warn, time.monotonic).opened)
         try:
             node.start(read_clocks())
         except KafkaError as problem:

@@ -126,7 +126,6 @@ class TestUp:
             (("--listen", "9092"), 2, "must be HOST:PORT"),
             (("--config", "/no/such/file"), 2, "/no/such/file"),
             (("--set", "delegation.token.max.lifetime.ms=1000"), 2, "is not supported yet (delegation tokens)"),
-            (("--set", "log.dirs=/a,/b"), 2, "keeps all data in one"),
             (("--listen", "0.0.0.0:0"), 1, "--allow-remote"),
             (("--listen", "203.0.113.1:0", "--allow-remote"), 1, "no such address"),
             (("--data", "/proc/nowhere"), 1, "cannot be used"),

@@ -44,8 +44,7 @@ def test_the_data_directory() -> None:
     assert BrokerConfig().data_directory is None
     assert BrokerConfig({"log.dir": "/a"}).data_directory == "/a"
     assert BrokerConfig({"log.dir": "/a", "log.dirs": "/b"}).data_directory == "/b"
-    with pytest.raises(ConfigError, match="keeps all data in one"):
-        _ = BrokerConfig({"log.dirs": "/a,/b"}).data_directory
+    assert BrokerConfig({"log.dirs": "/a, /b,/a"}).data_directories == ["/a", "/b"]
 
 
 def test_the_old_name_of_the_node_id() -> None:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the data directory, the room on its disk, and what every partition takes (KIP-113, KIP-827).
+"""DescribeLogDirs: the data directories, the room on their disks, and what every partition takes (KIP-113, KIP-827).
 
 Versions 1-5. v2 flexible. v3 a top-level error (KIP-784). v4 room on the disk (KIP-827). v5 whether a directory is
 cordoned (KIP-1066).
@@ -18,9 +18,11 @@ from barnabas.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
+    from barnabas.broker.log.log_directory import DirectoryState
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -40,7 +42,7 @@ def handle(
 ) -> Message | PiecewiseResponse:
     """All partitions, or those asked for as far as there are any; each once.
 
-    The directory has KAFKA_STORAGE_ERROR while any of its partitions cannot be served because of the disk.
+    A directory has KAFKA_STORAGE_ERROR while any of its partitions cannot be served because of the disk.
     """
     asked: dict[str, Iterable[int]] = {}
     if request.topics is None:
@@ -48,17 +50,20 @@ def handle(
     else:
         for topic in request.topics:
             asked[topic.topic] = dict.fromkeys((*asked.get(topic.topic, ()), *topic.partitions))
-    total, usable = broker.replica_manager.disk_space()
+    directories = broker.replica_manager.directories
+    if len(directories) > 1:
+        return answer_in_pieces(
+            broker.large_responses,
+            ArrayField(DescribeLogDirsResponse, "results", context.api_version),
+            directories,
+            lambda directory: _describe_directory(broker, directory, asked),
+            lambda results: DescribeLogDirsResponse(results=results),
+        )
+    only = directories[0]
+    error_code = errors.KafkaStorageError.code if broker.replica_manager.offline_count else errors.NONE
 
     def finish(topics: Any) -> DescribeLogDirsResponse:
-        result = DescribeLogDirsResult(
-            error_code=errors.KafkaStorageError.code if broker.replica_manager.offline_count else errors.NONE,
-            log_dir=broker.replica_manager.log_directory,
-            topics=topics,
-            total_bytes=total,
-            usable_bytes=usable,
-        )
-        return DescribeLogDirsResponse(results=[result])
+        return DescribeLogDirsResponse(results=[_result(only, error_code, topics)])
 
     return answer_in_pieces(
         broker.large_responses,
@@ -67,6 +72,34 @@ def handle(
         lambda part: (_describe(broker, *part), 1 + _WEIGHT * len(part[1])),
         finish,
     )
+
+
+def _result(directory: DirectoryState, error_code: int, topics: Any) -> DescribeLogDirsResult:
+    log_directory = directory.manager.log_directory
+    total, usable = (-1, -1) if directory.problem is not None else log_directory.disk_space()
+    return DescribeLogDirsResult(
+        error_code=error_code,
+        log_dir=log_directory.absolute,
+        topics=topics,
+        total_bytes=total,
+        usable_bytes=usable,
+    )
+
+
+def _describe_directory(
+    broker: BrokerState, directory: DirectoryState, asked: Mapping[str, Iterable[int]]
+) -> tuple[DescribeLogDirsResult, int]:
+    """Return one of several directories with the partitions that lie there; one out of service tells of none."""
+    manager = directory.manager
+    if directory.problem is not None:
+        return _result(directory, errors.KafkaStorageError.code, []), 1
+    topics, weight = [], 1
+    for name, partitions in asked.items():
+        held = [index for index in partitions if manager.holds(TopicPartition(name, index))]
+        if held and broker.metadata.topic(name) is not None:
+            topics.append(_describe(broker, name, held))
+            weight += 1 + _WEIGHT * len(held)
+    return _result(directory, errors.KafkaStorageError.code if manager.offline else errors.NONE, topics), weight
 
 
 def _parts(broker: BrokerState, asked: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, list[int]]]:

@@ -1,8 +1,9 @@
 """The log: records of partitions on disk, in Apache Kafka's files to the byte.
 
-`LogManager` has all logs of one data directory, a `UnifiedLog` each: validation, producers and leader epochs on a
-`LocalLog` of `LogSegment`s, each a file of record batches (`FileRecords`) with its indexes. `LogLoader` opens and
-recovers, `LogCleaner` compacts, `BackgroundWork` flushes, deletes and checkpoints. The names are Kafka's.
+`LogManager` has all logs of one data directory (`LogDirectories` those of several), a `UnifiedLog` each: validation,
+producers and leader epochs on a `LocalLog` of `LogSegment`s, each a file of record batches (`FileRecords`) with its
+indexes. `LogLoader` opens and recovers, `LogCleaner` compacts, `BackgroundWork` flushes, deletes and checkpoints. The
+names are Kafka's.
 
 Rule 1. **Two promises.** What `append` returned survives the end of the process; what a flush covered survives the
 loss of power (`flush.messages`, `flush.ms`, a rolled segment soon after, a clean end). The recovery point is where that
@@ -28,7 +29,8 @@ Rule 5. **A failure costs what it must.** One that leaves the files as they were
 while writing fails. One that leaves them unknown takes the log offline; `LogManager` opens it anew, recovering, as soon
 as the disk allows it. Only a failed flush waits for a restart: the system may have dropped the pages. `troubles` says
 what fails at present; the first of a kind, and its end, are one line in the log each. `LogManager.offline` names what
-is out of service.
+is out of service. Of several directories one that fails for good (a flush has failed, or nothing can be written there
+twice in a row) goes out of service alone, until a restart.
 
 Rule 6. **Recovery cuts at the first batch that is not whole and sound**, with everything behind it, and names file,
 position and size; sound batches behind the gap make it an error. It reads only what lies beyond the recovery point. A

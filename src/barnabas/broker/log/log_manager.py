@@ -13,8 +13,9 @@ from barnabas.broker.log.deleted_logs import DeletedLogs
 from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
-from barnabas.broker.log.log_directory import Identify, LogDirectory
+from barnabas.broker.log.log_directory import DirectoryState, Identify, LogDirectory
 from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX, log_directory_name
+from barnabas.broker.log.log_health import OFFLINE
 from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
 from barnabas.broker.log.offline_partitions import OfflinePartitions
@@ -126,6 +127,64 @@ class LogManager:
     def had_clean_shutdown(self) -> bool:
         """Whether the last broker closed all its logs here."""
         return self.log_directory.had_clean_shutdown
+
+    @property
+    def directories(self) -> list[DirectoryState]:
+        """The one directory, see `LogDirectories`."""
+        return [DirectoryState(self, None)]
+
+    @property
+    def count(self) -> int:
+        """How many logs there are, open or not."""
+        return len(self.logs) + len(self.unopened) + len(self._made)
+
+    def holds(self, name: TopicPartition) -> bool:
+        """Whether there is a log of a partition, open or not, or its files are being made."""
+        if name in self.logs or name in self._made or name in self._preparation:
+            return True
+        return self.unopened.directory_of(name) is not None
+
+    def note_topics(self, topic_ids: Iterable[bytes]) -> None:
+        """Take note of the topics that are there at the start: of no use where there is one directory."""
+
+    def note_replicated(self, is_replicated: Callable[[TopicPartition], bool]) -> None:
+        """Keep high watermarks of the logs for which `is_replicated` says so, see `OffsetCheckpoints`."""
+        self.checkpoints.is_replicated = is_replicated
+
+    def note_broker_epoch(self, broker_epoch: Callable[[], int]) -> None:
+        """Have `broker_epoch` give the present broker epoch, which is noted when the directory is closed."""
+        self.broker_epoch = broker_epoch
+
+    def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
+        """Set `on_opened` and `on_all_opened`."""
+        self.on_opened, self.on_all_opened = on_opened, on_all_opened
+
+    @property
+    def lasting_problem(self) -> str | None:
+        """What keeps a log from service until the broker is started anew (a failed flush); None where nothing does."""
+        for log in self.logs.values():
+            if log.is_offline and not log.health.can_be_reopened:
+                return log.health.troubles[OFFLINE]
+        return None
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether the disk refuses something at present."""
+        return bool(self.offline) or any(log.troubles for log in self.logs.values())
+
+    def take_out_of_service(self, problem: str) -> None:
+        """Serve no log of the directory any more."""
+        error = KafkaStorageError(f"the data directory {self.directory} is out of service: {problem}")
+        for log in self.logs.values():
+            log.health.go_offline("its data directory", error, reopen=False)
+        for name in self.unopened.fail_all(error):
+            self._offline.add_unopened(name, error)
+
+    def mark_unopened_stray(self, name: TopicPartition) -> str:
+        """Rename the directory of a log that is not open; the new path. Raises `KafkaStorageError`."""
+        directory = self.unopened.remove(name)
+        assert directory is not None, "the log is not open"
+        return self._deleted.mark_stray(name, directory)
 
     # -- opening -----------------------------------------------------------------------------------------------------
 

@@ -67,6 +67,18 @@ class UnopenedLogs:
         self._under_way: dict[TopicPartition, tuple[LogLoader, Steps[UnifiedLog]]] = {}
         self._progress = LoadProgress(0)
 
+    def report_to(self, on_progress: Callable[[LoadProgress], None]) -> None:
+        """Call `on_progress` as the logs are opened."""
+        self.on_progress = on_progress
+
+    def fail_all(self, error: KafkaError) -> list[TopicPartition]:
+        """Give up all that is not open, for its disk has failed; gives their names."""
+        names = list(self._waiting)
+        for name in names:
+            self.failures[name] = self._waiting.pop(name), error
+            self._abandon(name)
+        return names
+
     def add(self, logs: dict[TopicPartition, UnopenedLog]) -> None:
         """Line up logs."""
         for name in sorted(logs, key=lambda name: (not name.topic.startswith("__"), name)):

@@ -45,7 +45,7 @@ class Identity(NamedTuple):
     listeners: Mapping[str, Endpoint]
     features: Mapping[str, tuple[int, int]]
     rack: str | None
-    directory_id: bytes
+    directory_ids: tuple[bytes, ...]
     previous_epoch: int = NO_EPOCH
 
 
@@ -75,7 +75,8 @@ class BrokerLifecycle:
         self._last_reported = 0
         self._is_registered = False
         self.is_ready_to_unfence = False
-        self.has_offline_directory = False
+        #: Gives the ids of the data directories that are out of service.
+        self.offline_directories: Callable[[], list[bytes]] = list
         self.broker_epoch = NO_EPOCH
         self.state = LifecycleState.STARTING
         self.on_changed: Callable[[], None] = lambda: None
@@ -123,7 +124,7 @@ class BrokerLifecycle:
                 for name, (low, high) in identity.features.items()
             ],
             rack=identity.rack,
-            log_dirs=[identity.directory_id],
+            log_dirs=sorted(identity.directory_ids),
             previous_broker_epoch=identity.previous_epoch,
         )
 
@@ -134,7 +135,7 @@ class BrokerLifecycle:
             current_metadata_offset=self._metadata_offset(),
             want_fence=not self.is_ready_to_unfence,
             want_shut_down=self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
-            offline_log_dirs=[self._identity.directory_id] if self.has_offline_directory else [],
+            offline_log_dirs=self.offline_directories(),
         )
 
     # -- responses ---------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
     from barnabas.broker.instant import Instant
+    from barnabas.broker.log.log_directory import DirectoryState
     from barnabas.broker.membership.control_plane import ControlPlane
     from barnabas.broker.metadata.image_store import ImageStore
     from barnabas.broker.metadata.metadata_image import BrokerRegistration, MetadataImage
@@ -67,6 +68,7 @@ class ClusterMember:
         self._channels: dict[object, Channel] = {}
         self._publisher: ImagePublisher | None = None
         self._instant: Callable[[], Instant] | None = None
+        self._directories: Callable[[], list[DirectoryState]] = list
         self.control = control
         self._requests = ControllerRequests(lambda: control.controller)
         self.forwarded = ControllerRequests(lambda: control.controller)
@@ -111,6 +113,7 @@ class ClusterMember:
     def join(self, node: BrokerNode, store: ImageStore, instant: Callable[[], Instant]) -> None:
         """Give a started node its roles, as far as its logs are there; from now on every change comes to it."""
         self._instant = instant
+        self._directories = lambda: node.logs.directories
         state = node.state
         fetchers = self._make_fetchers(node)
         max_lag_ms = self._config.get_int("replica.lag.time.max.ms")
@@ -157,6 +160,11 @@ class ClusterMember:
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
         fetchers.on_added = lambda fetcher: self._channels[fetcher].wake()
         return fetchers
+
+    def offline_directories(self) -> list[bytes]:
+        """Return the ids of the data directories that went out of service since the broker was started."""
+        found = [state.manager.log_directory.directory_id for state in self._directories() if state.problem is not None]
+        return [directory_id for directory_id in found if directory_id]
 
     # -- what belongs to other brokers -------------------------------------------------------------------------------
 

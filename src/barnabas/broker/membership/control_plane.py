@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from barnabas.broker.config_admin import WriteSettings
     from barnabas.broker.handlers.registry import Handler
@@ -79,7 +79,7 @@ class ControlPlane(Protocol):
     def register(
         self,
         listeners: Mapping[str, Endpoint],
-        directory_id: bytes,
+        directory_ids: Sequence[bytes],
         previous_epoch: int,
         on_state: Callable[[LifecycleState], None],
     ) -> None:

@@ -13,7 +13,7 @@ from barnabas.protocol.api import stable_versions
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.handlers.registry import Handler
@@ -140,7 +140,7 @@ class KRaftControl:
     def register(
         self,
         listeners: Mapping[str, Endpoint],
-        directory_id: bytes,
+        directory_ids: Sequence[bytes],
         previous_epoch: int,
         on_state: Callable[[LifecycleState], None],
     ) -> None:
@@ -153,7 +153,7 @@ class KRaftControl:
             listeners,
             FEATURES,
             self._config["broker.rack"],
-            directory_id,
+            tuple(directory_ids),
             previous_epoch,
         )
         lifecycle = self._lifecycle = BrokerLifecycle(
@@ -163,6 +163,7 @@ class KRaftControl:
             heartbeat_interval=self._config.get_int("broker.heartbeat.interval.ms") / 1000,
             report=self._report,
         )
+        lifecycle.offline_directories = self._member.offline_directories
         lifecycle.on_changed = lambda: on_state(lifecycle.state)
         self.published()
         self._member.open("heartbeat", lifecycle)

@@ -128,7 +128,7 @@ class Membership:
     def join(self, node: BrokerNode) -> None:
         """Give a started node its roles."""
         self._node = node
-        node.logs.broker_epoch = lambda: self.member.local_broker_epoch
+        node.logs.note_broker_epoch(lambda: self.member.local_broker_epoch)
         self.member.join(node, self.store, read_clocks)
 
     async def enter(
@@ -140,9 +140,12 @@ class Membership:
         logs = self._node.logs
         protocols = {listener.name: SECURITY_PROTOCOLS.index(listener.protocol) for listener in self._config.listeners}
         endpoints = {name: Endpoint(host, port, protocols[name]) for name, (host, port) in listeners.items()}
-        self._control.register(
-            endpoints, logs.log_directory.directory_id, logs.log_directory.previous_broker_epoch, self._take_state
-        )
+        in_service = [found.manager.log_directory for found in logs.directories if found.problem is None]
+        epochs = {directory.previous_broker_epoch for directory in in_service}
+        # Only where all directories were closed in one life the broker has ended cleanly.
+        previous_epoch = epochs.pop() if len(epochs) == 1 and len(in_service) == len(logs.directories) else -1
+        ids = [directory.directory_id for directory in in_service]
+        self._control.register(endpoints, ids, previous_epoch, self._take_state)
         server.keep_time()
         while self._state is not LifecycleState.RUNNING:
             if not await self._wait(stopped):

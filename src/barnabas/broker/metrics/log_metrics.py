@@ -12,7 +12,7 @@ from barnabas.broker.metrics.percentiles import Percentiles
 from barnabas.broker.metrics.request_metrics import add_quantiles
 
 if TYPE_CHECKING:
-    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.log_directories import Logs
 
 #: So many flushes between two scrapes are looked at.
 _MOST_FLUSHES = 100_000
@@ -21,7 +21,7 @@ _MOST_FLUSHES = 100_000
 class LogMetrics:
     """The numbers of one data directory."""
 
-    def __init__(self, logs: LogManager):
+    def __init__(self, logs: Logs):
         self._logs = logs
         self._flushes = Percentiles()
         # Threads append to it; it is emptied when somebody asks.
@@ -50,7 +50,10 @@ class LogMetrics:
         add_quantiles(flushes, {}, self._flushes, now)
         yield flushes
         yield from self._cleaner()
-        offline_directory = 0 if self._logs.logs or not self._logs.unopened.failures else 1
+        offline_directory = sum(
+            found.problem is not None or (not found.manager.logs and bool(found.manager.unopened.failures))
+            for found in self._logs.directories
+        )
         yield GaugeMetricFamily(
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Data directories of which no partition is served",
@@ -72,19 +75,21 @@ class LogMetrics:
         yield from (size, start, end, segments)
 
     def _cleaner(self) -> Iterator[Metric]:
-        cleaner = self._logs.cleaner
+        cleaners = [found.manager.cleaner for found in self._logs.directories]
         yield GaugeMetricFamily(
             "kafka_log_logcleanermanager_uncleanable_partitions_count",
             "Compacted partitions that are not cleaned any more, and grow",
-            len(cleaner.manager.uncleanable),
+            sum(len(cleaner.manager.uncleanable) for cleaner in cleaners),
         )
         yield GaugeMetricFamily(
             "kafka_log_logcleanermanager_max_dirty_percent",
             "The largest dirty part of a compacted log when the cleaner looked last",
-            100.0 * cleaner.manager.dirtiest_ratio,
+            100.0 * max(cleaner.manager.dirtiest_ratio for cleaner in cleaners),
         )
-        yield GaugeMetricFamily("barnabas_log_cleanings", "Cleanings of logs since the start", cleaner.cleanings)
-        stats = cleaner.last_stats
+        yield GaugeMetricFamily(
+            "barnabas_log_cleanings", "Cleanings of logs since the start", sum(one.cleanings for one in cleaners)
+        )
+        stats = next((one.last_stats for one in cleaners if one.last_stats is not None), None)
         kept = 100.0 * stats.bytes_after / stats.bytes_before if stats is not None and stats.bytes_before else 0.0
         yield GaugeMetricFamily(
             "kafka_log_logcleaner_cleaner_recopy_percent", "What the last cleaning kept, of what it read", kept

@@ -10,7 +10,7 @@ from barnabas.broker.log.leader_epoch_file_cache import UNDEFINED_EPOCH, EpochEn
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.log_directories import Logs
     from barnabas.broker.partition import Partition
     from barnabas.errors import KafkaStorageError
     from barnabas.protocol.messages.fetch_response import PartitionData
@@ -22,7 +22,7 @@ class ReplicaLogs:
 
     __slots__ = ("_logs", "_partition")
 
-    def __init__(self, logs: LogManager, partition: Callable[[TopicPartition], Partition]) -> None:
+    def __init__(self, logs: Logs, partition: Callable[[TopicPartition], Partition]) -> None:
         self._logs = logs
         self._partition = partition
 

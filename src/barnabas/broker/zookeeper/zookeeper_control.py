@@ -242,7 +242,7 @@ class ZooKeeperControl:
     def register(
         self,
         listeners: Mapping[str, Endpoint],
-        directory_id: bytes,
+        directory_ids: Sequence[bytes],
         previous_epoch: int,
         on_state: Callable[[LifecycleState], None],
     ) -> None:

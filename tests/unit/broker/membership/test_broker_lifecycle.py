@@ -18,7 +18,7 @@ from barnabas.protocol.messages.broker_registration_response import BrokerRegist
 
 CONTROLLER = Node(100, "c", 1)
 WHERE = {"TLS": Endpoint("h", 9, 1)}
-IDENTITY = Identity(3, "cluster", b"i" * 16, WHERE, {"kraft.version": (0, 1)}, "r", b"d" * 16, 41)
+IDENTITY = Identity(3, "cluster", b"i" * 16, WHERE, {"kraft.version": (0, 1)}, "r", (b"d" * 16,), 41)
 
 
 class Life:
@@ -192,5 +192,5 @@ def test_a_broker_that_never_registered_leaves_at_once(life: Life) -> None:
 
 def test_an_offline_directory_is_told_with_the_heartbeat(life: Life) -> None:
     life.run()
-    life.lifecycle.has_offline_directory = True
+    life.lifecycle.offline_directories = lambda: [b"d" * 16]
     assert life.beat().offline_log_dirs == [b"d" * 16]
