@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from barnabas.broker.groups.settings import check_group_settings
 from barnabas.broker.listener_config import ListenerConfig, Override, parse_overrides, taken_out
+from barnabas.broker.replication.replica_selector import RACK_AWARE
 from barnabas.config.config import Config
 from barnabas.config.topic_defaults import topic_defaults
 from barnabas.errors import ConfigError
@@ -85,6 +86,12 @@ class BrokerConfig(Config):
         self.dynamic: Mapping[str, str] = {}
         self.dynamic_default: Mapping[str, str] = {}
         self._check_roles()
+        selector = self["replica.selector.class"]
+        if selector and selector != RACK_AWARE:
+            raise ConfigError(
+                f"replica.selector.class={selector} cannot be loaded: only {RACK_AWARE} is known, or none, so that "
+                "consumers read from leaders"
+            )
         check_group_settings(self)
         parse_limits(self.get_str("max.connections.per.ip.overrides"))
         for listener in self.listeners:

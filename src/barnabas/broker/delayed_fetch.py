@@ -10,6 +10,7 @@ from barnabas.broker.log.cold_range import ColdRange, cold_ranges
 from barnabas.broker.log.fetch_data_info import FetchDataInfo
 from barnabas.broker.purgatory import DelayedOperation
 from barnabas.broker.replication.replica import FollowerFetch
+from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
 from barnabas.protocol.kinds import IsolationLevel
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class FetchingReplica(NamedTuple):
 class FetchLimits(NamedTuple):
     """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read.
 
-    `replica` is the follower that asks, None for a consumer. One of an old version may read from the leader only.
+    `replica` is the follower that asks, None for a consumer. One of an old version may read from the leader only; one
+    with a rack is sent where `selector` says.
     """
 
     min_bytes: int
@@ -46,12 +48,14 @@ class FetchLimits(NamedTuple):
     isolation: int
     replica: FetchingReplica | None = None
     only_leader: bool = False
+    selector: RackAwareReplicaSelector | None = None
 
 
 class PartitionRead(NamedTuple):
     """What was found in one partition; `diverging` is (epoch, end offset) where the reader's history is not ours.
 
-    `records` are whole batches; `available` counts a cut one, too.
+    `records` are whole batches; `available` counts a cut one, too. `preferred` is the broker to read from instead, -1
+    for none.
     """
 
     target: FetchTarget
@@ -63,6 +67,7 @@ class PartitionRead(NamedTuple):
     available: int
     aborted: list[AbortedTxn] | None
     diverging: tuple[int, int] | None
+    preferred: int = LEADER
 
 
 class Fetched:
@@ -108,6 +113,7 @@ def read_targets(
         fetched.available += read.available
         left = max(0, left - size)
         fetched.urgent |= read.error_code != 0 or read.diverging is not None or _lags(read, limits)
+        fetched.urgent |= read.preferred != LEADER
         fetched.reads.append(read)
     return fetched
 
@@ -133,6 +139,10 @@ def _read(
     if target.last_fetched_epoch >= 0:
         diverging = _divergence(partition, target)
     found = _NOTHING
+    if limits.selector is not None and diverging is None:
+        preferred = limits.selector.select(partition, target.offset)
+        if preferred != LEADER:
+            return _redirected(partition, target, preferred)
     # At the end of the log there is nothing to read, which is what most polls of most partitions find.
     if target.offset != log.log_end_offset and diverging is None:
         limit = min(left, target.max_bytes)
@@ -153,6 +163,12 @@ def _read(
         found.aborted_transactions,
         diverging,
     )
+
+
+def _redirected(partition: Partition, target: FetchTarget, preferred: int) -> PartitionRead:
+    log = partition.log
+    marks = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    return PartitionRead(target, 0, *marks, NO_RECORDS, 0, None, None, preferred)
 
 
 def _cold_ranges(manager: ReplicaManager, target: FetchTarget, limit: int) -> list[ColdRange]:

@@ -131,7 +131,7 @@ SUPPORTED: dict[str, frozenset[str]] = {
         broker.heartbeat.interval.ms controller.quorum.bootstrap.servers controller.quorum.voters
         num.replica.fetchers offsets.topic.replication.factor replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-        replica.lag.time.max.ms replica.socket.timeout.ms offsets.commit.timeout.ms
+        replica.lag.time.max.ms replica.selector.class replica.socket.timeout.ms offsets.commit.timeout.ms
         transaction.state.log.min.isr transaction.state.log.replication.factor
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms

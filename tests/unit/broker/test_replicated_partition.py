@@ -52,9 +52,13 @@ class Bench:
     """A broker, number 1, with one partition that the controller assigns."""
 
     def __init__(
-        self, isr: tuple[int, ...] = (ME, SECOND, THIRD), min_insync_replicas: int = 2, leader: int = ME
+        self,
+        isr: tuple[int, ...] = (ME, SECOND, THIRD),
+        min_insync_replicas: int = 2,
+        leader: int = ME,
+        settings: dict[str, str] | None = None,
     ) -> None:
-        self.broker = CoreBroker({"node.id": ME})
+        self.broker = CoreBroker({"node.id": ME, **(settings or {})})
         self.others = Followers()
         self.manager = self.broker.state.replica_manager
         self.added: list[tuple[int, int]] = []
@@ -97,7 +101,9 @@ class Bench:
     def follow(self, broker_id: int, offset: int, epoch: int | None = None, **fields: Any) -> Any:
         """Let a follower fetch; gives what is said of the partition."""
         broker_epoch = self.others.epochs.get(broker_id, -1) if epoch is None else epoch
+        log_start_offset = fields.pop("log_start_offset", -1)
         request = fetch("t", offset, topic_id=ID, **fields)
+        request.topics[0].partitions[0].log_start_offset = log_start_offset
         request.replica_state = ReplicaState(replica_id=broker_id, replica_epoch=broker_epoch)
         request.topics[0].partitions[0].current_leader_epoch = self.registration.leader_epoch
         return self.broker.connect().request(request, 17).responses[0].partitions[0]

@@ -27,6 +27,7 @@ from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
 from barnabas.broker.log.unified_log import LOG_END
 from barnabas.broker.opening import when_open
 from barnabas.broker.purgatory import DelayedOperation
+from barnabas.broker.replication.replica_selector import LEADER, RackAwareReplicaSelector
 from barnabas.protocol.codec import MAX_ELEMENTS
 from barnabas.protocol.epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from barnabas.protocol.kinds import AclOperation, ResourceType, isolation_level
@@ -91,6 +92,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         isolation_level(request.isolation_level) if replica is None else LOG_END,
         replica,
         only_leader=context.api_version < _FOLLOWER_FETCH_FROM,
+        selector=_selector(broker, context, request) if replica is None else None,
     )
     asked, denied = _allowed(broker, context, replica, targets)
 
@@ -112,6 +114,13 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
 
     return when_open(broker, ((one.topic, one.index) for one in asked if one.partition is None), answer)
+
+
+def _selector(broker: BrokerState, context: RequestContext, request: FetchRequest) -> RackAwareReplicaSelector | None:
+    """Return what may send a consumer to another replica: where the settings ask for that, and it tells its rack."""
+    if not request.rack_id or not broker.config["replica.selector.class"]:
+        return None
+    return RackAwareReplicaSelector(broker.view, context.connection.listener, request.rack_id)
 
 
 def _replica(context: RequestContext, request: FetchRequest) -> FetchingReplica | None:
@@ -226,6 +235,7 @@ def _changes(session: FetchSession, fetched: Fetched) -> FetchResponse:
             or read.high_watermark != target.known_high_watermark
             or read.log_start_offset != target.known_log_start_offset
             or read.diverging is not None
+            or read.preferred != LEADER
         ):
             changed.append(read)
             _remember(read)
@@ -271,6 +281,8 @@ def _partition_data(read: PartitionRead) -> PartitionData:
         # The codec takes `StoredRecords`, too, which a client never has.
         records=cast("bytes", read.records),
     )
+    if read.preferred != LEADER:
+        data.preferred_read_replica = read.preferred
     if read.diverging is not None:
         data.diverging_epoch = EpochEndOffset(epoch=read.diverging[0], end_offset=read.diverging[1])
     return data
