@@ -345,12 +345,22 @@ class Partition:
         """
         in_sync = self.in_sync
         assert in_sync is not None, "the follower was checked"
-        before = in_sync.replicas[replica_id].log_end_offset
+        known = in_sync.replicas[replica_id]
+        before, start_before = known.log_end_offset, known.log_start_offset
         replica = in_sync.record_fetch(replica_id, fetch, self.log.log_end_offset, now_ms)
         proposal = in_sync.expand(replica, self.log.high_watermark)
         if replica.log_end_offset != before:
             self.advance_high_watermark(now_ms)
+        if replica.log_start_offset != start_before:
+            # Who deletes records may wait for that.
+            self._mark(self)
         return proposal
+
+    @property
+    def low_watermark(self) -> int:
+        """Where all replicas start that are alive: no record before it is left on any of them."""
+        start = self.log.log_start_offset
+        return start if self.in_sync is None else self.in_sync.low_watermark(start)
 
     def shrink_isr(self, now_ms: int) -> PendingShrinkIsr | None:
         """Return a proposal to take late followers out of the ISR; None where there are none."""

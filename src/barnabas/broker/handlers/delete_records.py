@@ -9,8 +9,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.delayed_delete_records import DelayedDeleteRecords, DeletedRecords
 from barnabas.broker.opening import when_open
-from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces, parts_of
+from barnabas.broker.piecewise import (
+    PIECE,
+    ArrayField,
+    Pieces,
+    PiecewiseResponse,
+    in_pieces,
+    outcome_of,
+    parts_of,
+    pieces_of,
+)
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -19,6 +29,8 @@ from barnabas.protocol.messages.delete_records_response import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
@@ -36,36 +48,68 @@ RESOURCE = ResourceType.TOPIC
 _NO_LOW_WATERMARK = -1
 
 
-#: What a partition is worth, in partitions of a Metadata response, and how many of a topic are worked on at once.
+#: What a partition is worth, in partitions of a Metadata response; how many are worked on, and answered, at once.
 _WEIGHT = 50
-_PARTITIONS_AT_ONCE = 50
+_PARTITIONS_AT_ONCE = PIECE // _WEIGHT
 
 
 def handle(broker: BrokerState, context: RequestContext, request: DeleteRecordsRequest) -> Message | PiecewiseResponse:
-    """Each partition has its own result: its new start. There are no other replicas to wait for."""
+    """Each partition has its own result: where all its replicas start, once they have moved or the time is over."""
+    asked = [(topic.name, partition) for topic in request.topics for partition in topic.partitions]
+    deadline = context.now + max(request.timeout_ms, 0) / 1000
 
+    def pieces() -> Pieces:
+        found: dict[int, DeletedRecords | errors.KafkaError] = {}
+        for piece in in_pieces(asked, _PARTITIONS_AT_ONCE):
+            if found:
+                yield None
+            for topic, partition in piece:
+                found[id(partition)] = _delete(broker, topic, partition)
+        waiting = [one for one in found.values() if isinstance(one, DeletedRecords) and not one.is_settled()]
+        if waiting:
+            operation = DelayedDeleteRecords(waiting, deadline)
+            try:
+                yield from outcome_of(partial(broker.purgatory.park, operation))
+            finally:
+                # The client may have gone meanwhile.
+                broker.purgatory.cancel(operation)
+        return (yield from _answer(context, request, found))
+
+    names = ((topic, partition.partition_index) for topic, partition in asked)
+    return when_open(broker, names, lambda: broker.large_responses.answer(pieces()))
+
+
+def _answer(
+    context: RequestContext,
+    request: DeleteRecordsRequest,
+    found: Mapping[int, DeletedRecords | errors.KafkaError],
+) -> Pieces:
     def make(part: tuple[DeleteRecordsTopic, list[DeleteRecordsPartition]]) -> tuple[DeleteRecordsTopicResult, int]:
         topic, partitions = part
-        results = [_delete(broker, topic.name, asked) for asked in partitions]
-        return DeleteRecordsTopicResult(name=topic.name, partitions=results), 1 + _WEIGHT * len(results)
+        results = [_result(asked.partition_index, found[id(asked)]) for asked in partitions]
+        return DeleteRecordsTopicResult(name=topic.name, partitions=results), 1 + len(results)
 
-    answer = partial(
-        answer_in_pieces,
-        broker.large_responses,
+    return pieces_of(
         ArrayField(DeleteRecordsResponse, "topics", context.api_version),
-        parts_of(request.topics, _PARTITIONS_AT_ONCE),
+        parts_of(request.topics, PIECE),
         make,
         lambda topics: DeleteRecordsResponse(topics=topics),
     )
-    names = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    return when_open(broker, names, answer)
 
 
-def _delete(broker: BrokerState, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_LOW_WATERMARK)
+def _delete(broker: BrokerState, topic: str, asked: DeleteRecordsPartition) -> DeletedRecords | errors.KafkaError:
     try:
         partition = broker.replica_manager.partition(topic, asked.partition_index)
-        result.low_watermark = broker.replica_manager.delete_records(partition, asked.offset)
+        start = broker.replica_manager.delete_records(partition, asked.offset)
     except errors.KafkaError as problem:
-        result.error_code = problem.code
-    return result
+        return problem
+    return DeletedRecords(partition, start)
+
+
+def _result(index: int, found: DeletedRecords | errors.KafkaError) -> DeleteRecordsPartitionResult:
+    if isinstance(found, DeletedRecords):
+        low_watermark = found.low_watermark
+        return DeleteRecordsPartitionResult(
+            partition_index=index, low_watermark=low_watermark, error_code=found.error_code
+        )
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_LOW_WATERMARK, error_code=found.code)

@@ -88,6 +88,15 @@ class InSyncReplicas:
                 found = replica.log_end_offset
         return found
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """Return the lowest offset at which the log of a replica starts, of those whose brokers are alive."""
+        starts = [
+            replica.log_start_offset
+            for broker_id, replica in self.replicas.items()
+            if self._brokers.alive_broker_epoch(broker_id) is not None
+        ]
+        return min([log_start_offset, *starts])
+
     # -- followers ---------------------------------------------------------------------------------------------------
 
     def record_fetch(self, replica_id: int, fetch: FollowerFetch, log_end_offset: int, now_ms: int) -> Replica:
