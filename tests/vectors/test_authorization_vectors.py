@@ -58,7 +58,7 @@ OTHERWISE = frozenset(
 )
 NOT_SERVED_YET = frozenset(
     """
-    AddRaftVoter AlterReplicaLogDirs AlterShareGroupOffsets DeleteShareGroupOffsets
+    AddRaftVoter AlterShareGroupOffsets DeleteShareGroupOffsets
     DeleteShareGroupState DescribeQuorum DescribeShareGroupOffsets
     InitializeShareGroupState ReadShareGroupState ReadShareGroupStateSummary
     RemoveRaftVoter ShareAcknowledge ShareFetch ShareGroupDescribe ShareGroupHeartbeat

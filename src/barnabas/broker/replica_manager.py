@@ -23,6 +23,7 @@ from barnabas.records.batch_header import NO_TIMESTAMP
 if TYPE_CHECKING:
     from barnabas.broker.config import BrokerConfig
     from barnabas.broker.log.cold_range import ColdRange
+    from barnabas.broker.log.future_log import FutureLog
     from barnabas.broker.log.log_directories import Logs
     from barnabas.broker.log.log_directory import DirectoryState
     from barnabas.broker.log.unified_log import UnifiedLog
@@ -453,9 +454,23 @@ class ReplicaManager:
                 self._adopt(log, topics.get(log.topic_partition.topic), deleted, warn)
 
         self._logs.notify_opened(opened, self._metadata.forget_deleted_topics)
+        self._logs.notify_moved(self._log_moved)
         self._logs.note_topics(topic.id for topic in topics.values())
         if not self._logs.unopened:
             self._metadata.forget_deleted_topics()
+
+    def _log_moved(self, log: UnifiedLog) -> None:
+        partition = self._partitions.get(log.topic_partition)
+        if partition is not None:
+            partition.replace_log(log)
+
+    def move_log(self, name: TopicPartition, directory: str) -> None:
+        """Begin to bring a log to another data directory. Raises KafkaError, see `LogDirectories.move`."""
+        self._logs.move(name, directory)
+
+    def future_log(self, name: TopicPartition) -> FutureLog | None:
+        """Return the copy of a log that is on its way to another data directory."""
+        return self._logs.future(name)
 
     def _adopt(
         self, log: UnifiedLog, topic: TopicMetadata | None, deleted: Collection[bytes], warn: Callable[[str], None]

@@ -58,6 +58,7 @@ DOCUMENTED: dict[int, set[tuple[int, int]]] = {
     31: _ALTER_CLUSTER,
     32: _DESCRIBE_CONFIGS | {(Op.DESCRIBE_CONFIGS, Res.TOPIC)},
     33: _ALTER_CONFIGS | {(Op.ALTER_CONFIGS, Res.TOPIC)},
+    34: _ALTER_CLUSTER,
     35: _DESCRIBE_CLUSTER,
     36: _NOTHING,
     37: {(Op.ALTER, Res.TOPIC)},

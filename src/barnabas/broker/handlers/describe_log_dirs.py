@@ -23,6 +23,7 @@ from barnabas.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.log.log_directory import DirectoryState
+    from barnabas.broker.log.log_manager import LogManager
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -99,7 +100,23 @@ def _describe_directory(
         if held and broker.metadata.topic(name) is not None:
             topics.append(_describe(broker, name, held))
             weight += 1 + _WEIGHT * len(held)
+    topics += _futures(broker, manager, asked)
     return _result(directory, errors.KafkaStorageError.code if manager.offline else errors.NONE, topics), weight
+
+
+def _futures(
+    broker: BrokerState, manager: LogManager, asked: Mapping[str, Iterable[int]]
+) -> Iterator[DescribeLogDirsTopic]:
+    """Give the copies on their way to a directory, and how far behind they are."""
+    for name, partitions in asked.items():
+        found = []
+        for index in partitions:
+            future = broker.replica_manager.future_log(TopicPartition(name, index))
+            if future is not None and future.target is manager:
+                size, lag = future.log.size, future.lag
+                found.append(DescribeLogDirsPartition(index, partition_size=size, offset_lag=lag, is_future_key=True))
+        if found:
+            yield DescribeLogDirsTopic(name=name, partitions=found)
 
 
 def _parts(broker: BrokerState, asked: Mapping[str, Iterable[int]]) -> Iterator[tuple[str, list[int]]]:

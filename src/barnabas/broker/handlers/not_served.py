@@ -15,7 +15,6 @@ NOT_SERVED: dict[int, str] = {
     5: _OLD,
     6: _OLD,
     7: _OLD,
-    34: "there is one log directory",
     52: _RAFT,
     53: _RAFT,
     54: _RAFT,

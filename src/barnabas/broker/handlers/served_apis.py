@@ -34,6 +34,7 @@ SERVED: dict[int, tuple[str, int, int]] = {
     31: ("delete_acls", 1, 3),
     32: ("describe_configs", 1, 4),
     33: ("alter_configs", 0, 2),
+    34: ("alter_replica_log_dirs", 1, 2),
     35: ("describe_log_dirs", 1, 5),
     36: ("sasl_authenticate", 0, 2),
     37: ("create_partitions", 0, 3),

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.broker.log.filesystem import DirectoryLockedError
+from barnabas.broker.log.future_log import FutureLog
 from barnabas.broker.log.log_directory import DirectoryState
+from barnabas.broker.log.log_health import OFFLINE
 from barnabas.broker.log.log_manager import LogManager
-from barnabas.errors import KafkaStorageError
+from barnabas.errors import KafkaStorageError, LogDirNotFoundError, ReplicaNotAvailableError
 
 #: How often a directory with a trouble is written to, in milliseconds, and what for.
 PROBE_INTERVAL_MS = 5_000
@@ -40,6 +42,7 @@ class LogDirectories:
         self._probes = {manager: DirectoryProbe(manager) for manager in managers}
         self._chosen: dict[TopicPartition, LogManager] = {}
         self._wanted: dict[TopicPartition, LogManager] = {}
+        self._moves: dict[TopicPartition, FutureLog] = {}
         #: Topics that were there when a directory could not be read: what it holds of them is not known.
         self._unknown: frozenset[bytes] = frozenset()
         self.unopened = UnopenedInAll(managers)
@@ -113,7 +116,7 @@ class LogDirectories:
 
     def _look_for_failures(self) -> None:
         for manager in self._in_service:
-            problem = manager.lasting_problem or self._probes[manager].problem
+            problem = _lasting_problem(manager) or self._probes[manager].problem
             if problem is not None and len(self._in_service) > 1:
                 manager.take_out_of_service(problem)
                 self._note_failure(manager, problem)
@@ -149,9 +152,52 @@ class LogDirectories:
         owner = self.owner(topic_partition)
         return None if owner is None else owner.get_log(topic_partition)
 
-    def choose(self, name: TopicPartition, directory: str) -> None:
-        """Have the log of a partition, when it is made, in a directory (its absolute path). Raises `KeyError`."""
-        self._wanted[name] = next(found for found in self._managers if found.log_directory.absolute == directory)
+    def move(self, name: TopicPartition, directory: str) -> None:
+        """Begin to bring the log of a partition to a directory (its absolute path); to where it lies ends a move.
+
+        Raises `LogDirNotFoundError`, `KafkaStorageError` for a directory out of service, and `ReplicaNotAvailableError`
+        where there is no log yet: it will be made there.
+        """
+        target = next((found for found in self._managers if found.log_directory.absolute == directory), None)
+        if target is None:
+            raise LogDirNotFoundError(f"{directory} is no data directory of this broker")
+        if target in self._problems:
+            raise KafkaStorageError(f"{directory} is out of service: {self._problems[target]}")
+        owner = self.owner(name)
+        if owner is None:
+            self._wanted[name] = target
+            raise ReplicaNotAvailableError(f"there is no log of {name} yet; it will be made in {directory}")
+        moving = self._moves.get(name)
+        if moving is not None and moving.target is target:
+            return
+        if moving is not None:
+            moving.give_up("it was cancelled")
+            del self._moves[name]
+        if owner is not target:
+            owner.get_log(name)
+            self._moves[name] = FutureLog(name, owner, target)
+
+    def future(self, name: TopicPartition) -> FutureLog | None:
+        """Return the copy of a log that is on its way to another directory."""
+        return self._moves.get(name)
+
+    def begin_move_anew(self, name: TopicPartition) -> None:
+        """Copy a log anew that is on its way: it is truncated."""
+        moving = self._moves.get(name)
+        if moving is not None:
+            moving.begin_anew()
+
+    def _move_on(self, now_ms: int) -> bool:
+        more = False
+        for name, moving in list(self._moves.items()):
+            more |= moving.step(now_ms)
+            if moving.is_over:
+                del self._moves[name]
+                if moving.problem is not None:
+                    _error(f"{name} is not brought to {moving.target.directory}: {moving.problem}")
+                else:
+                    _warn(f"{name} lies in {moving.target.directory} now")
+        return more
 
     def _home_of(self, name: TopicPartition, topic_id: bytes | None) -> LogManager:
         """Return where a new log is to be made: where it was asked for, or where the fewest are."""
@@ -211,6 +257,9 @@ class LogDirectories:
         """See `LogManager.delete_log`."""
         self._chosen.pop(topic_partition, None)
         self._wanted.pop(topic_partition, None)
+        moving = self._moves.pop(topic_partition, None)
+        if moving is not None:
+            moving.give_up("it was deleted")
         for manager in self._managers:
             manager.delete_log(topic_partition)
 
@@ -254,6 +303,11 @@ class LogDirectories:
         for manager in self._managers:
             manager.note_broker_epoch(broker_epoch)
 
+    def notify_moved(self, on_moved: Callable[[UnifiedLog], None]) -> None:
+        """See `LogManager.notify_moved`."""
+        for manager in self._managers:
+            manager.on_moved = on_moved
+
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """See `LogManager.notify_opened`; `on_all_opened` is called when the logs of all directories are open."""
 
@@ -283,10 +337,13 @@ class LogDirectories:
             more |= manager.step(budget, now_ms)
             self._probes[manager].step(now_ms)
         self._look_for_failures()
-        return more
+        return self._move_on(now_ms) or more
 
     def close(self) -> None:
-        """See `LogManager.close`."""
+        """See `LogManager.close`. Copies on their way are given up."""
+        self.storage.drain()
+        for moving in self._moves.values():
+            moving.give_up("the broker ends")
         for manager in self._managers:
             manager.close()
 
@@ -310,7 +367,7 @@ class DirectoryProbe:
         if now_ms < self._next_ms:
             return
         self._next_ms = now_ms + PROBE_INTERVAL_MS
-        if not self._manager.has_trouble:
+        if not self._manager.offline and not any(log.troubles for log in self._manager.logs.values()):
             self._failures = 0
             return
         errors: list[OSError] = []
@@ -373,6 +430,8 @@ class TruncationInAll:
                 failed[name] = KafkaStorageError(f"there is no log of {name}")
             else:
                 parts.setdefault(owner, {})[name] = offset
+        for name in offsets:
+            self._logs.begin_move_anew(name)
         for owner, part in parts.items():
             failed |= owner.truncation().truncate_to(part, now_ms)
         return failed
@@ -383,9 +442,18 @@ class TruncationInAll:
         if owner is None:
             raise KafkaStorageError(f"there is no log of {name}")
         owner.truncation().truncate_fully_and_start_at(name, offset, now_ms)
+        self._logs.begin_move_anew(name)
 
 
 Logs: TypeAlias = LogManager | LogDirectories
+
+
+def _lasting_problem(manager: LogManager) -> str | None:
+    """Return what keeps a log from service until the broker is started anew (a failed flush)."""
+    for log in manager.logs.values():
+        if log.is_offline and not log.health.can_be_reopened:
+            return log.health.troubles[OFFLINE]
+    return None
 
 
 def _recovery_point(manager: LogManager, name: TopicPartition) -> int:

@@ -16,7 +16,12 @@ from barnabas.broker.log.checkpoints import (
     write_clean_shutdown_file,
 )
 from barnabas.broker.log.filesystem import DirectoryLockedError
-from barnabas.broker.log.log_file_utils import DELETE_DIR_SUFFIX, MARKED_DIR_SUFFIXES, parse_directory_name
+from barnabas.broker.log.log_file_utils import (
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    MARKED_DIR_SUFFIXES,
+    parse_directory_name,
+)
 from barnabas.broker.log.unopened_logs import UnopenedLog
 from barnabas.errors import KafkaStorageError
 
@@ -110,8 +115,11 @@ class LogDirectory:
             return topic_partition
         if name.endswith(DELETE_DIR_SUFFIX):
             deleted.append(self.file(name))
+        elif name.endswith(FUTURE_DIR_SUFFIX):
+            self._warn("%s is an unfinished copy of a partition; it is deleted", name)
+            deleted.append(self.file(name))
         else:
-            self._warn("%s is a stray or unfinished copy of a partition; leaving it alone", name)
+            self._warn("%s is a stray copy of a partition; leaving it alone", name)
         return None
 
     def _warn(self, message: str, name: str) -> None:

@@ -14,8 +14,12 @@ from barnabas.broker.log.filesystem import FileSystem
 from barnabas.broker.log.log_cleaner import LogCleaner
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_directory import DirectoryState, Identify, LogDirectory
-from barnabas.broker.log.log_file_utils import LOG_FILE_SUFFIX, log_directory_name
-from barnabas.broker.log.log_health import OFFLINE
+from barnabas.broker.log.log_file_utils import (
+    FUTURE_DIR_SUFFIX,
+    LOG_FILE_SUFFIX,
+    log_directory_name,
+    marked_directory_name,
+)
 from barnabas.broker.log.log_loader import LogLoader
 from barnabas.broker.log.log_preparation import LogPreparation, LogToPrepare
 from barnabas.broker.log.offline_partitions import OfflinePartitions
@@ -25,12 +29,21 @@ from barnabas.broker.log.producer_state_manager import PRODUCER_ID_EXPIRATION_MS
 from barnabas.broker.log.unified_log import UnifiedLog
 from barnabas.broker.log.unopened_logs import UnopenedLog, UnopenedLogs
 from barnabas.broker.storage_threads import InlineStorage, Storage
-from barnabas.errors import ConfigError, IllegalStateError, KafkaError, KafkaStorageError, NotLeaderOrFollowerError
+from barnabas.errors import (
+    ConfigError,
+    IllegalStateError,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFoundError,
+    NotLeaderOrFollowerError,
+    ReplicaNotAvailableError,
+)
 from barnabas.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import logging
 
+    from barnabas.broker.log.future_log import FutureLog
     from barnabas.broker.log.truncation import LogTruncation
 
 Settings = Mapping[str, object]
@@ -90,6 +103,8 @@ class LogManager:
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
         self.on_all_opened: Callable[[], None] = lambda: None
+        self.on_moved: Callable[[UnifiedLog], None] = lambda _log: None
+        """Called with a log that has come from another directory, in the place of the one there."""
         self._topic_settings: Callable[[str], Settings] = lambda _topic: {}
         self.now_ms = 0
         """When it was last told the time."""
@@ -111,10 +126,7 @@ class LogManager:
             random_bytes,
         )
         self._preparation = LogPreparation(self.filesystem, self.storage)
-        self._preparation.on_made = self._note_made
-        self._made: dict[TopicPartition, bytes] = {}
-        self._unwanted: set[TopicPartition] = set()
-        self._prepared: set[TopicPartition] = set()
+        self._preparation.on_unwanted = self.delete_directory
         self._unmade: set[TopicPartition] = set()
         self._mend_at_ms = 0
 
@@ -136,13 +148,23 @@ class LogManager:
     @property
     def count(self) -> int:
         """How many logs there are, open or not."""
-        return len(self.logs) + len(self.unopened) + len(self._made)
+        return len(self.logs) + len(self.unopened) + len(self._preparation)
 
     def holds(self, name: TopicPartition) -> bool:
         """Whether there is a log of a partition, open or not, or its files are being made."""
-        if name in self.logs or name in self._made or name in self._preparation:
+        if name in self.logs or name in self._preparation:
             return True
         return self.unopened.directory_of(name) is not None
+
+    def move(self, name: TopicPartition, directory: str) -> None:
+        """See `LogDirectories.move`: there is no other directory."""
+        if directory != self.log_directory.absolute:
+            raise LogDirNotFoundError(f"{directory} is no data directory of this broker")
+        if not self.holds(name):
+            raise ReplicaNotAvailableError(f"there is no log of {name} yet")
+
+    def future(self, name: TopicPartition) -> FutureLog | None:
+        """See `LogDirectories.future`: there is none."""
 
     def note_topics(self, topic_ids: Iterable[bytes]) -> None:
         """Take note of the topics that are there at the start: of no use where there is one directory."""
@@ -155,22 +177,13 @@ class LogManager:
         """Have `broker_epoch` give the present broker epoch, which is noted when the directory is closed."""
         self.broker_epoch = broker_epoch
 
+    def notify_moved(self, on_moved: Callable[[UnifiedLog], None]) -> None:
+        """Set `on_moved`."""
+        self.on_moved = on_moved
+
     def notify_opened(self, on_opened: Callable[[UnifiedLog], None], on_all_opened: Callable[[], None]) -> None:
         """Set `on_opened` and `on_all_opened`."""
         self.on_opened, self.on_all_opened = on_opened, on_all_opened
-
-    @property
-    def lasting_problem(self) -> str | None:
-        """What keeps a log from service until the broker is started anew (a failed flush); None where nothing does."""
-        for log in self.logs.values():
-            if log.is_offline and not log.health.can_be_reopened:
-                return log.health.troubles[OFFLINE]
-        return None
-
-    @property
-    def has_trouble(self) -> bool:
-        """Whether the disk refuses something at present."""
-        return bool(self.offline) or any(log.troubles for log in self.logs.values())
 
     def take_out_of_service(self, problem: str) -> None:
         """Serve no log of the directory any more."""
@@ -243,7 +256,7 @@ class LogManager:
         return len(self.unopened) > 0
 
     def _advance(self, name: TopicPartition, budget: int) -> int:
-        self._prepared.discard(name)
+        self._preparation.forget(name)
         log, read = self.unopened.advance(name, budget, self.now_ms)
         if log is not None:
             self._add(log)
@@ -290,34 +303,56 @@ class LogManager:
 
         `done` is called on the loop. Until then there are none of these logs.
         """
-        logs, found = [], []
+        logs = []
         for name, topic_id in names:
             directory = self.unopened.directory_of(name)
             if directory is not None:
-                found.append(name)
                 logs.append(LogToPrepare(name, directory, None))
-            elif name not in self.logs and name not in self._made and name not in self._deleted:
+            elif name not in self.logs and name not in self._deleted:
                 make_segment = not self._log_config(self._topic_settings(name.topic)).preallocate
                 directory = self.log_directory.file(log_directory_name(name))
                 logs.append(LogToPrepare(name, directory, topic_id, make_segment))
-
-        def prepared() -> None:
-            self._prepared.update(name for name in found if name in self.unopened)
-            done()
-
-        self._preparation.begin(logs, prepared)
+        self._preparation.begin(logs, done)
 
     def is_prepared(self, name: TopicPartition) -> bool:
         """Whether `get_log` finds what it needs without waiting for the disk."""
-        return name not in self.unopened or name in self._prepared
+        return name not in self.unopened or self._preparation.has_read(name)
 
-    def _note_made(self, log: LogToPrepare) -> None:
-        assert log.topic_id is not None, "only new logs are made"
-        if log.name in self._unwanted:
-            self._unwanted.discard(log.name)
-            self._rename_deleted(log.name, log.directory)
-        else:
-            self._made[log.name] = log.topic_id
+    # -- to another directory and from there -------------------------------------------------------------------------
+
+    def future_directory(self, name: TopicPartition) -> str:
+        """Return a new path for a copy of a log that comes from another directory."""
+        unique_id = self._random_bytes(16).hex()
+        return self.log_directory.file(marked_directory_name(name, unique_id, FUTURE_DIR_SUFFIX))
+
+    def load(
+        self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None = None
+    ) -> UnifiedLog:
+        """Return the log in a directory, empty where nothing lies there; nobody else is told. Raises `OSError`."""
+        expiration = self._producer_expiration_ms
+        return LogLoader(
+            self.filesystem,
+            directory,
+            name,
+            config,
+            clean=True,
+            producer_id_expiration_ms=expiration,
+            high_watermark=high_watermark,
+        ).load(self.now_ms)
+
+    def take_over(self, directory: str, current: UnifiedLog, recovery_point: int) -> None:
+        """Serve the copy of a log, closed, that lies in a directory here. Raises `KafkaStorageError`."""
+        name = current.topic_partition
+        path = self.log_directory.file(log_directory_name(name))
+        try:
+            self.filesystem.rename(directory, path)
+            log = self.load(path, name, current.config, current.high_watermark)
+        except OSError as error:
+            raise KafkaStorageError(f"the copy of {name} cannot be taken into service: {error}") from error
+        log.local_log.recovery_point = min(recovery_point, log.log_end_offset)
+        log.log_start_offset = max(log.log_start_offset, current.log_start_offset)
+        self._add(log)
+        self.checkpoint_soon()
 
     def size(self, topic_partition: TopicPartition) -> int:
         """Return the bytes of a log's segments; 0 without one."""
@@ -345,10 +380,10 @@ class LogManager:
             raise IllegalStateError(f"the log manager of {self.directory} is not started")
         if topic_partition in self.logs or topic_partition in self.unopened:
             raise IllegalStateError(f"{self.directory} has a log of {topic_partition} already")
-        if topic_partition in self._preparation:
+        if self._preparation.is_making(topic_partition):
             raise NotLeaderOrFollowerError(f"the files of {topic_partition} are being made; try again in a moment")
         self._deleted.finish(topic_partition)
-        made_for = self._made.pop(topic_partition, None)
+        made_for = self._preparation.forget(topic_partition)
         log_config = self._log_config(config or {})
         directory = self.log_directory.file(log_directory_name(topic_partition))
         try:
@@ -426,14 +461,13 @@ class LogManager:
         self._offline.remove_deleted(topic_partition)
         if log is not None:
             log.mark_deleted()
-        if topic_partition in self._preparation:
-            self._unwanted.add(topic_partition)
-        elif self._made.pop(topic_partition, None) is not None:
+        if self._preparation.note_deleted(topic_partition):
             directory = self.log_directory.file(log_directory_name(topic_partition))
         if directory is not None:
-            self._rename_deleted(topic_partition, directory)
+            self.delete_directory(topic_partition, directory)
 
-    def _rename_deleted(self, topic_partition: TopicPartition, directory: str) -> None:
+    def delete_directory(self, topic_partition: TopicPartition, directory: str) -> None:
+        """Rename the directory of a log that is out of use; its files go later."""
         try:
             self._deleted.add(topic_partition, directory)
         except KafkaStorageError as error:

@@ -46,19 +46,45 @@ class LogToPrepare(NamedTuple):
 class LogPreparation:
     """Prepares logs in the storage's threads; the same log once at a time.
 
-    `on_made` is called on the loop with each log whose files were made.
+    It has the logs whose files are being made, or were made and not opened yet. `on_unwanted` is called on the loop
+    with the name and directory of one that was deleted while its files were made.
     """
 
-    __slots__ = ("_filesystem", "_in_flight", "_storage", "on_made")
+    __slots__ = ("_filesystem", "_in_flight", "_made", "_read", "_storage", "_unwanted", "on_unwanted")
 
     def __init__(self, filesystem: FileSystem, storage: Storage) -> None:
         self._filesystem = filesystem
         self._storage = storage
         self._in_flight: dict[TopicPartition, list[Callable[[], None]]] = {}
-        self.on_made: Callable[[LogToPrepare], None] = lambda _log: None
+        self._made: dict[TopicPartition, bytes] = {}
+        self._read: set[TopicPartition] = set()
+        self._unwanted: set[TopicPartition] = set()
+        self.on_unwanted: Callable[[TopicPartition, str], None] = lambda _name, _directory: None
+
+    def __len__(self) -> int:
+        return len(self._made)
 
     def __contains__(self, name: TopicPartition) -> bool:
+        return name in self._made or name in self._in_flight
+
+    def is_making(self, name: TopicPartition) -> bool:
+        """Whether a log is being prepared."""
         return name in self._in_flight
+
+    def has_read(self, name: TopicPartition) -> bool:
+        """Whether what opening a log reads was read since `forget`."""
+        return name in self._read
+
+    def forget(self, name: TopicPartition) -> bytes | None:
+        """Take note that a log is being opened; the topic id for which its files were made, None if they were not."""
+        self._read.discard(name)
+        return self._made.pop(name, None)
+
+    def note_deleted(self, name: TopicPartition) -> bool:
+        """Take note that a log is deleted; whether its files were made and it was never opened."""
+        if name in self._in_flight:
+            self._unwanted.add(name)
+        return self.forget(name) is not None
 
     def begin(self, logs: Iterable[LogToPrepare], done: Callable[[], None]) -> None:
         """Prepare logs; `done` is called on the loop when all are, perhaps before this returns.
@@ -74,7 +100,7 @@ class LogPreparation:
 
         begun = False
         for log in logs:
-            if log.name in waiting:
+            if log.name in waiting or log.name in self._made:
                 continue
             waiting.add(log.name)
             finished = _calling(finish, log.name)
@@ -97,12 +123,21 @@ class LogPreparation:
 
         def note() -> None:
             tell = self._in_flight.pop(log.name)
-            if any(made):
-                self.on_made(log)
+            self._finish(log, was_made=any(made))
             for one in tell:
                 one()
 
         self._storage.submit(work, note)
+
+    def _finish(self, log: LogToPrepare, *, was_made: bool) -> None:
+        unwanted = log.name in self._unwanted
+        self._unwanted.discard(log.name)
+        if log.topic_id is None:
+            self._read.add(log.name)
+        elif was_made and unwanted:
+            self.on_unwanted(log.name, log.directory)
+        elif was_made:
+            self._made[log.name] = log.topic_id
 
 
 def _calling(function: Callable[[TopicPartition], None], name: TopicPartition) -> Callable[[], None]:

@@ -100,6 +100,7 @@ RULES: dict[int, Rule] = {
     ApiKey.DELETE_ACLS: _cluster(Op.ALTER),
     ApiKey.DESCRIBE_CONFIGS: config_rules.describe_configs,
     ApiKey.ALTER_CONFIGS: config_rules.alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _cluster(Op.ALTER),
     ApiKey.DESCRIBE_LOG_DIRS: _cluster(Op.DESCRIBE),
     ApiKey.SASL_AUTHENTICATE: _nothing,
     ApiKey.CREATE_PARTITIONS: topic_rules.each("topics", "results", Op.ALTER),

@@ -1,0 +1,172 @@
+"""A log on its way to another data directory: copied while it is used, and swapped when the copy has all (KIP-113).
+
+The copy lies in a directory that ends in `-future`. A crash leaves it unfinished, and the next start deletes it; one
+between the two renames of the swap leaves both, whole, and the next start puts one aside (`LogDirectories`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.log.checkpoints import PARTITION_METADATA, write_partition_metadata
+from barnabas.broker.log.cold_range import cold_ranges
+from barnabas.broker.log.log_config import LONG_MAX
+from barnabas.broker.log.truncation import truncate_fully_and_start_at
+from barnabas.broker.log.unified_log import LOG_END
+from barnabas.errors import KafkaError, KafkaStorageError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.cold_range import ColdRange
+    from barnabas.broker.log.log_manager import LogManager
+    from barnabas.broker.log.unified_log import UnifiedLog
+    from barnabas.protocol.topic_partition import TopicPartition
+
+#: So much is copied before others get their turn, in bytes.
+_PIECE: Final = 1 << 20
+#: The copy takes batches of every leader epoch that the log has.
+_ANY_EPOCH: Final = (1 << 31) - 1
+
+
+class FutureLog:
+    """Copies the log of a partition from one directory to another, a piece at a time.
+
+    `is_over` when it was swapped in or given up; `problem` says why it was given up.
+    """
+
+    __slots__ = ("_is_flushed", "_is_waiting", "_source", "is_over", "log", "name", "problem", "target")
+
+    def __init__(self, name: TopicPartition, source: LogManager, target: LogManager) -> None:
+        """Make the files of the copy. Raises `KafkaStorageError`."""
+        self.name = name
+        self.target = target
+        self.problem: str | None = None
+        self.is_over = False
+        self._source = source
+        self._is_waiting = False
+        self._is_flushed = False
+        self.log = self._make()
+
+    def _make(self) -> UnifiedLog:
+        current, target = self._current, self.target
+        directory = target.future_directory(self.name)
+        try:
+            target.filesystem.make_directory(directory)
+            if current.topic_id is not None:
+                write_partition_metadata(target.filesystem, f"{directory}/{PARTITION_METADATA}", current.topic_id)
+            log = target.load(directory, self.name, current.config)
+            if current.log_start_offset:
+                truncate_fully_and_start_at(log, current.log_start_offset)
+        except OSError as error:
+            raise KafkaStorageError(f"the copy of {self.name} cannot be made in {directory}: {error}") from error
+        return log
+
+    @property
+    def _current(self) -> UnifiedLog:
+        found = self._source.logs.get(self.name)
+        if found is None:
+            raise KafkaStorageError(f"the log of {self.name} is not in service")
+        return found
+
+    @property
+    def lag(self) -> int:
+        """How many offsets the copy is behind."""
+        current = self._source.logs.get(self.name)
+        return 0 if current is None else max(0, current.log_end_offset - self.log.log_end_offset)
+
+    def step(self, now_ms: int) -> bool:
+        """Copy a piece, flush the copy, or swap; whether there is more to do at once."""
+        if self.is_over or self._is_waiting:
+            return False
+        try:
+            current = self._current
+            current.check_online()
+            self._follow_start(current)
+            if self.log.log_end_offset != current.log_end_offset:
+                return self._copy(current, now_ms)
+            return self._finish(current, now_ms)
+        except (OSError, KafkaError) as error:
+            self.give_up(str(error))
+            return False
+
+    def _follow_start(self, current: UnifiedLog) -> None:
+        start = current.log_start_offset
+        if self.log.log_end_offset < start or self.log.log_end_offset > current.log_end_offset:
+            self.begin_anew()
+        elif self.log.log_start_offset < start:
+            self.log.update_high_watermark(self.log.log_end_offset)
+            self.log.increment_log_start_offset(start, "that of the log starts there")
+
+    def begin_anew(self) -> None:
+        """Drop what was copied: the log was truncated, and may have grown again since."""
+        for path in truncate_fully_and_start_at(self.log, self._current.log_start_offset):
+            self.target.filesystem.remove(path)
+
+    def _copy(self, current: UnifiedLog, now_ms: int) -> bool:
+        offset = self.log.log_end_offset
+        cold = cold_ranges(current, offset, _PIECE)
+        if cold:
+            self._bring_in(cold)
+            return False
+        records = current.read(offset, _PIECE, isolation=LOG_END).records
+        assert isinstance(records, bytes), "a region comes only to who wants to send it"
+        self.log.append_as_follower(records, now_ms=now_ms, leader_epoch=_ANY_EPOCH)
+        self._is_flushed = False
+        return True
+
+    def _bring_in(self, ranges: list[ColdRange]) -> None:
+        filesystem = self._source.filesystem
+        self._is_waiting = True
+
+        def work() -> None:
+            for found in ranges:
+                filesystem.bring_in(*found)
+
+        def done() -> None:
+            self._is_waiting = False
+
+        self._source.storage.submit(work, done)
+
+    def _finish(self, current: UnifiedLog, now_ms: int) -> bool:
+        if not self._is_flushed:
+            self._flush(now_ms)
+            return False
+        if current.being_cleaned or not self._is_as_durable(current):
+            return False
+        self._swap(current)
+        return False
+
+    def _is_as_durable(self, current: UnifiedLog) -> bool:
+        """Whether the disk has as much of the copy as of the log, and nobody waits for a flush of the log."""
+        waits = current.config.flush_messages != LONG_MAX and current.local_log.unflushed_messages > 0
+        if self.log.recovery_point < current.recovery_point:
+            self._is_flushed = False
+            return False
+        return not waits
+
+    def _flush(self, now_ms: int) -> None:
+        end = self.log.log_end_offset
+        sync = self.log.prepare_flush(end)
+        self._is_waiting = True
+
+        def done() -> None:
+            self._is_waiting, self._is_flushed = False, True
+            self.log.end_flush(end, sync.error, now_ms)
+
+        self._source.storage.submit(sync.run, done)
+
+    def _swap(self, current: UnifiedLog) -> None:
+        """Put the copy in the log's place; nothing is appended meanwhile, for all of this is one turn of the loop."""
+        recovery_point = self.log.recovery_point
+        self.log.close()
+        self.target.take_over(self.log.directory, current, recovery_point)
+        self._source.delete_log(self.name)
+        self.is_over = True
+        self.target.on_moved(self.target.logs[self.name])
+
+    def give_up(self, problem: str) -> None:
+        """Copy no more, and have the copy deleted."""
+        if not self.is_over:
+            self.is_over, self.problem = True, problem
+            directory = self.log.directory
+            self.log.mark_deleted()
+            self.target.delete_directory(self.name, directory)
