@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
@@ -55,7 +56,9 @@ class FakeChannel:
 class MemberBroker(CoreBroker):
     """A CoreBroker with a `ClusterMember`. Brokers 1 and 2 are others; `tell` is what the metadata log says next."""
 
-    def __init__(self, settings: dict[str, Any] | None = None, *records: Message) -> None:
+    def __init__(
+        self, settings: dict[str, Any] | None = None, *records: Message, directories: Sequence[str] = (DATA,)
+    ) -> None:
         self.warnings: list[str] = []
         self.now = 100.0
         self.settings = {"group.initial.rebalance.delay.ms": 0, **SETTINGS, **(settings or {})}
@@ -70,7 +73,7 @@ class MemberBroker(CoreBroker):
         self.tell(FeatureLevelRecord(name="metadata.version", feature_level=30), *records)
         store = self.control.make_store()
         self.node = BrokerNode(
-            config, DATA, store, random.Random(1), self.warnings.append, self.filesystem, member=self.member
+            config, directories, store, random.Random(1), self.warnings.append, self.filesystem, member=self.member
         )
         self.node.start(self.instant)
         self.node.state.advertised["PLAINTEXT"] = ("127.0.0.1", 9092)

@@ -68,6 +68,8 @@ class ReplicaManager:
         self._flushes = CountingStorage(logs.storage)
         #: Called with the partition of a log that was offline and was opened anew: it may hold what was not confirmed.
         self.on_log_reopened: Callable[[TopicPartition], None] = lambda _name: None
+        #: Called with the partition whose log lies in another data directory now, and the id of its topic.
+        self.on_log_moved: Callable[[TopicPartition, bytes], None] = lambda _name, _topic_id: None
         metadata.on_topics_changed = self._topics_changed
         metadata.on_topic_configured = self._topic_configured
 
@@ -463,6 +465,7 @@ class ReplicaManager:
         partition = self._partitions.get(log.topic_partition)
         if partition is not None:
             partition.replace_log(log)
+            self.on_log_moved(log.topic_partition, partition.topic_id)
 
     def move_log(self, name: TopicPartition, directory: str) -> None:
         """Begin to bring a log to another data directory. Raises KafkaError, see `LogDirectories.move`."""

@@ -9,6 +9,7 @@ from barnabas.broker.membership.alter_partitions import AlterPartitions
 from barnabas.broker.membership.cluster_markers import BrokerMarkers, ClusterMarkers
 from barnabas.broker.membership.controller_producer_ids import ControllerProducerIds
 from barnabas.broker.membership.controller_requests import ControllerRequests
+from barnabas.broker.membership.directory_assignments import DirectoryAssignments
 from barnabas.broker.membership.elections import CoordinatorElections, coordinators_of
 from barnabas.broker.membership.image_publisher import ImagePublisher, Roles
 from barnabas.broker.membership.leader_requests import LeaderRequests
@@ -123,6 +124,8 @@ class ClusterMember:
         self._publisher = ImagePublisher(self._me, store, state.replica_manager)
         coordinators = coordinators_of(lambda: state.group_coordinator, lambda: state.transaction_coordinator)
         elections = CoordinatorElections(self._me, state.replica_manager, coordinators)
+        if len(node.logs.directories) > 1:
+            self._tell_directories(state.replica_manager, self._publisher)
         self._publisher.on_published += [
             elections.published,
             self.topic_creation.published,
@@ -160,6 +163,26 @@ class ClusterMember:
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
         fetchers.on_added = lambda fetcher: self._channels[fetcher].wake()
         return fetchers
+
+    def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher) -> None:
+        """Have the controller know where replicas lie, from now on."""
+        assignments = DirectoryAssignments(
+            self._me, lambda: self.local_broker_epoch, self._requests, self._directory_of
+        )
+        publisher.on_published.append(assignments.published)
+
+        def moved(name: TopicPartition, topic_id: bytes) -> None:
+            registration = self.image.partition(*name)
+            if registration is not None:
+                assignments.check(name, topic_id, registration)
+
+        manager.on_log_moved = moved
+
+    def _directory_of(self, name: TopicPartition) -> bytes | None:
+        for state in self._directories():
+            if state.problem is None and state.manager.holds(name):
+                return state.manager.log_directory.directory_id
+        return None
 
     def offline_directories(self) -> list[bytes]:
         """Return the ids of the data directories that went out of service since the broker was started."""
