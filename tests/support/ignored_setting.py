@@ -11,6 +11,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log.log_config import LogConfig
 from barnabas.broker.log.log_manager import LogManager
+from barnabas.broker.replication.replication_quota import ReplicationQuota
 from barnabas.config.config import Config
 
 
@@ -39,6 +40,17 @@ def ignore(section: str, name: str) -> None:
         _drop_argument(LogManager, name, "config", 2)
     elif section == "topic":
         _drop_argument(LogConfig, name, "settings", 0)
+        is_throttled = ReplicationQuota.is_throttled
+
+        def is_throttled_without(self: ReplicationQuota, topic: str, index: int) -> bool:
+            configs_of = self._configs_of
+            self._configs_of = lambda topic: _without(name, configs_of(topic)) or {}
+            try:
+                return is_throttled(self, topic, index)
+            finally:
+                self._configs_of = configs_of
+
+        ReplicationQuota.is_throttled = is_throttled_without  # type: ignore[method-assign]
 
 
 def _drop_argument(cls: type, name: str, keyword: str, position: int) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.log.transaction_index import AbortedTxn
     from barnabas.broker.partition import Partition
     from barnabas.broker.replica_manager import ReplicaManager
+    from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.messages.fetch_response import FetchResponse
 
 NO_RECORDS = b""
@@ -40,7 +41,7 @@ class FetchLimits(NamedTuple):
     """How much a Fetch wants: at least `min_bytes` in all, at most `max_bytes`; `isolation` as in the log's read.
 
     `replica` is the follower that asks, None for a consumer. One of an old version may read from the leader only; one
-    with a rack is sent where `selector` says.
+    with a rack is sent where `selector` says. `exceeded` is the quota of throttled followers, if it is used up.
     """
 
     min_bytes: int
@@ -49,6 +50,7 @@ class FetchLimits(NamedTuple):
     replica: FetchingReplica | None = None
     only_leader: bool = False
     selector: RackAwareReplicaSelector | None = None
+    exceeded: ReplicationQuota | None = None
 
 
 class PartitionRead(NamedTuple):
@@ -144,7 +146,11 @@ def _read(
         if preferred != LEADER:
             return _redirected(partition, target, preferred)
     # At the end of the log there is nothing to read, which is what most polls of most partitions find.
-    if target.offset != log.log_end_offset and diverging is None:
+    if limits.exceeded is not None and limits.replica is not None:
+        held_back = is_throttled(partition, limits.replica.broker_id, limits.exceeded)
+    else:
+        held_back = False
+    if not held_back and target.offset != log.log_end_offset and diverging is None:
         limit = min(left, target.max_bytes)
         found = log.read(
             target.offset, limit, min_one_message=min_one_message, isolation=limits.isolation, to_send=True
@@ -169,6 +175,14 @@ def _redirected(partition: Partition, target: FetchTarget, preferred: int) -> Pa
     log = partition.log
     marks = log.high_watermark, log.last_stable_offset, log.log_start_offset
     return PartitionRead(target, 0, *marks, NO_RECORDS, 0, None, None, preferred)
+
+
+def is_throttled(partition: Partition, follower: int, quota: ReplicationQuota) -> bool:
+    """Whether what a follower is sent counts against the quota: it is not in sync, and the replica is throttled."""
+    in_sync = partition.in_sync
+    if in_sync is None or follower in in_sync.state.isr:
+        return False
+    return quota.is_throttled(partition.topic, partition.index)
 
 
 def _cold_ranges(manager: ReplicaManager, target: FetchTarget, limit: int) -> list[ColdRange]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replication.partition_state import AlterPartitionManager, Brokers, PendingPartitionChange
     from barnabas.broker.replication.replica import FollowerFetch
     from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
+    from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.buffer import Buffer
     from barnabas.protocol.message import Message
 
@@ -68,6 +69,8 @@ class ReplicaManager:
         self._flushes = CountingStorage(logs.storage)
         #: Called with the partition of a log that was offline and was opened anew: it may hold what was not confirmed.
         self.on_log_reopened: Callable[[TopicPartition], None] = lambda _name: None
+        #: What followers that are not in sync may be sent; None where nothing is throttled.
+        self.leader_quota: ReplicationQuota | None = None
         #: Called with the partition whose log lies in another data directory now, and the id of its topic.
         self.on_log_moved: Callable[[TopicPartition, bytes], None] = lambda _name, _topic_id: None
         metadata.on_topics_changed = self._topics_changed

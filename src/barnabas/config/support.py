@@ -78,8 +78,9 @@ SUPPORTED: dict[str, frozenset[str]] = {
     "topic": _names(
         """
         cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-        delete.retention.ms file.delete.delay.ms flush.messages flush.ms index.interval.bytes max.compaction.lag.ms
-        max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
+        delete.retention.ms file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas
+        index.interval.bytes leader.replication.throttled.replicas max.compaction.lag.ms max.message.bytes
+        message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
         min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas retention.bytes retention.ms
         segment.bytes segment.index.bytes segment.jitter.ms segment.ms
         """
@@ -131,7 +132,8 @@ SUPPORTED: dict[str, frozenset[str]] = {
         broker.heartbeat.interval.ms controller.quorum.bootstrap.servers controller.quorum.voters
         num.replica.fetchers offsets.topic.replication.factor replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-        replica.lag.time.max.ms replica.selector.class replica.socket.timeout.ms offsets.commit.timeout.ms
+        replica.lag.time.max.ms replica.selector.class replication.quota.window.num
+        replication.quota.window.size.seconds replica.socket.timeout.ms offsets.commit.timeout.ms
         transaction.state.log.min.isr transaction.state.log.replication.factor
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
@@ -147,8 +149,7 @@ IGNORED: dict[str, frozenset[str]] = {
     "admin": _names(_CLIENT_IGNORED),
     "topic": _names(
         """
-        follower.replication.throttled.replicas leader.replication.throttled.replicas preallocate
-        unclean.leader.election.enable
+        preallocate unclean.leader.election.enable
         """
     ),
     "broker": _names(
@@ -177,8 +178,7 @@ IGNORED: dict[str, frozenset[str]] = {
         sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
         sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
         sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
-        sasl.oauthbearer.scope.claim.name replication.quota.window.num
-        replication.quota.window.size.seconds request.timeout.ms share.coordinator.append.linger.ms
+        sasl.oauthbearer.scope.claim.name request.timeout.ms share.coordinator.append.linger.ms
         share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
         share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
         share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions

@@ -21,6 +21,7 @@ from barnabas.broker.delayed_fetch import (
     FetchingReplica,
     FetchLimits,
     PartitionRead,
+    is_throttled,
     read_targets,
 )
 from barnabas.broker.fetch_session import FetchKey, FetchSession, FetchTarget
@@ -43,6 +44,7 @@ from barnabas.protocol.thresholds import FETCH_TOPIC_IDS_FROM
 if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.log.cold_range import ColdRange
+    from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.broker.request_context import RequestContext
     from barnabas.protocol.messages.fetch_request import FetchRequest
 
@@ -76,6 +78,8 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     def finish(fetched: Fetched, now: float) -> FetchResponse:
         if broker.client_quotas.enabled and _is_throttled(broker, context, fetched, now):
             return FetchResponse(session_id=NO_SESSION if is_full or session is None else session.id)
+        if replica is not None and quota is not None:
+            _record_throttled(quota, replica, fetched, now)
         fetched.reads += denied
         for read in fetched.reads:
             if read.target.partition is not None:
@@ -85,7 +89,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
     max_bytes = min(request.max_bytes, broker.config.get_int("fetch.max.bytes"))
     if broker.client_quotas.enabled:
         max_bytes = int(min(max_bytes, broker.client_quotas.most_at_once(context, FETCH, now)))
-    replica = _replica(context, request)
+    replica, quota = _replica(context, request), broker.replica_manager.leader_quota
     limits = FetchLimits(
         min(request.min_bytes, max_bytes),
         max_bytes,
@@ -93,6 +97,7 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         replica,
         only_leader=context.api_version < _FOLLOWER_FETCH_FROM,
         selector=_selector(broker, context, request) if replica is None else None,
+        exceeded=quota if quota is not None and quota.is_exceeded(now) else None,
     )
     asked, denied = _allowed(broker, context, replica, targets)
 
@@ -114,6 +119,13 @@ def handle(broker: BrokerState, context: RequestContext, request: FetchRequest) 
         return DelayedFetch(asked, limits, fetched.available, deadline, read, finish)
 
     return when_open(broker, ((one.topic, one.index) for one in asked if one.partition is None), answer)
+
+
+def _record_throttled(quota: ReplicationQuota, replica: FetchingReplica, fetched: Fetched, now: float) -> None:
+    for read in fetched.reads:
+        partition = read.target.partition
+        if len(read.records) and partition is not None and is_throttled(partition, replica.broker_id, quota):
+            quota.record(len(read.records), now)
 
 
 def _selector(broker: BrokerState, context: RequestContext, request: FetchRequest) -> RackAwareReplicaSelector | None:

@@ -23,6 +23,7 @@ from barnabas.broker.replica_manager import Cluster
 from barnabas.broker.replication.replica_fetcher import FetcherSettings, ReplicaFetcher
 from barnabas.broker.replication.replica_fetchers import ReplicaFetchers
 from barnabas.broker.replication.replica_logs import ReplicaLogs
+from barnabas.broker.replication.replication_quota import FOLLOWER, LEADER, ReplicationQuota
 from barnabas.broker.requester import Requester
 from barnabas.network.node import Node
 
@@ -147,6 +148,7 @@ class ClusterMember:
             return found
 
         logs = ReplicaLogs(node.logs, partition)
+        quota = self._throttle(node)
         settings = FetcherSettings(
             config.get_int("replica.fetch.wait.max.ms") / 1000,
             config.get_int("replica.fetch.min.bytes"),
@@ -156,13 +158,37 @@ class ClusterMember:
         )
 
         def make(leader: int) -> ReplicaFetcher:
-            fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings)
+            fetcher = ReplicaFetcher(self._me, logs, lambda: self.local_broker_epoch, settings, quota)
             self.open(fetcher, LeaderRequests(fetcher, lambda: self.node(leader)), "fetcher")
             return fetcher
 
         fetchers = ReplicaFetchers(make, config.get_int("num.replica.fetchers"))
         fetchers.on_added = lambda fetcher: self._channels[fetcher].wake()
         return fetchers
+
+    def _throttle(self, node: BrokerNode) -> ReplicationQuota:
+        """Hold replication at the rates that are set while the broker runs; returns the follower's quota."""
+        config, metadata = self._config, node.metadata
+        measured = (
+            config.get_int("replication.quota.window.num"),
+            config.get_int("replication.quota.window.size.seconds"),
+        )
+
+        def configs_of(topic: str) -> Mapping[str, str]:
+            found = metadata.topic(topic)
+            return {} if found is None else found.configs
+
+        leader, follower = (ReplicationQuota(kind, self._me, configs_of, *measured) for kind in (LEADER, FOLLOWER))
+
+        def take_settings() -> None:
+            configs = {**node.dynamic_config.for_all, **node.dynamic_config.for_this_broker}
+            leader.take_settings(configs)
+            follower.take_settings(configs)
+            node.state.replica_manager.leader_quota = leader if leader.limit is not None else None
+
+        node.dynamic_config.on_change.append(take_settings)
+        take_settings()
+        return follower
 
     def _tell_directories(self, manager: ReplicaManager, publisher: ImagePublisher) -> None:
         """Have the controller know where replicas lie, from now on."""

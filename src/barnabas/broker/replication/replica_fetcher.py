@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from barnabas.broker.instant import Instant
     from barnabas.broker.log.leader_epoch_file_cache import EpochEntry
+    from barnabas.broker.replication.replication_quota import ReplicationQuota
     from barnabas.protocol.message import Message
     from barnabas.protocol.messages.fetch_response import PartitionData
     from barnabas.protocol.topic_partition import TopicPartition
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 LATEST, EARLIEST = -1, -2
 _FENCED = errors.FencedLeaderEpochError.code
 _OUT_OF_RANGE = errors.OffsetOutOfRangeError.code
+
+
+#: A partition that is throttled is left out for so long, in seconds, before the quota is looked at again.
+_THROTTLED_FOR = 0.1
 
 
 class FetcherSettings(NamedTuple):
@@ -77,6 +82,7 @@ class PartitionFetchState:
     __slots__ = (
         "delayed_until",
         "fetch_offset",
+        "is_in_sync",
         "is_out_of_range",
         "last_fetched_epoch",
         "leader_end_offset",
@@ -91,6 +97,7 @@ class PartitionFetchState:
         self.last_fetched_epoch = last_fetched_epoch
         self.delayed_until = -inf
         self.is_out_of_range = False
+        self.is_in_sync = False
         self.leader_end_offset: int | None = None
 
 
@@ -103,11 +110,13 @@ class ReplicaFetcher:
         logs: FollowerLogs,
         broker_epoch: Callable[[], int],
         settings: FetcherSettings | None = None,
+        quota: ReplicationQuota | None = None,
     ) -> None:
         self._me = me
         self._logs = logs
         self._broker_epoch = broker_epoch
         self._settings = settings or FetcherSettings()
+        self._quota = quota
         self._states: dict[TopicPartition, PartitionFetchState] = {}
         self._session = ReplicaFetchSession()
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
@@ -158,9 +167,23 @@ class ReplicaFetcher:
         if self._request is not None:
             return None
         ready = {name: state for name, state in self._states.items() if state.delayed_until <= now}
+        if self._quota is not None and self._quota.is_exceeded(now):
+            ready = self._without_throttled(ready, self._quota, now)
         lost = {name: state for name, state in ready.items() if state.is_out_of_range}
         self._request = self._list_offsets(lost) if lost else self._fetch(ready)
         return self._request
+
+    def _without_throttled(
+        self, ready: Mapping[TopicPartition, PartitionFetchState], quota: ReplicationQuota, now: float
+    ) -> dict[TopicPartition, PartitionFetchState]:
+        """Leave out what is throttled and not in sync, for a moment."""
+        kept = {}
+        for name, state in ready.items():
+            if state.is_in_sync or not quota.is_throttled(*name):
+                kept[name] = state
+            else:
+                state.delayed_until = now + _THROTTLED_FOR
+        return kept
 
     def next_deadline(self) -> float:
         """When `next_request` may give something that it does not give now."""
@@ -283,7 +306,11 @@ class ReplicaFetcher:
         except errors.KafkaError as problem:
             self._fail(name, problem)
             return
+        quota = self._quota
+        if quota is not None and quota.limit is not None and not state.is_in_sync and quota.is_throttled(*name):
+            quota.record(len(data.records or b""), now.now)
         end = logs.log_end_offset(name)
+        state.is_in_sync = end >= data.high_watermark
         if end != state.fetch_offset:
             # Without new records the last epoch stays what it was (KAFKA-15510).
             state.fetch_offset, state.last_fetched_epoch = end, logs.latest_epoch(name)
