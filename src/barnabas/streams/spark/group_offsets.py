@@ -86,6 +86,20 @@ class GroupOffsets:
         if self._try("commit offsets", lambda admin: admin.alter_consumer_group_offsets(self._group, wanted)):
             self._committed = offsets
 
+    def commit_decided(self, decided: Callable[[str], Offsets], query: str) -> None:
+        """Commit up to where the last decision of a query that has ended goes: its progress may not tell of that.
+
+        `decided` says so for the query's id. What fails is told; the next run of the application finds it out itself.
+        """
+        try:
+            ends = decided(query)
+        except KafkaError as error:
+            LOGGER.warning("%s: could not read the decisions of the query %s: %s", self._group, query, error)
+            return
+        further = {each: end for each, end in ends.items() if end > self._committed.get(each, -1)}
+        if further:
+            self.commit(self._committed | further, query)
+
     def _purge(self) -> None:
         """Delete records before the committed offsets: a batch that is repeated begins there or later."""
         before = {

@@ -264,6 +264,8 @@ class KafkaStreams:
         offsets = GroupOffsets(make_admin, self._config.application_id, self._plan.repartition_topics, purge_every)
         with contextlib.closing(offsets):
             self._follow(offsets)
+            decided = partial(starting_offsets.decided_offsets, self._application.place)
+            offsets.commit_decided(decided, str(self.query.id))
 
     def _follow(self, offsets: GroupOffsets) -> None:
         while True:

@@ -148,3 +148,35 @@ def test_where_tasks_stand_is_what_the_notes_of_all_of_them_say() -> None:
         TopicPartition("b", 0): 7,
         TopicPartition("a", 1): 9,
     }
+
+
+def test_a_query_that_ended_commits_what_it_had_decided_and_had_not_told() -> None:
+    cluster = Cluster()
+    offsets = followed(cluster, [0.0])
+    offsets.follow(query(read=5, between=3))
+
+    offsets.commit_decided(lambda query: {IN: 9, BETWEEN: 2}, "q1")
+
+    assert {each: at.offset for each, at in cluster.committed.items()} == {IN: 9, BETWEEN: 3}
+    assert cluster.committed[IN].metadata == f"{METADATA}q1"
+    assert cluster.commits == 2
+
+
+@pytest.mark.parametrize("decided", [{IN: 5}, {}])
+def test_nothing_is_committed_where_no_more_was_decided(decided: dict[TopicPartition, int]) -> None:
+    cluster = Cluster()
+    offsets = followed(cluster, [0.0])
+    offsets.follow(query(read=5, between=3))
+
+    offsets.commit_decided(lambda query: decided, "q1")
+
+    assert cluster.commits == 1
+
+
+def test_decisions_that_cannot_be_read_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def unreachable(query: str) -> Any:
+        raise KafkaError("nobody is there")
+
+    followed(Cluster(), [0.0]).commit_decided(unreachable, "q1")
+
+    assert "could not read the decisions of the query q1: nobody is there" in caplog.text
