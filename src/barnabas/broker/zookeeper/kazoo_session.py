@@ -60,6 +60,7 @@ class KazooSession:
         self._chroot_is_there = not chroot
         self._loop = asyncio.get_running_loop()
         self._errors = _translations(library.exceptions)
+        self._not_tried = (library.exceptions.RolledBackError, library.exceptions.RuntimeInconsistency)
         # kazoo warns of each attempt to connect; what matters of that is told as a state.
         logger = logging.Logger("barnabas.zookeeper", logging.ERROR)
         logger.parent = logging.getLogger("barnabas")
@@ -219,12 +220,9 @@ class KazooSession:
         assert isinstance(operation, Check | Multi), "all others have answers of their own"
         operations = operation.operations if isinstance(operation, Multi) else (operation,)
         for one, found in zip(operations, value, strict=True):
-            if isinstance(found, Exception):
-                translated = self._translated(one.path, found)
-                if not isinstance(translated, RefusedError):
-                    return translated
-        if any(isinstance(found, Exception) for found in value):
-            return RefusedError(operations[0].path, f"the transaction was refused: {value!r}")
+            # Those before the one that failed are rolled back, those after it were not tried.
+            if isinstance(found, Exception) and not isinstance(found, self._not_tried):
+                return self._translated(one.path, found)
         return [_of_part(one, found, len(self._chroot)) for one, found in zip(operations, value, strict=True)]
 
     def _translated(self, path: str, problem: Exception) -> ZooKeeperError:
