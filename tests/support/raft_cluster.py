@@ -31,7 +31,7 @@ from barnabas.protocol.messages.api_versions_response import ApiVersionsResponse
 from barnabas.protocol.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
-from tests.support.raft_log import MemoryLog, MemoryStore
+from tests.support.raft_log import FileDisk, MemoryDisk, batches_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -109,8 +109,8 @@ class Member:
         self.cluster = cluster
         self.config = config
         self.id = config.node_id
-        self.log = MemoryLog()
-        self.store = MemoryStore()
+        self.disk = MemoryDisk() if not cluster.on_files else FileDisk(cluster.random)
+        self.log, self.store = self.disk.open()
         self.life = 0
         self.paused_until = 0.0
         self.client: KafkaRaftClient | None = None
@@ -135,7 +135,7 @@ class Member:
         """Kill the process, perhaps with all that the disk does not have."""
         self.client = None
         self.life += 1
-        self.log.reopen(self.cluster.random if power_loss else None)
+        self.log, self.store = self.disk.crash(self.cluster.random if power_loss else None)
 
     @property
     def is_up(self) -> bool:
@@ -147,14 +147,15 @@ class Member:
         client = self.client
         if client is None:
             return
+        self.cluster.inspect(self)
         wake = client.poll(self.cluster.instant)
         for _ in range(20):
+            self.cluster.inspect(self)
             if wake > self.cluster.now:
                 break
             wake = client.poll(self.cluster.instant)
         self.check(wake > self.cluster.now, f"spins as {client.replica.quorum.state.name}")
         self.cluster.send_all(self, client.take_outbound())
-        self.cluster.inspect(self)
         if wake < self._wake or self._wake <= self.cluster.now:
             self._wake = max(wake, self.cluster.now + 0.0005)
             life, when = self.life, self._wake
@@ -185,7 +186,9 @@ class RaftCluster:
         nodes: int | None = None,
         directories: bool = False,
         auto_join: bool = False,
+        on_files: bool = False,
     ) -> None:
+        self.on_files = on_files
         self.random = Random(seed)
         self.now = 0.0
         self._events: list[tuple[float, int, Callable[[], object]]] = []
@@ -198,7 +201,7 @@ class RaftCluster:
         #: Offset → the digest of all that was committed before it; the records themselves by their last offset.
         self.digests: dict[int, int] = {0: 0}
         self.committed: list[tuple[int, int, bytes]] = []
-        self.committed_end = 0
+        self.committed_end = self.committed_epoch = 0
         self.voter_sets: dict[int, VoterSet] = {}
         self.answers: dict[int, Message] = {}
         first = voter_set(range(voters), directories=directories)
@@ -226,9 +229,10 @@ class RaftCluster:
     @staticmethod
     def _bootstrap(member: Member, voters: VoterSet) -> None:
         messages: list[Message] = [SnapshotHeaderRecord(), KRaftVersionRecord(0, 1), voters.to_record()]
-        member.log.snapshots[BOOTSTRAP_SNAPSHOT_ID] = build_control_batch(
-            messages, base_offset=0, epoch=0, timestamp_ms=0
-        )
+        writer = member.log.create_snapshot(BOOTSTRAP_SNAPSHOT_ID)
+        assert writer is not None
+        writer.append(build_control_batch(messages, base_offset=0, epoch=0, timestamp_ms=0))
+        writer.freeze()
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -344,10 +348,10 @@ class RaftCluster:
         known = self.leaders.setdefault(state.epoch, member.id)
         if known != member.id:
             raise BrokenPromiseError(f"epoch {state.epoch} has two leaders, {known} and {member.id}")
-        if state.high_watermark is None:
+        if state.epoch > self.committed_epoch:
             self._check_completeness(member)
-        else:
-            self._commit(member, state.high_watermark)
+        if state.high_watermark is not None:
+            self._commit(member, state.high_watermark, state.epoch)
 
     def _check_completeness(self, leader: Member) -> None:
         log = leader.log
@@ -362,16 +366,17 @@ class RaftCluster:
             return
         known = {base: (epoch, data) for base, epoch, data in self.committed[-200:]}
         oldest = self.committed[-200:][0][0]
-        for batch in reversed(member.log.batches):
+        for batch in reversed(batches_in(member.log)):
             if batch.base_offset < oldest:
                 return
             if batch.base_offset < end and known.get(batch.base_offset) != (batch.epoch, batch.data):
                 raise BrokenPromiseError(f"node {member.id} has something else at {batch.base_offset} than committed")
 
-    def _commit(self, leader: Member, high_watermark: int) -> None:
+    def _commit(self, leader: Member, high_watermark: int, epoch: int) -> None:
         if high_watermark <= self.committed_end:
             return
-        for batch in leader.log.batches:
+        self.committed_epoch = epoch
+        for batch in batches_in(leader.log):
             if self.committed_end <= batch.base_offset < high_watermark:
                 self.committed.append((batch.base_offset, batch.epoch, batch.data))
         self.committed_end = high_watermark
@@ -403,9 +408,9 @@ class RaftCluster:
         """Check log matching between all pairs of nodes."""
         for one in self.members:
             for other in self.members[: one.id]:
-                theirs = {batch.base_offset: batch for batch in other.log.batches}
+                theirs = {batch.base_offset: batch for batch in batches_in(other.log)}
                 equal = True
-                for batch in reversed(one.log.batches):
+                for batch in reversed(batches_in(one.log)):
                     match = theirs.get(batch.base_offset)
                     if match is None or batch.base_offset < max(one.log.start_offset, other.log.start_offset):
                         continue

@@ -17,7 +17,7 @@ _LONGEST = 6.0
 class History:
     """Plays a quorum of three to five voters for some seconds of virtual time, and holds it to Raft's promises."""
 
-    def __init__(self, seed: int, *, seconds: float = 40.0) -> None:
+    def __init__(self, seed: int, *, seconds: float = 40.0, on_files: bool = False) -> None:
         self.random = Random(seed)
         self._seconds = seconds
         self.has_directories = self.random.random() < 0.6
@@ -29,6 +29,7 @@ class History:
             nodes=voters + extra,
             directories=self.has_directories,
             auto_join=self.has_directories and self.random.random() < 0.2,
+            on_files=on_files,
         )
         cluster = self.cluster
         cluster.loss = self.random.choice([0.0, 0.02, 0.2])
@@ -132,10 +133,10 @@ class History:
         return ends == {self.cluster.committed_end}
 
 
-def play(seed: int, seconds: float = 40.0) -> None:
+def play(seed: int, seconds: float = 40.0, *, on_files: bool = False) -> None:
     """Play one history; what is raised names the seed."""
     try:
-        History(seed, seconds=seconds).run()
+        History(seed, seconds=seconds, on_files=on_files).run()
     except BrokenPromiseError as error:
         raise BrokenPromiseError(f"seed {seed}: {error}") from error
     except Exception as error:

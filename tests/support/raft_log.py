@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.records import scan_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from random import Random
 
     from barnabas.protocol.message import Buffer
+
+
+_DATA = "/data"
 
 
 class LogBatch(NamedTuple):
@@ -135,18 +139,13 @@ class MemoryLog:
     def truncate_to_latest_snapshot(self) -> bool:
         """See `ReplicatedLog`."""
         latest = self.latest_snapshot_id
-        if latest is None or (latest.epoch, latest.offset) <= (self.last_fetched_epoch_of_batches, self.end_offset):
+        if latest is None or (latest.epoch, latest.offset) <= (self.last_fetched_epoch, self.end_offset):
             return False
         self.batches.clear()
         self.start_offset = self.end_offset = self.flushed = latest.offset
         self.high_watermark = latest.offset
         self.snapshots = {latest: self.snapshots[latest]}
         return True
-
-    @property
-    def last_fetched_epoch_of_batches(self) -> int:
-        """The epoch of the last record, 0 without one."""
-        return self.batches[-1].epoch if self.batches else 0
 
     def update_high_watermark(self, offset: int) -> None:
         """See `ReplicatedLog`."""
@@ -198,6 +197,55 @@ class MemoryLog:
         self.flushed = self.end_offset
         self.high_watermark = self.start_offset
 
-    def keys(self) -> Iterable[tuple[int, int, bytes]]:
-        """Return what the log has: offset, epoch, content of every batch."""
-        return ((batch.base_offset, batch.epoch, batch.data) for batch in self.batches)
+
+class MemoryDisk:
+    """A disk with a `MemoryLog`."""
+
+    def __init__(self) -> None:
+        self._log = MemoryLog()
+        self._store = MemoryStore()
+
+    def open(self) -> tuple[MemoryLog, MemoryStore]:
+        """Return what is on it."""
+        return self._log, self._store
+
+    def crash(self, random: Random | None) -> tuple[MemoryLog, MemoryStore]:
+        """Return what is left after a crash; with `random` the power was lost."""
+        self._log.reopen(random)
+        return self._log, self._store
+
+
+class FileDisk:
+    """A disk with Kafka's files, which tears what was not synced when the power is lost."""
+
+    def __init__(self, random: Random) -> None:
+        self._filesystem = MemoryFileSystem(random)
+        self._filesystem.make_directory(_DATA)
+
+    def open(self) -> tuple[KafkaMetadataLog, FileQuorumStateStore]:
+        """Return what is on it."""
+        config = {"metadata.log.segment.bytes": 600}
+        return KafkaMetadataLog(self._filesystem, _DATA, config, 0), FileQuorumStateStore(self._filesystem, _DATA)
+
+    def crash(self, random: Random | None) -> tuple[KafkaMetadataLog, FileQuorumStateStore]:
+        """See `MemoryDisk`."""
+        if random is None:
+            self._filesystem.crash()
+        else:
+            self._filesystem.power_loss()
+        return self.open()
+
+
+def batches_in(log: MemoryLog | KafkaMetadataLog) -> list[LogBatch]:
+    """Return all batches of a log."""
+    if isinstance(log, MemoryLog):
+        return log.batches
+    found: list[LogBatch] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        data = log.read(offset, 1 << 20)
+        for header in scan_batches(data):
+            whole = data[header.position : header.position + header.size_in_bytes]
+            found.append(LogBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, whole))
+        offset = found[-1].last_offset + 1
+    return found

@@ -222,7 +222,11 @@ class KafkaRaftClient:
         self._now = now.now
         if not self.replica.connections.is_expected(source, correlation_id):
             return
-        success = message is not None and self._handle_response(source, message, now)
+        if isinstance(message, messages.FetchResponse | messages.FetchSnapshotResponse):
+            # To a node that is also a bootstrap server there may be two: one that timed out, and its successor.
+            success = not self.replica.is_last_fetch(correlation_id) or self._handle_response(source, message, now)
+        else:
+            success = message is not None and self._handle_response(source, message, now)
         self.replica.connections.finished(source, correlation_id, success=success, now=now.now)
         self._settle(now)
 
@@ -409,4 +413,4 @@ class KafkaRaftClient:
         node = connections.find_ready_bootstrap(now)
         if node is None:
             return connections.bootstrap_ready_at(now)
-        return self.replica.send(node, self._fetcher.request, now)
+        return self.replica.send(node, self._fetcher.fetch_request, now)

@@ -43,6 +43,12 @@ class LogFetcher:
         if isinstance(state, FollowerState) and state.fetching_snapshot is not None:
             writer = state.fetching_snapshot
             return make_fetch_snapshot_request(replica.config, state.epoch, writer.snapshot_id, writer.size)
+        return self.fetch_request()
+
+    def fetch_request(self) -> FetchRequest:
+        """Ask for records, also while a snapshot is on its way: who is asked may not be the leader."""
+        replica = self._replica
+        state = replica.quorum.state
         high_watermark = -1 if state.high_watermark is None else state.high_watermark
         return make_fetch_request(replica.config, state.epoch, replica.log_end, high_watermark)
 
@@ -59,6 +65,7 @@ class LogFetcher:
         endpoints = replica.leader_endpoints(nodes, leader.leader_id)
         handled = replica.handle_common(found.error_code, leader.leader_id, leader.leader_epoch, endpoints, now.now)
         if handled is not None:
+            self._leader_confirmed(leader.leader_id, leader.leader_epoch, now.now)
             return handled
         state = replica.quorum.state
         if found.error_code or not isinstance(state, FollowerState):
@@ -75,6 +82,19 @@ class LogFetcher:
         state.has_fetched = True
         return True
 
+    def _leader_confirmed(self, leader_id: int, epoch: int, now: float) -> None:
+        """Let an observer ask the leader again that a bootstrap server names, though it did not answer for long."""
+        replica = self._replica
+        state = replica.quorum.state
+        if (
+            isinstance(state, FollowerState)
+            and (state.leader_id, state.epoch) == (leader_id, epoch)
+            and now >= state.fetch_deadline
+            and not replica.quorum.is_voter
+        ):
+            state.fetch_deadline = now + replica.config.fetch_timeout
+            replica.connections.reset(leader_id)
+
     def _truncate(self, diverging: OffsetAndEpoch) -> None:
         log = self._replica.log
         if diverging.offset < log.high_watermark:
@@ -87,6 +107,8 @@ class LogFetcher:
         self._replica.partition_state.truncate_new(offset)
 
     def _begin_snapshot(self, state: FollowerState, snapshot_id: OffsetAndEpoch) -> None:
+        if state.fetching_snapshot is not None:
+            state.fetching_snapshot.close()
         # Not compared with the log: what the leader offers is ahead of it.
         state.fetching_snapshot = self._replica.log.create_snapshot(snapshot_id)
         if state.fetching_snapshot is None:
@@ -160,5 +182,5 @@ class LogFetcher:
             self._loaded(state)
 
     def _loaded(self, state: FollowerState) -> None:
-        self._replica.partition_state.update()
+        self._replica.partition_state.reload()
         self._advance(state, self._replica.log.high_watermark)

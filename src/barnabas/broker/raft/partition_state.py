@@ -99,6 +99,14 @@ class PartitionState:
             )
         self._voters.add(offset, voters)
 
+    def reload(self) -> None:
+        """Read the newest snapshot and the log behind it anew, for the log begins behind it now.
+
+        Nothing that was read before counts: it may have been longer than the snapshot, and of a history that is lost.
+        """
+        self._next_offset = -1
+        self.update()
+
     def truncate_new(self, end_offset: int) -> None:
         """Forget what the log does not have any more."""
         self._voters.truncate_new(end_offset)

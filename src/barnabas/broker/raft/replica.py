@@ -15,7 +15,7 @@ from barnabas.broker.raft.leader_state import LeaderState
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.broker.raft.partition_state import PartitionState
 from barnabas.broker.raft.quorum_state import QuorumState
-from barnabas.broker.raft.raft_messages import Leadership
+from barnabas.broker.raft.raft_messages import FetchRequest, FetchSnapshotRequest, Leadership
 from barnabas.broker.raft.request_manager import RequestManager
 from barnabas.broker.raft.voter_set import Endpoint, endpoint_of
 from barnabas.errors import IllegalStateError
@@ -73,6 +73,7 @@ class Replica:
 
     __slots__ = (
         "_correlation_id",
+        "_last_fetch",
         "_outbound",
         "config",
         "connections",
@@ -98,7 +99,7 @@ class Replica:
         self.is_shutting_down = False
         self.on_high_watermark: Callable[[LeaderState], None] = lambda _state: None
         self._outbound: list[OutboundRequest | OutboundResponse] = []
-        self._correlation_id = 0
+        self._correlation_id = self._last_fetch = 0
 
     # -- what goes out and comes in ----------------------------------------------------------------------------------
 
@@ -116,8 +117,15 @@ class Replica:
         if self.connections.is_ready(destination.id, now):
             self._correlation_id += 1
             self.connections.sent(destination.id, self._correlation_id, now)
-            self._outbound.append(OutboundRequest(self._correlation_id, destination, message()))
+            request = message()
+            if isinstance(request, FetchRequest | FetchSnapshotRequest):
+                self._last_fetch = self._correlation_id
+            self._outbound.append(OutboundRequest(self._correlation_id, destination, request))
         return self.connections.ready_at(destination.id)
+
+    def is_last_fetch(self, correlation_id: int) -> bool:
+        """Say whether a fetch is the last one: the log is as it was then only if no other has been sent since."""
+        return self._last_fetch == correlation_id
 
     def send_to_voters(
         self, voters: Sequence[ReplicaKey], message: Callable[[ReplicaKey], Message], now: float

@@ -22,6 +22,18 @@ def test_a_quorum_keeps_its_promises(seed: int) -> None:
     play(seed)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quorum_keeps_its_promises_on_kafkas_files(seed: int) -> None:
+    play(seed, on_files=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(5000, 6000, 100))
+def test_a_quorum_keeps_its_promises_on_kafkas_files_in_many_histories(first: int) -> None:
+    for seed in range(first, first + 100):
+        play(seed, on_files=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 def test_a_quorum_keeps_its_promises_in_thousands_of_histories(first: int) -> None:

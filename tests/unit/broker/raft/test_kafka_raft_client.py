@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from barnabas.broker.raft import raft_messages
 from barnabas.broker.raft.batch_accumulator import MAX_BATCH_SIZE_BYTES
+from barnabas.broker.raft.control_records import build_control_batch
 from barnabas.broker.raft.errors import BufferAllocationError, NotLeaderError
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
 from barnabas.errors import DuplicateVoterError, RecordBatchTooLargeError, VoterNotFoundError
+from barnabas.network.node import Node
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
-from tests.support.raft_cluster import CLUSTER_ID, RaftCluster, directory_of
+from tests.support.raft_cluster import CLUSTER_ID, RaftCluster, directory_of, voter_set
 
 if TYPE_CHECKING:
     from tests.support.raft_cluster import Member
@@ -168,6 +171,51 @@ def test_a_follower_that_was_away_for_long_gets_the_snapshot() -> None:
     cluster.run(3.0)
     assert follower.machine.values == leader.machine.values
     assert follower.log.start_offset == leader.log.start_offset
+
+
+def test_an_observer_finds_the_leader_again_that_is_no_bootstrap_server() -> None:
+    """Its answer was lost: bootstrap servers name the leader that is known, and it has to be asked again."""
+    cluster, leader = _elected(voters=3, nodes=4, directories=True)
+    observer = cluster.members[3]
+    observer.stop(power_loss=False)
+    other = _follower(cluster).id
+    observer.config = replace(observer.config, bootstrap=(Node(-2, f"n{other}", 9093),))
+    observer.start()
+    cluster.run(1.0)
+    cluster.cut = {(leader.id, 3)}
+    cluster.run(10.0)
+    cluster.cut = set()
+    cluster.append([b"a"])
+    cluster.run(5.0)
+    assert observer.log.end_offset == cluster.committed_end
+
+
+def test_voters_of_a_history_that_is_lost_go_with_it_when_a_snapshot_is_loaded() -> None:
+    """The log was longer than the snapshot that takes its place, so its end says nothing of what was read."""
+    cluster, leader = _elected(voters=3, nodes=4, directories=True)
+    away = _follower(cluster)
+    pairs = {(away.id, other.id) for other in cluster.members}
+    cluster.cut = pairs | {(other, this) for this, other in pairs}
+    cluster.append([b"a"], leader)
+    cluster.run(1.0)
+    assert away.client is not None
+    state = away.client.replica
+    lost = voter_set(range(4), directories=True)
+    end = away.log.end_offset
+    away.log.append(build_control_batch([lost.to_record()] * 9, base_offset=end, epoch=1, timestamp_ms=0), 1, 0)
+    state.partition_state.update()
+    assert state.partition_state.last_voter_set == lost
+    assert leader.client is not None
+    leader.client.resign(1)
+    leader.turn()
+    cluster.run(3.0)
+    for member in cluster.members:
+        if member is not away:
+            cluster.snapshot(member, delete=True)
+    cluster.cut = set()
+    cluster.run(10.0)
+    assert away.machine.values == [b"a"]
+    assert state.partition_state.last_voter_set == voter_set(range(3), directories=True)
 
 
 def test_a_snapshot_of_what_is_not_committed_is_refused() -> None:

@@ -1,0 +1,159 @@
+"""The metadata log in Kafka's files: what a start finds, what a power loss leaves."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from barnabas.broker.log.memory_filesystem import MemoryFileSystem
+from barnabas.broker.raft.control_records import build_data_batch
+from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog, log_directory_of
+from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.snapshots import RecordsSnapshotReader, RecordsSnapshotWriter
+from barnabas.errors import KafkaStorageError
+
+_DIRECTORY = log_directory_of("/data")
+
+
+def _filesystem() -> MemoryFileSystem:
+    filesystem = MemoryFileSystem(Random(1))
+    filesystem.make_directory("/data")
+    return filesystem
+
+
+def _open(filesystem: MemoryFileSystem, **settings: int) -> KafkaMetadataLog:
+    return KafkaMetadataLog(filesystem, "/data", {key.replace("_", "."): val for key, val in settings.items()}, 0)
+
+
+def _append(log: KafkaMetadataLog, epoch: int, *values: bytes) -> None:
+    log.append(build_data_batch(values, base_offset=log.end_offset, epoch=epoch, timestamp_ms=7), epoch, 0)
+
+
+def _snapshot(log: KafkaMetadataLog, snapshot_id: OffsetAndEpoch, timestamp_ms: int = 0) -> None:
+    raw = log.create_snapshot(snapshot_id)
+    assert raw is not None
+    writer = RecordsSnapshotWriter(raw, timestamp_ms, 0, None)
+    writer.append_values([b"everything"])
+    writer.freeze()
+
+
+def _names(filesystem: MemoryFileSystem) -> set[str]:
+    return {entry.name for entry in filesystem.list_directory(_DIRECTORY)}
+
+
+def test_what_was_flushed_is_there_after_a_power_loss() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    _append(log, 1, b"a", b"b")
+    _append(log, 2, b"c")
+    log.flush()
+    filesystem.power_loss()
+    found = _open(filesystem)
+    assert (found.end_offset, found.last_fetched_epoch) == (3, 2)
+    assert found.end_offset_for_epoch(1) == (2, 1)
+    assert found.high_watermark == 0
+
+
+def test_the_files_have_kafkas_names() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    _append(log, 1, b"a", b"b")
+    log.update_high_watermark(2)
+    _snapshot(log, OffsetAndEpoch(2, 1))
+    FileQuorumStateStore(filesystem, "/data").write(b"{}")
+    assert _names(filesystem) >= {
+        "00000000000000000000.log",
+        "00000000000000000002-0000000001.checkpoint",
+        "partition.metadata",
+        "quorum-state",
+    }
+
+
+def test_a_snapshot_that_was_not_ended_is_not_there() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    raw = log.create_snapshot(OffsetAndEpoch(0, 1))
+    assert raw is not None
+    raw.append(b"half of it")
+    filesystem.crash()
+    assert _open(filesystem).latest_snapshot_id is None
+    assert not [name for name in _names(filesystem) if "checkpoint" in name and "epoch" not in name]
+
+
+def test_a_snapshot_says_what_it_was_given() -> None:
+    log = _open(_filesystem())
+    _append(log, 1, b"a")
+    log.update_high_watermark(1)
+    _snapshot(log, OffsetAndEpoch(1, 1), timestamp_ms=99)
+    assert log.create_snapshot(OffsetAndEpoch(1, 1)) is None
+    reader = RecordsSnapshotReader(log, OffsetAndEpoch(1, 1))
+    assert [value for batch in reader.batches() for value in batch.values] == [b"everything"]
+    assert reader.last_contained_log_timestamp == 99
+
+
+def test_the_log_begins_behind_a_snapshot_that_is_ahead_of_it() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    _append(log, 1, b"a", b"b")
+    _snapshot(log, OffsetAndEpoch(10, 3))
+    assert log.truncate_to_latest_snapshot()
+    assert (log.start_offset, log.end_offset, log.last_fetched_epoch) == (10, 10, 3)
+    assert not log.truncate_to_latest_snapshot()
+    filesystem.power_loss()
+    found = _open(filesystem)
+    assert (found.start_offset, found.end_offset, found.last_fetched_epoch) == (10, 10, 3)
+
+
+def test_a_power_loss_between_snapshot_and_truncation_is_made_good_at_the_start() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    _append(log, 1, b"a", b"b")
+    log.flush()
+    _snapshot(log, OffsetAndEpoch(10, 3))
+    filesystem.power_loss()
+    found = _open(filesystem)
+    assert (found.start_offset, found.end_offset, found.last_fetched_epoch) == (10, 10, 3)
+
+
+def test_what_is_committed_is_not_truncated() -> None:
+    log = _open(_filesystem())
+    _append(log, 1, b"a", b"b")
+    _append(log, 1, b"c")
+    log.update_high_watermark(2)
+    log.truncate_to(2)
+    assert log.end_offset == 2
+    with pytest.raises(ValueError, match="committed to 2"):
+        log.truncate_to(1)
+
+
+def test_old_snapshots_go_by_age_and_the_log_before_the_next_with_them() -> None:
+    filesystem = _filesystem()
+    log = _open(filesystem, metadata_log_segment_bytes=200)
+    for number in range(20):
+        _append(log, 1, b"%d" % number * 20)
+    log.flush()
+    log.update_high_watermark(20)
+    _snapshot(log, OffsetAndEpoch(5, 1), timestamp_ms=1_000)
+    _snapshot(log, OffsetAndEpoch(10, 1), timestamp_ms=2_000)
+    log.clean(1_500 + 604_800_000)
+    assert log.earliest_snapshot_id == (10, 1)
+    assert log.start_offset == 10
+    assert "00000000000000000000.log" not in _names(filesystem)
+
+
+def test_the_last_snapshot_stays_however_large_the_log_is() -> None:
+    log = _open(_filesystem(), metadata_max_retention_bytes=1)
+    _append(log, 1, b"a")
+    log.update_high_watermark(1)
+    _snapshot(log, OffsetAndEpoch(1, 1))
+    log.clean(0)
+    assert log.latest_snapshot_id == (1, 1)
+
+
+def test_a_disk_that_fails_raises_a_storage_error() -> None:
+    filesystem = _filesystem()
+    store = FileQuorumStateStore(filesystem, "/nowhere")
+    assert store.read() is None
+    with pytest.raises(KafkaStorageError, match="quorum-state"):
+        store.write(b"{}")
