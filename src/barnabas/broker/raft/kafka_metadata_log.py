@@ -189,6 +189,9 @@ class KafkaMetadataLog:
         elif self._snapshots and log.log_start_offset < self._start(log):
             log.update_high_watermark(self._start(log))
             log.increment_log_start_offset(self._start(log), "a snapshot has all before it")
+        # One that was dropped may be back: the log does not reach to it any more.
+        for older in [found for found in self._snapshots if found.offset < log.log_start_offset]:
+            self._forget(older)
         return log
 
     def _start(self, log: UnifiedLog) -> int:
@@ -343,8 +346,11 @@ class KafkaMetadataLog:
 
     def _forget_before(self, snapshot_id: OffsetAndEpoch) -> None:
         for older in [found for found in self._snapshots if found < snapshot_id]:
-            del self._snapshots[older]
-            self.remove_file(f"{self.directory}/{snapshot_file_name(older)}")
+            self._forget(older)
+
+    def _forget(self, snapshot_id: OffsetAndEpoch) -> None:
+        del self._snapshots[snapshot_id]
+        self.remove_file(f"{self.directory}/{snapshot_file_name(snapshot_id)}")
 
     def _remove_files(self, paths: list[str]) -> None:
         for path in paths:

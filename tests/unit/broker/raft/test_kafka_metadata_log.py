@@ -10,6 +10,7 @@ from barnabas.broker.log.memory_filesystem import MemoryFileSystem
 from barnabas.broker.raft.control_records import build_data_batch
 from barnabas.broker.raft.kafka_metadata_log import FileQuorumStateStore, KafkaMetadataLog, log_directory_of
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.replicated_log import validate_offset_and_epoch
 from barnabas.broker.raft.snapshots import RecordsSnapshotReader, RecordsSnapshotWriter
 from barnabas.errors import KafkaStorageError
 
@@ -114,6 +115,19 @@ def test_a_power_loss_between_snapshot_and_truncation_is_made_good_at_the_start(
     filesystem.power_loss()
     found = _open(filesystem)
     assert (found.start_offset, found.end_offset, found.last_fetched_epoch) == (10, 10, 3)
+
+
+def test_an_old_snapshot_that_a_power_loss_has_brought_back_is_dropped_again() -> None:
+    """With it a follower at the start of the log would be sent the newest snapshot for ever."""
+    filesystem = _filesystem()
+    log = _open(filesystem)
+    _snapshot(log, OffsetAndEpoch(10, 3))
+    log.truncate_to_latest_snapshot()
+    log.flush()
+    filesystem.replace(f"{_DIRECTORY}/00000000000000000005-0000000001.checkpoint", b"old", sync=True)
+    found = _open(filesystem)
+    assert found.earliest_snapshot_id == (10, 3)
+    assert validate_offset_and_epoch(found, 10, 3).is_valid
 
 
 def test_what_is_committed_is_not_truncated() -> None:
