@@ -12,6 +12,7 @@ from barnabas.broker.raft.batch_accumulator import MAX_BATCH_SIZE_BYTES
 from barnabas.broker.raft.control_records import build_control_batch
 from barnabas.broker.raft.errors import BufferAllocationError, NotLeaderError
 from barnabas.broker.raft.offset_and_epoch import OffsetAndEpoch
+from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.errors import DuplicateVoterError, RecordBatchTooLargeError, VoterNotFoundError
 from barnabas.network.node import Node
 from barnabas.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -251,6 +252,33 @@ def test_what_cannot_become_of_the_voters_is_refused_by_its_error() -> None:
     cluster.run(1.0)
     assert cluster.answers[known].error_code == DuplicateVoterError.code  # type: ignore[attr-defined]
     assert cluster.answers[unknown].error_code == VoterNotFoundError.code  # type: ignore[attr-defined]
+
+
+def test_a_vote_is_remembered_after_a_power_loss() -> None:
+    cluster = RaftCluster(7)
+    voter = cluster.members[2]
+    assert _asks_for_vote(cluster, voter, 0)
+    voter.stop(power_loss=True)
+    voter.start()
+    assert not _asks_for_vote(cluster, voter, 1)
+    assert _asks_for_vote(cluster, voter, 0)
+
+
+def _asks_for_vote(cluster: RaftCluster, voter: Member, candidate: int) -> bool:
+    assert voter.client is not None
+    config = cluster.members[candidate].config
+    request = raft_messages.make_vote_request(config, 5, ReplicaKey(voter.id), OffsetAndEpoch(0, 0), pre_vote=False)
+    answer = voter.client._voting.handle_vote(request, "CONTROLLER", cluster.now)
+    return answer.topics[0].partitions[0].vote_granted
+
+
+def test_a_follower_counts_nothing_as_committed_that_it_does_not_have() -> None:
+    cluster, _ = _elected()
+    follower = _follower(cluster)
+    assert follower.client is not None
+    state = follower.client.replica.quorum.state
+    follower.client._fetcher._advance(state, 10_000)  # type: ignore[arg-type]
+    assert follower.client.high_watermark == follower.log.end_offset
 
 
 def test_a_controller_joins_by_itself_if_it_is_told_to() -> None:
