@@ -15,6 +15,7 @@ from tests.contract.mixed_world import (
     World,
     a_killed_broker_of_ours_catches_up,
     a_topic_that_goes_leaves_no_log,
+    brokers_of_both_kinds_die_in_turn,
     groups_and_transactions_move_with_their_leaders,
     ours_hands_its_leaderships_over,
     records_go_through_every_leader,
@@ -99,6 +100,10 @@ def test_a_topic_that_is_deleted_or_moved_away_leaves_no_log(world: World) -> No
 
 def test_settings_reach_logs_through_the_metadata(world: World) -> None:
     settings_reach_our_logs(world)
+
+
+def test_brokers_of_both_kinds_die_in_turn_and_nothing_is_lost(world: World) -> None:
+    brokers_of_both_kinds_die_in_turn(world)
 
 
 def test_three_brokers_of_ours_under_our_controller() -> None:
