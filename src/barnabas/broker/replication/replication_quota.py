@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LEADER, FOLLOWER = "leader", "follower"
 ALL: Final = "*"
+_REPLICAS = {LEADER: "leader.replication.throttled.replicas", FOLLOWER: "follower.replication.throttled.replicas"}
 
 
 class ReplicationQuota:
@@ -44,7 +45,7 @@ class ReplicationQuota:
 
     def is_throttled(self, topic: str, index: int) -> bool:
         """Whether the replica of this broker is one of those that are throttled."""
-        text = self._configs_of(topic).get(f"{self._kind}.replication.throttled.replicas", "")
+        text = self._configs_of(topic).get(_REPLICAS[self._kind], "")
         return text == ALL or (bool(text) and index in _partitions_of(text, self._me))
 
     def is_exceeded(self, now: float) -> bool:
