@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from barnabas.broker.log.checkpoints import decode_uuid, encode_uuid
 from barnabas.broker.raft.replica_key import ReplicaKey
 from barnabas.errors import KafkaStorageError
+from barnabas.protocol.message import ZERO_UUID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +54,7 @@ def encode_election_state(election: ElectionState, voters: Sequence[int], kraft_
             "leaderId": leader,
             "leaderEpoch": election.epoch,
             "votedId": voted_id,
-            "votedDirectoryId": encode_uuid(bytes(16) if voted is None else voted.directory_id),
+            "votedDirectoryId": encode_uuid(ZERO_UUID if voted is None else voted.directory_id),
             "data_version": 1,
         }
     return json.dumps(found, separators=(",", ":")).encode()
@@ -67,7 +68,7 @@ def decode_election_state(content: bytes) -> ElectionState:
         if version not in (0, 1):
             raise KafkaStorageError(f"the quorum-state file has the data version {version}; 0 and 1 are known")
         voted_id, leader_id = int(found["votedId"]), int(found["leaderId"])
-        directory = decode_uuid(found["votedDirectoryId"]) if version else bytes(16)
+        directory = decode_uuid(found["votedDirectoryId"]) if version else ZERO_UUID
         return ElectionState(
             int(found["leaderEpoch"]),
             None if leader_id < 0 else leader_id,

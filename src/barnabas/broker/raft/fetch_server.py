@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -55,7 +56,7 @@ class FetchServer:
     @property
     def deadline(self) -> float:
         """When the first fetch that waits is to be answered in any case."""
-        return min((parked.deadline for parked in self._parked), default=float("inf"))
+        return min((parked.deadline for parked in self._parked), default=inf)
 
     # -- Fetch -------------------------------------------------------------------------------------------------------
 

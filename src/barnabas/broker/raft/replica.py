@@ -6,6 +6,7 @@ The parts above it (`voting`, `fetch_server`, `log_fetcher`, `voter_changes`) ea
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import errors
@@ -131,7 +132,7 @@ class Replica:
         self, voters: Sequence[ReplicaKey], message: Callable[[ReplicaKey], Message], now: float
     ) -> float:
         """Send a request to each of some voters; when to look again."""
-        wake = float("inf")
+        wake = inf
         for voter in voters:
             address = self.partition_state.last_voter_set.address(voter.id, self.config.listener_name)
             if address is not None:
