@@ -44,7 +44,9 @@ LONGEST_TURN = 0.5
 
 #: What the strings of requests name: what costs the most to tell of. Every field of this kind has to be here.
 STRINGS: dict[str, str | None] = {
-    "mechanism": "PLAIN", "principal": "User:alice", "host": "*", "resource_name_filter": None,
+    "mechanism": "PLAIN", "owner_principal_type": "User", "owner_principal_name": "alice",
+    "principal_type": "User", "principal_name": "alice", "principal": "User:alice", "host": "*",
+    "resource_name_filter": None,
     "principal_filter": None, "host_filter": None,
     "client_software_name": "x", "client_software_version": "1", "cluster_id": None, "committed_metadata": "",
     "configuration_keys": "retention.ms", "coordinator_keys": GROUP, "entity_name": "x", "entity_type": "client-id",

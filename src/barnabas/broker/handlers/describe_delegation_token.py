@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas import errors
+from barnabas.broker.piecewise import ArrayField, PiecewiseResponse, answer_in_pieces
 from barnabas.broker.security.delegation_tokens import may_ask, visible
 from barnabas.protocol.kinds import AclOperation, ResourceType
 from barnabas.protocol.messages.describe_delegation_token_response import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.broker_state import BrokerState
     from barnabas.broker.request_context import RequestContext
     from barnabas.broker.security.delegation_tokens import DelegationToken
+    from barnabas.protocol.message import Message
     from barnabas.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 
 API = 41
@@ -28,11 +30,13 @@ OPERATION = AclOperation.DESCRIBE
 RESOURCE = ResourceType.DELEGATION_TOKEN
 
 _REQUESTER_SINCE = 3
+#: What describing a token takes, beside what a renewer does.
+_WEIGHT = 4
 
 
 def handle(
     broker: BrokerState, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse:
+) -> Message | PiecewiseResponse:
     """Owners and renewers see their own, others what DESCRIBE of the token or DESCRIBE_TOKENS of the owner shows."""
     tokens, principal = broker.delegation_tokens, context.connection.principal
     if not may_ask(context.connection):
@@ -51,12 +55,20 @@ def handle(
         authorization = broker.authorization
         return authorization is None or any(authorization.allows(context, *one, tell=False) for one in asked)
 
-    found = visible(tokens.all(), principal, owners, may_see)
-    described = [_described(token, tokens.hmac(token.id)) for token in found]
-    if context.api_version >= _REQUESTER_SINCE:
-        for token, told in zip(found, described, strict=True):
-            told.token_requester_principal_type, told.token_requester_principal_name = _parts(token.requester)
-    return DescribeDelegationTokenResponse(tokens=described)
+    def make(token: DelegationToken) -> tuple[DescribedDelegationToken, int]:
+        described = _described(token, tokens.hmac(token.id))
+        if context.api_version >= _REQUESTER_SINCE:
+            kind, name = _parts(token.requester)
+            described.token_requester_principal_type, described.token_requester_principal_name = kind, name
+        return described, _WEIGHT + len(token.renewers)
+
+    return answer_in_pieces(
+        broker.large_responses,
+        ArrayField(DescribeDelegationTokenResponse, "tokens", context.api_version),
+        visible(tokens.all(), principal, owners, may_see),
+        make,
+        lambda described: DescribeDelegationTokenResponse(tokens=described),
+    )
 
 
 def _described(token: DelegationToken, secret: bytes) -> DescribedDelegationToken:

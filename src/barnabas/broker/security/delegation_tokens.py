@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -218,10 +218,12 @@ MaySee = Callable[[DelegationToken], bool]
 
 def visible(
     tokens: Iterable[DelegationToken], principal: str, owners: frozenset[str] | None, may_see: MaySee
-) -> list[DelegationToken]:
-    """Return the tokens of these owners or renewers (None: of all) that a principal may see."""
-    asked = [one for one in tokens if owners is None or one.owner in owners or owners.intersection(one.renewers)]
-    return [one for one in asked if one.is_of(principal) or may_see(one)]
+) -> Iterator[DelegationToken]:
+    """Yield the tokens of these owners or renewers (None: of all) that a principal may see."""
+    for token in tokens:
+        is_asked = owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
+        if is_asked and (token.is_of(principal) or may_see(token)):
+            yield token
 
 
 def _token(id: str, value: Value) -> DelegationToken:

@@ -243,6 +243,18 @@ class TestSeeing:
         none = client.request(DescribeDelegationTokenRequest(owners=[]), 3)
         assert (none.error_code, none.tokens) == (0, [])
 
+    def test_many_are_described_a_piece_at_a_time(self, broker: CoreBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+        tokens = broker.state.delegation_tokens
+        monkeypatch.setattr(tokens, "_prepare_beside", lambda id: None)
+        for _ in range(1000):
+            token = tokens.new(broker.state.random, ("User:alice", "User:alice"), (), (broker.instant.now_ms, 0))
+            tokens.put(token, lambda problem: None)
+        client = user(broker, "alice")
+        client.send(DescribeDelegationTokenRequest(owners=None), 3)
+        assert not client.responses, "others have their turn in between"
+        assert broker.state.large_responses.next_deadline() <= broker.now
+        assert len(seen_by(user(broker, "alice"))) == 1000
+
 
 class TestComingIn:
     @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
