@@ -17,16 +17,16 @@ valid until its handler returns: what is kept longer is copied.
 Rule 4. **A handler answers or parks.** It returns a message, None (acks=0), or a `DelayedOperation` that waits in the
 `Purgatory`: for data (`DelayedFetch`), for records to be committed (`DelayedProduce`), for a group, for a commit of
 the metadata. It is answered once: by `complete`, by `try_complete` after one of its keys was marked, or at its
-deadline. Whoever changes something marks its key; the purgatory looks at the end of the turn.
+deadline. The code that changes something marks its key; the purgatory looks at the end of the turn.
 
-Rule 5. **Who asks for the disk waits, and nobody else.** Beside the loop, through the `Storage` port, are: all flushes
-that somebody waits for (of `flush.messages` and `flush.ms`, of rolled segments, coordinators' records, leader epochs);
+Rule 5. **Only the request that needs the disk waits.** Beside the loop, through the `Storage` port, are: all flushes
+that a request waits for (of `flush.messages` and `flush.ms`, of rolled segments, coordinators' records, leader epochs);
 all commits of the metadata that a request makes (one in flight at a time: `BrokerState.in_turn`, `piecewise.turn_of`);
 what opening a log reads, and the files of a new one (`opening.py`, `log/log_preparation.py`); reads of fetches,
 searches by time and coordinators that load, where the system's cache lacks them (`cold_fetch.py`, `cold_search.py`;
 `preadv2` with RWF_NOWAIT tells). On the loop are: what the cache answers, and brings to the disk later (writes,
 renames, other reads): at most ten operations for each partition of a request; and, once each, the log of a
-coordinator's partition at its first record, the logs that nobody has asked for since the start (16 in a turn), and the
+coordinator's partition at its first record, the logs that no request has needed since the start (16 in a turn), and the
 truncation of a follower's log. `tests/unit/broker/test_loop_and_disk.py` counts for every API.
 
 Rule 6. **`Partition` decides, the log carries out**: leader epoch, high watermark, what is committed, who may ask. With
@@ -40,8 +40,8 @@ itself (see `log`).
 Rule 8. **Everything a client can make the broker keep has a bound** (`tests/unit/broker/test_bounds.py`).
 
 Rule 9. **Short ways only decide whether all is plain** (`log/plain_append.py`, `handlers/plain_produce.py`): what is
-not goes the general way, untouched. Whoever adds a check to the general way makes the short one refuse where it would
-matter; `tests/property/broker/test_plain_produce.py` holds both against each other.
+not goes the general way, untouched. A change that adds a check to the general way makes the short one refuse where it
+would matter; `tests/property/broker/test_plain_produce.py` holds both against each other.
 
 To serve another API: a module in `handlers/`. To let another setting change at run time: `dynamic_config.py`.
 """

@@ -46,7 +46,7 @@ class BrokerState:
     - `topic_admin`: makes topics, by the controller's rules;
     - `config_admin`: changes settings while the broker runs;
     - `client_quotas`: who may use how much;
-    - `client_metrics`: the metrics that clients push, where somebody receives them;
+    - `client_metrics`: the metrics that clients push, where there is a receiver for them;
     - `loggers`: what is logged;
     - `fetch_sessions`: what clients fetch;
     - `replica_manager`: partitions: append, fetch, offsets;
@@ -213,7 +213,7 @@ class BrokerState:
         return self.metadata.cluster_id
 
     def authorized_operations(self, context: RequestContext, resource_type: ResourceType, name: str) -> int:
-        """Return what who asks may do to a resource (KIP-430): everything, where nobody is authorized."""
+        """Return what the principal may do to a resource (KIP-430): everything, without an authorizer."""
         if self.authorization is None:
             return AUTHORIZED_OPERATIONS[resource_type]
         return self.authorization.authorized_operations(context, resource_type, name)

@@ -111,7 +111,7 @@ class _Client:
 
 
 class ClientQuotas:
-    """The quotas of one broker in force. `enabled` is False as long as nobody has one: then nothing is measured."""
+    """The quotas of one broker in force. `enabled` is False as long as there are none: then nothing is measured."""
 
     __slots__ = ("_clients", "_measures", "_metadata", "_swept_at", "_windows", "enabled", "window_seconds")
 

@@ -18,7 +18,7 @@ READS: Final = 2
 
 
 class ColdFetch(DelayedOperation):
-    """Waits until the ranges were read once, and answers with `finish(now)`, which reads whatever is there then.
+    """Waits until the ranges were read once, and answers with `finish(now)`, which reads what is there then.
 
     `look` gives what is missing still: records, where it were their indexes that were read first. Nothing of what was
     read is kept but in the system's cache; should that have lost it again, the loop waits.

@@ -95,7 +95,7 @@ class BrokerConfig(Config):
         check_group_settings(self)
         parse_limits(self.get_str("max.connections.per.ip.overrides"))
         for listener in self.listeners:
-            # Whatever cannot be used there is told now.
+            # A setting that cannot be used there is refused now.
             self.listener_config(listener.name)
 
     def listener_config(self, listener: str, mechanism: str | None = None) -> ListenerConfig:

@@ -278,7 +278,7 @@ class DelayedFetch(DelayedOperation):
         )
 
     def on_expiration(self, now: float) -> FetchResponse:
-        """Whatever there is now."""
+        """Return what there is now."""
         return self._finish(self._read(), now)
 
 

@@ -115,7 +115,7 @@ class Broker:
     def close(self) -> None:
         """Stop, and remove the data unless a `data_dir` was given."""
         if self._temporary and isinstance(self._home, _Child):
-            # Nobody will read the data again: what a clean end would flush and sync goes with it.
+            # The data will not be read again: what a clean end would flush and sync goes with it.
             self.kill()
         self.stop()
         self._remove_data()

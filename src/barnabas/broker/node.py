@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 #: One step of the log manager's background work: so many pieces of it, and then so many seconds of rest.
 BACKGROUND_BUDGET = 64
 BACKGROUND_INTERVAL = 1.0
-#: When logs that nobody has asked for are opened, in seconds after the start: clients that wait come first.
+#: When logs that no request has needed are opened, in seconds after the start: clients that wait come first.
 BACKGROUND_DELAY = 0.2
 #: When groups and transactions from before are loaded, in seconds after the start.
 COORDINATORS_DELAY = 0.5
@@ -79,7 +79,7 @@ class BrokerNode:
         self.state = BrokerState(config, random)
         self.state.member = member
         self.dynamic_config = DynamicBrokerConfig(config, self.metadata, warn)
-        # Before anybody reads the settings.
+        # Before any part reads the settings.
         self.dynamic_config.reload()
         managers = [
             LogManager(path, filesystem, config.log_settings, random_bytes=random.randbytes, storage=storage)

@@ -37,7 +37,7 @@ class Partition:
     is committed when it is in the log and, where `flush.messages` asks for that, on the disk; with several when every
     replica in sync has it (`in_sync`, None for one replica and for a follower). A flush goes through `storage`; what is
     appended meanwhile waits for the next one. `mark(key)` is called when the high watermark has moved (key: the
-    partition) or the log has grown (key: `log_end`) later than an append, or whatever waits for that waits in vain.
+    partition) or the log has grown (key: `log_end`) later than an append, else requests parked on it wait in vain.
 
     `appended` and `messages_in` count bytes and records since the broker started, `readable` the bytes of those up to
     the high watermark, `bytes_out` what was fetched; `is_flushing` tells that a flush is in flight, `deleted` that the
@@ -143,7 +143,7 @@ class Partition:
         """Go on with a log that was offline and was opened anew.
 
         A leader with followers that has lost records of it leads no more in this epoch: it would write others at the
-        same offsets and in the same epoch, which nobody could tell apart.
+        same offsets and in the same epoch, which no replica could tell apart.
         """
         has_lost = log.log_end_offset < self.log.log_end_offset
         self.log = log

@@ -15,7 +15,7 @@ class DelayedOperation:
     """A response that cannot be given yet.
 
     A handler returns one when it has nothing to answer now. It is answered once, by whichever comes first:
-    - `complete(message)`, called by whoever knows the answer (a group coordinator does this);
+    - `complete(message)`, called by the part that has the answer (a group coordinator does this);
     - `try_complete(now)`, called after something happened to one of `keys`, gives a message instead of None;
     - `on_expiration(now)`, called at `deadline` (monotonic seconds; infinity: never).
     A subclass overrides what it needs; it can wait under as many keys as it likes. When the client goes away,

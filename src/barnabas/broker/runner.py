@@ -73,7 +73,7 @@ class BrokerRunner:
     """A broker on its own event loop; `run` returns when `stop` was called (from any thread) or a signal came.
 
     `on_ready` is called with what the broker listens on once requests are answered. `cluster_id` is for a data
-    directory that belongs to no cluster yet; `scram_users` get their credentials before anybody can connect.
+    directory that belongs to no cluster yet; `scram_users` get their credentials before clients can connect.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class BrokerRunner:
             for _, listening in sockets:
                 listening.close()
             raise
-        # Not before: a recovery may take long, and whoever wants it to end shall not have to wait for it.
+        # Not before: a recovery may take long, and an operator who ends it shall not have to wait for it.
         if self._signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self._stopped.set)

@@ -1,4 +1,4 @@
-"""Shows the metrics that clients push to whoever collects the broker's (extras `metrics` and `telemetry`)."""
+"""Shows the metrics that clients push among the broker's own (extras `metrics` and `telemetry`)."""
 
 from __future__ import annotations
 

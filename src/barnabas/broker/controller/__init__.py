@@ -17,7 +17,7 @@ Rule 4. **A controller that loses its leadership drops what is not committed.** 
 flight keeps the one that it made, and going back is one assignment. If some of it was committed after all, it comes by
 the log as for every other standby. Responses that wait become NOT_CONTROLLER: what became of their records is unknown.
 
-Rule 5. **Whatever fails unexpectedly costs the leadership**, not the cluster: memory may not be trusted then, the log
+Rule 5. **An unexpected error costs the leadership**, not the cluster: memory may not be trusted then, the log
 may. What a client can do wrong is a `KafkaError`, which costs nothing.
 
 Rule 6. **Readers see what is committed** (`committed_image`), and of a transaction (KIP-868) nothing before its end.

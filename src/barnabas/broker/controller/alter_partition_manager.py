@@ -89,7 +89,7 @@ class AlterPartitionManager:
         self, broker_id: int, partition: PartitionRegistration, asked: AskedPartition
     ) -> type[errors.KafkaError] | None:
         if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
-            # Whoever knows more than this controller should look for another one.
+            # A broker that knows more than this controller should look for another one.
             return errors.NotControllerError
         if asked.leader_epoch < partition.leader_epoch:
             return errors.FencedLeaderEpochError

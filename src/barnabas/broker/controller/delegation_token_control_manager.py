@@ -50,7 +50,7 @@ class DelegationTokenControlManager:
     def create(
         self, context: ControllerRequestContext, request: CreateDelegationTokenRequest
     ) -> ControllerResult[CreateDelegationTokenResponse]:
-        """Make a token for whoever asks, or for the owner who is named."""
+        """Make a token for the requester, or for the owner who is named."""
         requester_type, _, requester = context.principal.partition(":")
         owner_type, owner = requester_type, requester
         if request.owner_principal_name:

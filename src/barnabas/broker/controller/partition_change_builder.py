@@ -142,7 +142,7 @@ class PartitionChangeBuilder:
 
     def _set_elr(self, record: PartitionChangeRecord) -> None:
         if record.isr is not None or not self._rules.is_elr_enabled:
-            # An unclean election has set the ISR: whoever was eligible may lack what the new leader has.
+            # An unclean election has set the ISR: the eligible replicas may lack what the new leader has.
             self._elr = self._last_known_elr = ()
         if tuple(self._elr) != self._partition.elr:
             record.eligible_leader_replicas = list(self._elr)
@@ -150,7 +150,7 @@ class PartitionChangeBuilder:
             record.last_known_elr = list(self._last_known_elr)
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """Remember who led last, in the place of the last known ELR, while nobody leads."""
+        """Remember who led last, in the place of the last known ELR, while there is no leader."""
         if not (self._rules.use_last_known_leader and self._rules.is_elr_enabled):
             return
         known = self._partition.last_known_elr

@@ -113,7 +113,7 @@ class PartitionIndexes:
         return self._in_elr[broker_id]
 
     def without_leader(self) -> list[TopicIdPartition]:
-        """Return the partitions that nobody leads."""
+        """Return the partitions without a leader."""
         return self._led_by[NO_LEADER]
 
     def has_leaderships(self, broker_id: int) -> bool:

@@ -137,7 +137,7 @@ class QuorumController:
             self._fail(deferred, problem)
         except errors.KafkaError as problem:
             deferred.complete(None, problem)
-        except Exception as problem:  # noqa: BLE001  whatever it is, the state in memory may not be trusted any more
+        except Exception as problem:  # noqa: BLE001  after any error the state in memory may not be trusted any more
             self._fail(deferred, problem)
         else:
             offset = end if result.records else self._deferred.highest_offset

@@ -44,7 +44,7 @@ class BrokerHeartbeatReply(NamedTuple):
 
 
 class ReplicationControlManager:
-    """Plans leaders and ISRs when brokers come and go, and when somebody asks for it."""
+    """Plans leaders and ISRs when brokers come and go, and when a request asks for it."""
 
     def __init__(self, changes: PartitionChanges) -> None:
         self._changes = changes

@@ -203,7 +203,7 @@ class TopicControlManager:
         return found
 
     def _new(self, replicas: Sequence[int]) -> PartitionRegistration | None:
-        """Return a new partition: whoever is active is in sync, the first leads; None if nobody is active."""
+        """Return a new partition: active replicas are in sync, the first leads; None if no replica is active."""
         isr = tuple(replica for replica in replicas if self._state.is_active(replica))
         if not isr:
             return None

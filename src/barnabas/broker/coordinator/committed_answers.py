@@ -31,7 +31,7 @@ Names = Iterable[TopicPartition]
 
 
 class ChainedOperation(DelayedOperation):
-    """A response that has to wait for `inner`, whatever that is at the time."""
+    """A response that has to wait for `inner`, which may change meanwhile."""
 
     __slots__ = ("_broker", "inner")
 

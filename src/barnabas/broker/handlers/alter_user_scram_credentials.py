@@ -47,7 +47,7 @@ def _change(
     broker: BrokerState, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse | DelayedOperation:
     if context.connection.is_token_authenticated:
-        # KIP-48: whoever came by a token gets no other credential by it.
+        # KIP-48: a client that authenticated by a token gets no other credential by it.
         return _refused(request, errors.UnsupportedByAuthenticationError.code)
     users = ScramUsers(broker.metadata)
     asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]

@@ -42,7 +42,7 @@ def problem_of(context: RequestContext, request: CreateDelegationTokenRequest) -
     """Return what is wrong with the request for whichever broker carries it out."""
     if not may_ask(context.connection):
         return errors.UnsupportedByAuthenticationError
-    # Apache Kafka takes any type of owner, and whoever comes with such a token is a user of that name.
+    # Apache Kafka takes any type of owner, and a client with such a token is a user of that name.
     kinds = [request.owner_principal_type] if request.owner_principal_name else []
     if any(kind != USER for kind in [*kinds, *(one.principal_type for one in request.renewers)]):
         return errors.InvalidPrincipalTypeError

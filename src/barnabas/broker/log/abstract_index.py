@@ -1,7 +1,7 @@
 """What the offset index and the time index have in common (AbstractIndex).
 
 The entries of an index are kept in memory once it is used, and written to the file when the segment is flushed,
-rolled or closed. That loses nothing: whatever lies beyond the recovery point is rebuilt after a crash anyway, and
+rolled or closed. That loses nothing: all that lies beyond the recovery point is rebuilt after a crash anyway, and
 what lies before it was flushed, index and all. So the file is never preallocated as Apache Kafka's mapped files are;
 a closed index is the same to the byte.
 """
@@ -94,7 +94,7 @@ class AbstractIndex:
         self.loaded = True
 
     def start_empty(self, file_size: int = UNKNOWN_SIZE) -> None:
-        """Begin with no entries, whatever the file holds; the file is cut at the next `write`."""
+        """Begin with no entries, without reading the file; the file is cut at the next `write`."""
         self._cut(0)
         self._written = 0
         self._file_size = file_size

@@ -18,7 +18,7 @@ _TAIL = 1 << 20
 _SLACK = 1 << 13
 #: So much before the end of a segment is looked at when its indexes are read, to see whether they fit.
 _END_OF_SEGMENT = 1 << 16
-#: More is not brought in for one read, whatever a client asks for.
+#: More is not brought in for one read, even where a client asks for more.
 _MOST = 8 << 20
 
 

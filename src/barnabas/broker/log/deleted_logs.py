@@ -72,7 +72,7 @@ class DeletedLogs:
         return taken
 
     def mark_stray(self, name: TopicPartition, directory: str) -> str:
-        """Rename the directory of a log that nobody asks for to one that stays; the new path. `KafkaStorageError`."""
+        """Rename the directory of a log that is not served to one that stays; the new path. `KafkaStorageError`."""
         path = self._path(name, STRAY_DIR_SUFFIX)
         try:
             self._filesystem.rename(directory, path)

@@ -38,7 +38,7 @@ def earlier_batches(segments: LogSegments, entry: ProducerStateEntry) -> list[Ba
             start = segment.offset_index.last_before(max(0, limit - left)).position
             found = _batches_of(entry, segment, start, end) + found
         except CorruptRecordError:
-            # Whoever reads it is told; here it only means that there is nothing more to be known.
+            # A fetch that reads it gets the error; here it only means that there is nothing more to be known.
             break
         left -= limit - start
     return found[-room:]

@@ -113,7 +113,7 @@ class FileSystem(Protocol):
         """Return when the names in the directory are on the disk."""
 
     def prepare_sync(self, files: list[File], directories: list[str]) -> Sync:
-        """Return a flush of files and of the names in directories, which somebody else runs."""
+        """Return a flush of files and of the names in directories, which is not run yet."""
 
     def sync_in_background(self, files: list[File]) -> Sync:
         """Begin to bring the files to the disk; the answer tells when all that was written before is there."""

@@ -136,7 +136,7 @@ class FutureLog:
         return False
 
     def _is_as_durable(self, current: UnifiedLog) -> bool:
-        """Whether the disk has as much of the copy as of the log, and nobody waits for a flush of the log."""
+        """Whether the disk has as much of the copy as of the log, and no append waits for a flush of the log."""
         waits = current.config.flush_messages != LONG_MAX and current.local_log.unflushed_messages > 0
         if self.log.recovery_point < current.recovery_point:
             self._is_flushed = False

@@ -165,7 +165,7 @@ class LocalLog:
         When this returns the disk has it: what is written next must not come to lie between what was cut.
         """
         deleted = [segment for segment in self.segments if segment.base_offset > offset]
-        # From the last one on: whatever a crash leaves is a log without a gap.
+        # From the last one on: so a crash never leaves a log with a gap.
         paths = [path for segment in reversed(deleted) for path in self.remove_segments([segment])]
         active = self.segments.active
         self.segments.used_as_active(active)

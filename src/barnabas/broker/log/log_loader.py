@@ -261,7 +261,7 @@ class LogLoader:
                 self._delete_later_segments(unflushed[at + 1 :])
                 break
         if not self._config.compact:
-            # Nobody could read up to the end of a log that ends with a gap.
+            # No consumer could read up to the end of a log that ends with a gap.
             self._delete_later_segments(
                 [segment for segment in self._segments if not segment.size and segment.base_offset > end]
             )

@@ -101,7 +101,7 @@ class LogManager:
             self.checkpoints.high_watermark,
         )
         self.on_opened: Callable[[UnifiedLog], None] = lambda _log: None
-        """Called with every log that lay there from before, before anybody uses it; may take it out of use."""
+        """Called with every log that lay there from before, before its first use; may take it out of use."""
         self.on_all_opened: Callable[[], None] = lambda: None
         self.on_moved: Callable[[UnifiedLog], None] = lambda _log: None
         """Called with a log that has come from another directory, in the place of the one there."""
@@ -328,7 +328,7 @@ class LogManager:
     def load(
         self, directory: str, name: TopicPartition, config: LogConfig, high_watermark: int | None = None
     ) -> UnifiedLog:
-        """Return the log in a directory, empty where nothing lies there; nobody else is told. Raises `OSError`."""
+        """Return the log in a directory, empty where nothing lies there, without noting it. Raises `OSError`."""
         expiration = self._producer_expiration_ms
         return LogLoader(
             self.filesystem,

@@ -48,8 +48,8 @@ def _delete_segments(log: UnifiedLog, segments: list[LogSegment], reason: str) -
 def deletable_segments(log: UnifiedLog, now_ms: int) -> tuple[list[LogSegment], str]:
     """Return the oldest segments that may go, and why; none is younger than one that must stay.
 
-    Segments go as a whole, and only below the high watermark. Behind the log's start they go whatever the cleanup
-    policy says; by size and age only where it says `delete`.
+    Segments go as a whole, and only below the high watermark. Behind the log's start they go under any cleanup
+    policy; by size and age only where it says `delete`.
     """
     rules: list[tuple[str, Callable[[LogSegment, LogSegment | None], bool]]] = [
         (f"the log starts at offset {log.log_start_offset} now", _before_start(log))

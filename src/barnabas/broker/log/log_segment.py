@@ -370,7 +370,7 @@ class LogSegment:
         self._time_index.start_empty(0)
 
     def reset_indexes(self) -> None:
-        """Begin with empty indexes, whatever the files hold."""
+        """Begin with empty indexes, without reading the files."""
         self._offset_index.start_empty()
         self._time_index.start_empty()
         self._max_timestamp = TimestampOffset(NO_TIMESTAMP, self.base_offset)

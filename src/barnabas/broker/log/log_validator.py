@@ -169,7 +169,7 @@ class LogValidator:
 def recompress(data: Buffer, headers: list[BatchHeader], compression_type: str, level: int | None = None) -> bytearray:
     """Rebuild the batches with the codec that the log prescribes (`compression.type`), at its level.
 
-    A batch that has this codec already stays as it was sent, whatever its level, as in Apache Kafka.
+    A batch that has this codec already stays as it was sent, at any level, as in Apache Kafka.
     """
     codec = "none" if compression_type == "uncompressed" else compression_type
     result = bytearray()

@@ -37,8 +37,9 @@ class SkimpyOffsetMap:
     """A hash table of fixed size from keys to offsets that does not keep the keys, as Apache Kafka's.
 
     A slot takes 24 bytes: 128 bits of hash and the offset. The hash is Python's own (SipHash with the secret of this
-    process), of the key and of the salted key: that two keys share it is as unlikely as with Kafka's MD5, and nobody
-    can provoke it. `memory` bounds the table, of which `load_factor` is used at most; `expected` records need no more.
+    process), of the key and of the salted key: that two keys share it is as unlikely as with Kafka's MD5, and no
+    client can provoke it. `memory` bounds the table, of which `load_factor` is used at most; `expected` records need
+    no more.
     """
 
     def __init__(self, memory: int, expected: int, salt: bytes, load_factor: float = 0.9) -> None:

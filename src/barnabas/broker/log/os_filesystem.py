@@ -199,7 +199,7 @@ class OsFileSystem:
         self.open_flags = (os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT) | os.O_CLOEXEC
         self.opened: deque[OsFile] = deque()
         self._syncs: SimpleQueue[OsSync] | None = None
-        #: How long each flush took, in seconds; None where nobody wants to know.
+        #: How long each flush took, in seconds; None where flushes are not measured.
         self.flush_seconds: deque[float] | None = None
 
     def make_room(self) -> None:
@@ -303,7 +303,7 @@ class OsFileSystem:
             os.close(descriptor)
 
     def note_flush(self, started: float) -> None:
-        """Keep how long a flush took that began then, if somebody counts flushes; from any thread."""
+        """Keep how long a flush took that began then, if flushes are measured; from any thread."""
         if self.flush_seconds is not None:
             self.flush_seconds.append(time.perf_counter() - started)
 

@@ -90,7 +90,7 @@ class TransactionIndex:
             self._rewrite(kept)
 
     def reset(self) -> None:
-        """Drop all entries, whatever the file holds."""
+        """Drop all entries, in memory and in the file."""
         if self.exists:
             self._rewrite([])
         self._transactions = []

@@ -264,7 +264,7 @@ class UnifiedLog:
         epochs = self.leader_epochs
         for header in headers:
             if header.magic < CURRENT_MAGIC:
-                # Of an old format, which has no epochs: they would mislead whoever truncates by them (KAFKA-7897).
+                # Of an old format, which has no epochs: truncation by them would be wrong (KAFKA-7897).
                 epochs.clear()
             elif header.partition_leader_epoch != epochs.latest_epoch:
                 epochs.assign(header.partition_leader_epoch, header.base_offset)

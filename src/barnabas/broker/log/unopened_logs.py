@@ -1,7 +1,7 @@
-"""The logs of a data directory that nobody has opened yet, or whose recovery is in progress.
+"""The logs of a data directory that are not opened yet, or whose recovery is in progress.
 
-A log is opened when somebody asks for it, and otherwise in the background, so a broker answers at once, however many
-logs it has and whatever a crash has left of them.
+A log is opened when a request needs it, and otherwise in the background, so a broker answers at once, however many
+logs it has and however a crash has left them.
 """
 
 from __future__ import annotations

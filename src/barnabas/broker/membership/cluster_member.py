@@ -57,7 +57,7 @@ OpenChannel = Callable[[Requester, str, float], Channel]
 
 
 class ClusterMember:
-    """One broker's membership, whatever its control plane.
+    """One broker's membership, under any control plane.
 
     `join` comes when the control plane is caught up, with a node whose store is that of `ControlPlane.make_store`.
     """

@@ -31,7 +31,7 @@ Tell = Callable[[errors.KafkaError | None], None]
 
 
 class TopicCreation:
-    """Asks the controller for topics; whoever asked is told when the metadata have them."""
+    """Asks the controller for topics; the requests for them are told when the metadata have them."""
 
     def __init__(self, config: BrokerConfig, requests: ControllerRequests, image: Callable[[], MetadataImage]) -> None:
         self._config = config

@@ -82,7 +82,7 @@ class ClusterMetadata:
     `on_configs_changed(kind, name)` after those of another resource, `on_quotas_changed()` after any client quota.
     A change that the store cannot write raises KafkaStorageError, and nothing has changed then. Where a change takes
     `done`, that is called instead, once: with None when the change is durable and in the image, else with the error.
-    Such a change goes through `storage`, so that nobody else waits for the disk; the image stays as it is meanwhile.
+    Such a change goes through `storage`, so that other requests do not wait for it; the image stays as it is meanwhile.
     `on_write_failed(problem)` is called for the first change that fails, `on_written_again()` for the next that does
     not.
     """
@@ -280,7 +280,7 @@ class ClusterMetadata:
         done: Done | None = None,
     ) -> None:
         if self._is_committing:
-            # Two at a time would have the same version. Whoever cannot wait for the disk lets the loop wait.
+            # Two at a time would have the same version. A caller that does not wait its turn lets the loop wait.
             self._storage.drain()
         if done is not None:
             self._commit_beside(lambda: self._store.write(operations, expected, makes_room=makes_room), done)
@@ -293,7 +293,7 @@ class ClusterMetadata:
         self._note_outcome(None)
 
     def _commit_beside(self, write: Callable[[], Changes], done: Done) -> None:
-        """Commit where nobody waits for it but `done`."""
+        """Commit beside the loop; only `done` waits for it."""
         written: list[Changes] = []
         problems: list[KafkaStorageError] = []
 
@@ -302,7 +302,7 @@ class ClusterMetadata:
                 written.append(write())
             except KafkaStorageError as problem:
                 problems.append(problem)
-            except Exception as problem:  # noqa: BLE001 - whoever waits has to be answered
+            except Exception as problem:  # noqa: BLE001 - the request that waits has to be answered
                 problems.append(KafkaStorageError(f"the metadata cannot be changed: {problem!r}"))
 
         def finish() -> None:

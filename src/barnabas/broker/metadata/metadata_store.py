@@ -33,7 +33,7 @@ class Operation(NamedTuple):
 
 
 class VersionConflictError(Exception):
-    """A record was changed by somebody else since it was read; nothing was applied."""
+    """Another writer has changed a record since it was read; nothing was applied."""
 
     def __init__(self, key: str, expected: int, found: int):
         super().__init__(f"metadata record {key!r} is at version {found}, not at {expected}; read it again")

@@ -3,7 +3,7 @@
 The names are those of the Prometheus JMX exporter's example rules for Kafka, all in lower case:
 `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t` is
 `kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. What Kafka does not count is called `barnabas_...`.
-Nothing is computed before somebody asks; while requests are served plain numbers are counted up.
+Nothing is computed before a scrape; while requests are served plain numbers are counted up.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class MetricsProtocol(asyncio.Protocol):
         self._timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has connected."""
+        """Take a client that has connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._timeout = asyncio.get_running_loop().call_later(_PATIENCE, self._transport.abort)
 

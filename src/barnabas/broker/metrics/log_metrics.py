@@ -24,7 +24,7 @@ class LogMetrics:
     def __init__(self, logs: Logs):
         self._logs = logs
         self._flushes = Percentiles()
-        # Threads append to it; it is emptied when somebody asks.
+        # Threads append to it; it is emptied when the metrics are read.
         self._flush_seconds: deque[float] = deque(maxlen=_MOST_FLUSHES)
         if hasattr(logs.filesystem, "flush_seconds"):
             logs.filesystem.flush_seconds = self._flush_seconds

@@ -92,7 +92,7 @@ class ClientConnection:
         self.reading_paused = False
         self.closed = False
         self.last_used = now
-        #: What is called with each request: what answers it, or what lets nobody through to that unknown.
+        #: What is called with each request: what answers it, or the authenticator before that.
         self.handle: Callable[[ClientConnection, memoryview], None] = channel.handle
         self.buffer = RequestBuffer(channel.max_request_size, channel.spare_buffers, channel.request_memory)
         self.buffer.try_again = lambda: channel.resume(self)
@@ -227,7 +227,7 @@ class ClientConnection:
                 return
             answer(message)
             if not self._busy:
-                # Not here: whoever answers is in the middle of its own work, and the next request may ask it for more.
+                # Not here: the caller is in the middle of its own work, and the next request may ask it for more.
                 self._channel.resume(self)
 
         self._channel.state.purgatory.park(operation, respond)

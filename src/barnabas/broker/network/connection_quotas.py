@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
 class ConnectionQuotas:
     """Counts the connections of one broker. The limits are read each time: they may change while it runs.
 
-    `most` is how many the process can have, whatever the settings say.
+    `most` is how many the process can have, even where the settings allow more.
     """
 
     __slots__ = ("_config", "_most", "_overrides", "_overrides_text", "_per_address", "_quotas", "_rates", "count")

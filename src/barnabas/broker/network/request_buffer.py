@@ -50,14 +50,14 @@ class RequestMemory:
             try_again()
 
     def buffer(self, size: int) -> memoryview:
-        """Return a buffer of `size` bytes, with whatever was in it, to be given back with `keep`."""
+        """Return a buffer of `size` bytes, not cleared, to be given back with `keep`."""
         for index, spare in enumerate(self._spare):
             if len(spare) >= size:
                 return memoryview(self._spare.pop(index))[:size]
         return memoryview(bytearray(-(-size // SHARED_BUFFER_SIZE) * SHARED_BUFFER_SIZE))[:size]
 
     def keep(self, buffer: memoryview) -> None:
-        """Nobody uses a buffer any more: the next large request may have it."""
+        """Take back a buffer that is not used any more: the next large request may have it."""
         owner = buffer.obj
         assert isinstance(owner, bytearray)
         if len(owner) <= _MAX_TRUST:
@@ -69,7 +69,7 @@ class RequestBuffer:
     """Bytes come in through `space()` and `filled(n)`; frames go out through `next_frame()`.
 
     A frame is a writable view without its size field. It is valid until `space()` is called again: who wants to keep
-    any of it makes a copy. While nobody takes frames, `has_space` becomes False: then stop reading. A connection with
+    any of it makes a copy. While no frames are taken, `has_space` becomes False: then stop reading. A connection with
     nothing in its buffer gives it to `spare` with `release()`, so that idle ones cost next to nothing.
     """
 

@@ -29,7 +29,7 @@ class RequestChannel:
 
     A connection waits while its request is parked, and while it is muted because its client has used too much
     (KIP-219). `resumed` are those that need not wait any more: `go_on` works on their requests. `instant` is the time
-    of the present turn: whoever drives the broker sets it. `warn` gets one line for each connection that is refused, of
+    of the present turn: the broker's driver sets it. `warn` gets one line for each connection that is refused, of
     one kind at most one a second; `report` gets those that end by a fault of ours.
     """
 
@@ -73,7 +73,7 @@ class RequestChannel:
     def secured(self, connection: ClientConnection, certificate: bytes | None) -> None:
         """Note that a connection has TLS, and whose it is by the client's certificate, which was verified.
 
-        Raises ValueError when the certificate names nobody.
+        Raises ValueError when the certificate names no principal.
         """
         info = connection.info
         security = self.securities[info.listener]
@@ -83,7 +83,7 @@ class RequestChannel:
             self.logins.count(info.listener, TLS, LoginOutcome.SUCCESSFUL)
 
     def insecure(self, connection: ClientConnection, reason: str) -> None:
-        """End a connection whose TLS handshake has failed, or whose certificate names nobody."""
+        """End a connection whose TLS handshake has failed, or whose certificate names no principal."""
         self.logins.count(connection.info.listener, TLS, LoginOutcome.FAILED)
         self.refuse(connection, reason)
 

@@ -227,7 +227,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                # What is missing is the client's goodbye, which nobody waits for.
+                # What is missing is the client's goodbye, for which the broker does not wait.
                 pass
             self._flush()
         self._end()

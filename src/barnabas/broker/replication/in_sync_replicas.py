@@ -51,7 +51,7 @@ class InSyncReplicas:
     def update(self, registration: PartitionRegistration, log_end_offset: int, now_ms: int, *, is_new: bool) -> None:
         """Take in what the controller says of the partition; `is_new`: this broker was not its leader before.
 
-        Whatever proposal was in flight is settled by that.
+        A proposal in flight is settled by that.
         """
         followers = [replica for replica in registration.replicas if replica != self._me]
         self.replicas = {replica: self.replicas.get(replica) or Replica(replica) for replica in followers}

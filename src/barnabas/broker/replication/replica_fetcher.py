@@ -1,6 +1,6 @@
 """Copies partitions from one leader (AbstractFetcherThread, ReplicaFetcherThread), as a state machine.
 
-Whoever has the connection asks `next_request(now)`, sends it, and hands over what comes (`receive`, or `disconnected`).
+The connection's owner asks `next_request(now)`, sends it, and hands over what comes (`receive`, or `disconnected`).
 One request is in flight at a time. Truncation rests on Fetch (versions 12 and later): the leader tells where the
 follower's last epoch ends with it, and the follower cuts there, and asks again (KIP-595, with KIP-279's rules).
 """

@@ -13,7 +13,7 @@ number and time, `network/tls_transport.py` what a handshake may send, and compu
 Rule 4. **Logins are state machines.** `SaslServerAuthenticator` takes a connection's frames (`ClientConnection.handle`)
 until it is done and sets the principal; afterwards it stands in the way only where sessions end (KIP-368). A mechanism
 is a `SaslServer`: a token in, a token out, `identity` at the end, `SaslAuthenticationError` for the client. None waits:
-keys of tokens are fetched in a thread (`jwks`), passwords are hashed by whoever sets them.
+keys of tokens are fetched in a thread (`jwks`), passwords are hashed where they are set.
 
 Rule 5. **A wrong password and an unknown user look alike**, in what is answered and in the time that it takes; secrets
 are compared by `hmac.compare_digest`. No secret is shown or logged.

@@ -109,7 +109,7 @@ class Authorization:
         if is_allowed:
             log.debug("%s", line)
         else:
-            # Of one principal, one a second: whoever is denied must not fill the log.
+            # Of one principal, one a second: a denied client must not fill the log.
             self._denials.say(who.principal, line, context.now)
 
     # -- ACLs --------------------------------------------------------------------------------------------------------

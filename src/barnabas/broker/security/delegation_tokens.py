@@ -201,7 +201,7 @@ class DelegationTokenExpiry:
 
 
 def may_ask(connection: Connection) -> bool:
-    """Whether requests about tokens may come from here: no token makes tokens, and nobody who is not authenticated."""
+    """Whether requests about tokens may come from here: no token makes tokens, nor does an anonymous client."""
     kind = connection.security_protocol
     is_anonymous = kind == "PLAINTEXT" or (kind == "SSL" and connection.principal == f"{USER}:ANONYMOUS")
     return not (connection.is_token_authenticated or is_anonymous)

@@ -87,7 +87,7 @@ class RefreshingJwks:
             self._keys = fetch()
         except (OSError, ValueError) as problem:
             raise ConfigError(f"{_SETTING}: no keys could be fetched: {problem}") from None
-        # The thread ends when nobody uses these keys any more: settings that change make others.
+        # The thread ends when these keys are not used any more: settings that change make others.
         weakref.finalize(self, self._wanted.set)
         run = (weakref.ref(self), self._wanted, patience.refresh)
         threading.Thread(target=_refresh, args=run, name="jwks-refresh", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Whether a token was signed by somebody whom the listener trusts, and is meant for it (Kafka's BrokerJwtValidator)."""
+"""Whether a token is signed by an issuer that the listener trusts, and is meant for it (Kafka's BrokerJwtValidator)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def identity_of(claims: dict[str, Any], expected: Expectations, now_ms: int) -> 
 
 
 def unsecured(expected: Expectations) -> Callable[[str, int], Identity]:
-    """Return what takes the word of tokens that nobody has signed, for development only."""
+    """Return what takes the word of unsigned tokens, for development only."""
 
     def validate(token: str, now_ms: int) -> Identity:
         if not token.endswith("."):

@@ -1,4 +1,4 @@
-"""OAUTHBEARER: a token of somebody whom the listener trusts says who the client is (RFC 7628, KIP-255, KIP-768)."""
+"""OAUTHBEARER: a token of an issuer that the listener trusts says who the client is (RFC 7628, KIP-255, KIP-768)."""
 
 from __future__ import annotations
 

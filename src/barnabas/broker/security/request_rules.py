@@ -2,7 +2,7 @@
 
 A row is a rule: it looks at the request before its handler does, answers in its place, leaves out what is not allowed,
 or changes the response. The rows are those of Kafka's KafkaApis and ControllerApis; what they come to is held against
-the answers of an Apache Kafka (`tests/vectors`). Where nobody is authorized, none is asked.
+the answers of an Apache Kafka (`tests/vectors`). Without an authorizer, none is asked.
 """
 
 from __future__ import annotations

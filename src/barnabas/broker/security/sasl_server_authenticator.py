@@ -66,7 +66,7 @@ class SaslServerAuthenticator:
         self._renewed_at = -inf
 
     def handle(self, connection: ClientConnection, frame: memoryview) -> None:
-        """Take a frame: of the login, or a request of somebody who is known."""
+        """Take a frame: of the login, or a request of an authenticated client."""
         if self._state is LoginState.RAW_TOKEN:
             self._authenticate_raw(connection, bytes(frame))
         elif self._state is LoginState.COMPLETE:

@@ -35,7 +35,7 @@ def create_server_ssl_context(config: Config) -> ssl.SSLContext:
     context.verify_mode = _VERIFY[config.get_str("ssl.client.auth")]
     if context.verify_mode != ssl.CERT_NONE:
         set_trust(context, config, ssl.Purpose.CLIENT_AUTH)
-        # A resumed session would bring back a certificate that nobody has looked at since.
+        # A resumed session would bring back a certificate that has not been verified since.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
     store = key_store(config)

@@ -1,11 +1,11 @@
 """Kafka's StandardAuthorizer: who may do what, by ACLs.
 
 A super user may everything. Else, of the ACLs that fit resource, principal and host, one that denies beats all that
-allow, whatever their order and patterns. READ, WRITE, DELETE and ALTER that are allowed imply DESCRIBE, ALTER_CONFIGS
+allow, in any order and with any patterns. READ, WRITE, DELETE and ALTER that are allowed imply DESCRIBE, ALTER_CONFIGS
 implies DESCRIBE_CONFIGS; what is denied implies nothing. Where no ACL fits the resource at all,
 `allow.everyone.if.no.acl.found` decides. Source: KIP-11, KIP-290, KIP-801.
 
-A decision asks one dict for each character of the resource's name, whatever the number of ACLs; the last ones are kept.
+A decision asks one dict for each character of the resource's name, for any number of ACLs; the last ones are kept.
 """
 
 from __future__ import annotations
